@@ -1,0 +1,61 @@
+"""The `aib` command: a table from word to module. Each module's `main(argv)` does the work."""
+
+import sys
+import traceback
+from importlib import import_module
+
+from aib.errors import AibError
+
+COMMANDS = {
+    "models": "the models: parameters, multiply-adds, the paper's figures beside ours",
+    "data": "list, fetch, verify and look at data sets",
+}
+
+USAGE = "\n".join(
+    [
+        "usage: aib COMMAND [OPTIONS]",
+        "",
+        "Attention with an information bottleneck: train, measure and explain image classifiers.",
+        "",
+        *(f"  {word:<10} {text}" for word, text in COMMANDS.items()),
+        "",
+        "`aib COMMAND --help` explains one command with an example; `--debug` shows tracebacks.",
+    ]
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the return value is the process's exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if words else 2
+    if words[0] == "--version":
+        from aib import __version__
+
+        print(__version__)
+        return 0
+    if words[0] not in COMMANDS:
+        print(f"aib: no command '{words[0]}'; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    return _run(words[0], words[1:], debug)
+
+
+def _run(command: str, argv: list[str], debug: bool) -> int:
+    try:
+        # Imported only now: `aib --help` should not wait for torch.
+        import_module(f"aib.commands.{command}").main(argv)
+    except SystemExit as stop:  # --help, or a bad option that the parser has explained
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        print(f"aib {command}: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        kind = "" if isinstance(error, AibError) else f"{type(error).__name__}: "
+        print(f"aib {command}: {kind}{error}", file=sys.stderr)
+        return 2 if isinstance(error, AibError) else 1
+    return 0

@@ -1,0 +1,1 @@
+"""One file a command: reads the options, calls the library, prints."""
