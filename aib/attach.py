@@ -1,0 +1,178 @@
+"""Give a whole CNN, named by one of its layers, attention with an information bottleneck."""
+
+import difflib
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aib.attention import SpatialAttention
+from aib.bottleneck import AIB, describe
+from aib.errors import AibError
+from aib.latent import VariationalHead, mlp_decoder
+from aib.preprocessing import Preprocessing
+from aib.profiles import Modulation, get_profile
+from aib.types import Noise, Output, ProfileName
+
+
+def attach(
+    backbone: nn.Module,
+    at: str,
+    num_classes: int,
+    *,
+    quantizer: int | None = None,
+    head: str | None = None,
+    image_size: int = 224,
+    latent_dim: int = 256,
+    modulation: Modulation | None = None,
+    profile: ProfileName = "paper",
+    preprocessing: Preprocessing | None = None,
+) -> "AttachedAIB":
+    """A copy of `backbone` that attends to the output of its layer `at`.
+
+    Everything after `at` runs once per attention sample. The network's last Linear layer (or the
+    one named `head`) gives way to the bottleneck: latent, decoder, `num_classes` logits. The
+    layer must give [B,c,h,w] and must not have a skip connection around it: attach to the end of
+    a block, such as "layer2" of a ResNet, not to a layer inside one.
+    """
+    network = deepcopy(backbone)  # the caller's network stays as it was, and can be used again
+    head = head or last_linear(network)
+    classifier = find_layer(network, head)
+    if not isinstance(classifier, nn.Linear):
+        raise AibError(f"the head {head!r} must be a Linear layer, not {type(classifier).__name__}")
+    parent, _, leaf = head.rpartition(".")
+    setattr(find_layer(network, parent), leaf, nn.Identity())
+
+    layer = find_layer(network, at)
+    channels = _probe(network, layer, at, image_size, classifier.in_features)
+    attention = SpatialAttention(
+        nn.Conv2d(channels, 1, 3, padding=1), get_profile(profile).sigma_kernel
+    )
+    decoder = mlp_decoder(latent_dim, num_classes)
+    model = AttachedAIB(
+        network,
+        layer,
+        num_classes=num_classes,
+        attention=attention,
+        quantizer=quantizer,
+        head=VariationalHead(classifier.in_features, latent_dim, decoder),
+        modulation=modulation,
+        profile=profile,
+        preprocessing=preprocessing or Preprocessing(image_size=image_size),
+    )
+    model.recipe = {
+        "kind": "attached",
+        "at": at,
+        "num_classes": num_classes,
+        "quantizer": quantizer,
+        "head": head,
+        "image_size": image_size,
+        "latent_dim": latent_dim,
+        "modulation": modulation,
+        "profile": profile,
+    }
+    weight = next(network.parameters(), torch.empty(0))
+    return model.to(weight.device)
+
+
+class AttachedAIB(AIB):
+    """An AIB whose stem and tail are one network, met half-way by a hook on `layer`."""
+
+    def __init__(self, network: nn.Module, layer: nn.Module, **parts: Any):
+        super().__init__(nn.Identity(), network, **parts)
+        self._pass: dict[str, Any] = {}  # what the hook needs to know, and what it found
+        layer.register_forward_hook(self._meet)
+
+    def forward(
+        self,
+        x: Tensor,
+        samples: tuple[int, int] | None = None,
+        *,
+        deterministic: bool = False,
+        noise: Noise | None = None,
+    ) -> Output:
+        self.check_input(x)
+        s, m = self.resolve_samples(samples, deterministic)
+        eps_a, eps_z = noise or (None, None)
+
+        self._pass.update(num_samples=s, deterministic=deterministic, noise=eps_a)
+        e = self.tail(x)  # [S*B,d]: x to f, then _meet, then the rest of the network
+        attention = self._pass.pop("attention")
+        latent, logits = self.head(e, (s, m), deterministic, eps_z)
+        return Output(logits, attention, latent, None, self.profile)
+
+    def _meet(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
+        """The features of the layer, on their way: S modulated copies go on instead."""
+        request = {key: self._pass.pop(key) for key in ("num_samples", "deterministic", "noise")}
+        f, self._pass["attention"], _ = self.attend(f, **request)
+        return f
+
+
+def find_layer(network: nn.Module, name: str) -> nn.Module:
+    """A layer by its dotted name; an unknown name is answered with the closest ones."""
+    layers = dict(network.named_modules())
+    if name in layers:
+        return layers[name]
+    close = difflib.get_close_matches(name, layers, n=5, cutoff=0.4)
+    close = close or [known for known, _ in network.named_children()][:5]
+    raise AibError(
+        f"{type(network).__name__} has no layer {name!r}; close to it: {', '.join(close)}"
+    )
+
+
+def last_linear(network: nn.Module) -> str:
+    """The name of the last Linear layer: in a classifier, the one that gives the logits."""
+    names = [name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)]
+    if not names:
+        raise AibError(
+            f"{type(network).__name__} has no Linear layer to replace; wrap the network so that it "
+            "ends in one"
+        )
+    return names[-1]
+
+
+@torch.no_grad()
+def _probe(
+    network: nn.Module, layer: nn.Module, at: str, image_size: int, embedding_dim: int
+) -> int:
+    """Channels of the features at the layer, from two blank images.
+
+    The layer's output is repeated on the way, as two attention samples would: a network that
+    cannot carry a grown batch from there to its end is found out now and not in training.
+    """
+    seen: list[Any] = []
+
+    def repeat(_layer: nn.Module, _inputs: Any, f: Any) -> Any:
+        seen.append(f)
+        if not isinstance(f, Tensor) or f.dim() != 4 or len(f) != 2:
+            raise AibError(
+                f"the layer {at!r} must give features [B, c, h, w]; for a batch of 2 it gives "
+                f"{describe(f)}"
+            )
+        return f.repeat(2, 1, 1, 1)
+
+    modes = {module: module.training for module in network.modules()}
+    weight = next(network.parameters(), torch.empty(0))
+    x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
+    hook = layer.register_forward_hook(repeat)
+    try:
+        e = network.eval()(x)
+    except RuntimeError as error:
+        raise AibError(
+            f"a {image_size} x {image_size} image does not pass from {at!r} to the end "
+            f"({str(error).splitlines()[0]}); if {at!r} sits inside a skip connection, choose the "
+            "end of its block, and give the network's own image_size"
+        ) from error
+    finally:
+        hook.remove()
+        for module, training in modes.items():
+            module.training = training
+    if len(seen) != 1:
+        raise AibError(f"the layer {at!r} must run once in a forward pass, not {len(seen)} times")
+    if not isinstance(e, Tensor) or e.shape != (4, embedding_dim):
+        raise AibError(
+            f"the network should end in its classifier; with that layer taken out it must give "
+            f"{[4, embedding_dim]} for 2 images and 2 samples, not {describe(e)}"
+        )
+    return seen[0].shape[1]

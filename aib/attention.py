@@ -1,0 +1,43 @@
+"""p(a|x): one number per place, with its uncertainty; and how it modulates the features."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from aib.errors import AibError
+from aib.gaussian import positive_sigma
+from aib.profiles import Modulation
+
+
+class AttentionParameters(NamedTuple):
+    """What an attention module makes of the features."""
+
+    mu: Tensor  # [B,h,w]
+    sigma: Tensor | None = None  # [B,h,w]; None: a deterministic map
+    aux_logits: Tensor | None = None  # [B,C], from ABN's class branch
+
+
+class SpatialAttention(nn.Module):
+    """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution."""
+
+    def __init__(self, trunk: nn.Module, sigma_kernel: int = 1):
+        super().__init__()
+        self.trunk = trunk  # [B,c,h,w] -> [B,1,h,w]
+        self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
+
+    def forward(self, f: Tensor) -> AttentionParameters:
+        mu = self.trunk(f).float().sigmoid()  # [B,1,h,w]
+        sigma = positive_sigma(self.to_sigma(mu))  # [B,1,h,w]
+        return AttentionParameters(mu.squeeze(1), sigma.squeeze(1))
+
+
+def modulate(f: Tensor, a: Tensor, how: Modulation) -> Tensor:
+    """Features [B,c,h,w] and S maps [S,B,h,w] to S modulated copies, [S*B,c,h,w].
+
+    gate: f * a, where a low value shuts a place off. residual: f * (1 + a), where it does not.
+    """
+    if how not in ("gate", "residual"):
+        raise AibError(f"modulation must be 'gate' or 'residual', not {how!r}")
+    gain = (a if how == "gate" else 1 + a).to(f.dtype).unsqueeze(2)  # [S,B,1,h,w]
+    return torch.flatten(f.unsqueeze(0) * gain, 0, 1)

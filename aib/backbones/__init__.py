@@ -1,0 +1,8 @@
+"""The networks that the models are made of, each cut in two where the attention sits."""
+
+from aib.backbones.parts import Parts
+from aib.backbones.tiny import tiny
+from aib.backbones.vgg import vgg16, vgg_cifar
+from aib.backbones.wrn import wrn28_10, wrn50_2
+
+__all__ = ["Parts", "tiny", "vgg16", "vgg_cifar", "wrn28_10", "wrn50_2"]

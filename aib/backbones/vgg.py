@@ -1,0 +1,83 @@
+"""VGG: the 32 x 32 form with BatchNorm, and VGG16's convolutions for 224 x 224."""
+
+from torch import nn
+
+from aib.backbones.parts import Embed, Parts, scaled
+from aib.latent import mlp_decoder
+
+
+def conv_bn_relu(c_in: int, c_out: int, kernel: int = 3) -> nn.Sequential:
+    """The convolution keeps its bias, redundant before BatchNorm: the paper's counts have it."""
+    return nn.Sequential(
+        nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2), nn.BatchNorm2d(c_out), nn.ReLU()
+    )
+
+
+def block(c_in: int, c_out: int, depth: int, pool: bool = False) -> nn.Sequential:
+    """`depth` convolutions, then a 2 x 2 max-pool if asked."""
+    convs = [conv_bn_relu(c_in if i == 0 else c_out, c_out) for i in range(depth)]
+    return nn.Sequential(*convs, *([nn.MaxPool2d(2)] if pool else []))
+
+
+def cifar_stem(width: float) -> nn.Sequential:
+    """The first three blocks, pooled once at the end: f keeps 16 x 16 places of a 32 x 32 image."""
+    c1, c2, c3 = scaled(64, width), scaled(128, width), scaled(256, width)
+    return nn.Sequential(block(3, c1, 2), block(c1, c2, 2), block(c2, c3, 3, pool=True))
+
+
+def cifar_tail_blocks(width: float) -> tuple[nn.Sequential, nn.Sequential, nn.Sequential]:
+    """The remaining convolutions: to 8 x 8, to 4 x 4, to 1 x 1."""
+    c3, c = scaled(256, width), scaled(512, width)
+    last = nn.Sequential(
+        block(c, c, 1, pool=True),
+        block(c, c, 1, pool=True),
+    )
+    return block(c3, c, 3, pool=True), block(c, c, 3, pool=True), last
+
+
+def vgg_cifar(width: float = 1.0) -> Parts:
+    """16 layers for 32 x 32 images."""
+    c3, c = scaled(256, width), scaled(512, width)
+    tail = nn.Sequential(*cifar_tail_blocks(width), nn.Conv2d(c, c, 1), nn.ReLU(), Embed())
+    return Parts(
+        stem=cifar_stem(width),
+        tail=tail,
+        feature_channels=c3,
+        embedding_dim=c,
+        attention_trunk=lambda num_classes: nn.Conv2d(c3, 1, 3, padding=1),
+        decoder=mlp_decoder,
+        latent_dim=256,
+        num_anchors=20,
+        min_size=32,
+    )
+
+
+def vgg16(width: float = 1.0) -> Parts:
+    """VGG16's convolutions without BatchNorm and without the last pool, for 224 x 224 images."""
+    layers: list[nn.Module] = []
+    c_in = 3
+    for group, (channels, depth) in enumerate([(64, 2), (128, 2), (256, 3), (512, 3), (512, 3)]):
+        if group:
+            layers.append(nn.MaxPool2d(2))
+        for _ in range(depth):
+            c_out = scaled(channels, width)
+            layers += [nn.Conv2d(c_in, c_out, 3, padding=1), nn.ReLU()]
+            c_in = c_out
+    return Parts(
+        stem=nn.Sequential(*layers),
+        tail=Embed(3),
+        feature_channels=c_in,
+        embedding_dim=c_in * 9,
+        attention_trunk=lambda num_classes: _deep_trunk(c_in),
+        decoder=mlp_decoder,
+        latent_dim=256,
+        num_anchors=20,
+        min_size=16,
+    )
+
+
+def _deep_trunk(c: int) -> nn.Sequential:
+    convs = [
+        layer for _ in range(3) for layer in (nn.Conv2d(c, c, 3, padding=1), nn.ReLU(inplace=False))
+    ]
+    return nn.Sequential(*convs, nn.Conv2d(c, 1, 3, padding=1))

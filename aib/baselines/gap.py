@@ -1,0 +1,22 @@
+"""VGG with global average pooling (Zhou et al., 2016).
+
+It has no attention that shapes its decision: its class activation map is made afterwards, and is
+what Grad-CAM gives for its last convolution.
+"""
+
+from torch import nn
+
+from aib.backbones.parts import Embed, scaled
+from aib.backbones.vgg import block, conv_bn_relu
+
+
+def gap_tail(width: float) -> tuple[nn.Module, int]:
+    """The tail that ends at 8 x 8 places with a 1024-channel convolution; and its embedding size.
+
+    Zhou et al. cut VGG before its last pool, so that the maps keep their resolution.
+    """
+    c3, c, c_out = scaled(256, width), scaled(512, width), scaled(1024, width)
+    tail = nn.Sequential(
+        block(c3, c, 3, pool=True), block(c, c, 3), conv_bn_relu(c, c_out), Embed()
+    )
+    return tail, c_out

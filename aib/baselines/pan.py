@@ -1,0 +1,60 @@
+"""Progressive attention network (Seo et al., 2018), without a query: plain classification."""
+
+import torch
+from torch import Tensor, nn
+
+from aib.backbones.parts import scaled
+from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
+from aib.classifier import Classifier
+from aib.types import Attention, Noise, Output
+
+
+class LocalContext(nn.Module):
+    """A score for every place from its 3 x 3 neighbourhood."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.score = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1), nn.ReLU(), nn.Conv2d(channels, 1, 1)
+        )
+
+    def forward(self, f: Tensor) -> Tensor:
+        return self.score(f).float()  # [B,1,h,w]
+
+
+class ProgressiveAttention(Classifier):
+    """Gates at 16 x 16 and 8 x 8 thin the features out; at 4 x 4 a softmax picks what is summed.
+
+    Every gate sees features that the gates before it have already filtered: the attention narrows
+    as the receptive field grows.
+    """
+
+    def __init__(self, num_classes: int, width: float = 1.0):
+        super().__init__(num_classes, min_size=8)
+        c3, c = scaled(256, width), scaled(512, width)
+        block4, block5, _ = cifar_tail_blocks(width)
+        self.stages = nn.ModuleList([cifar_stem(width), block4, block5])
+        self.contexts = nn.ModuleList([LocalContext(c3), LocalContext(c), LocalContext(c)])
+        self.classify = nn.Linear(c, num_classes)
+
+    def forward(
+        self,
+        x: Tensor,
+        samples: tuple[int, int] | None = None,
+        *,
+        deterministic: bool = False,
+        noise: Noise | None = None,
+    ) -> Output:
+        self.check_input(x)
+        self.resolve_samples(samples, deterministic)  # checked; there is nothing to draw
+        f, maps = x, []
+        for stage, context in zip(self.stages[:-1], self.contexts[:-1], strict=True):
+            f = stage(f)
+            gate = context(f).sigmoid()  # [B,1,h,w]
+            f = f * gate.to(f.dtype)
+            maps.append(gate.squeeze(1))
+        f = self.stages[-1](f)  # [B,c,4,4]
+        share = self.contexts[-1](f).flatten(2).softmax(-1).view_as(f[:, :1])  # [B,1,4,4]
+        e = torch.sum(f * share.to(f.dtype), dim=(2, 3))  # [B,c]
+        maps.append(share.squeeze(1))
+        return Output(self.classify(e)[None, None], Attention.fixed(maps[0], tuple(maps)))

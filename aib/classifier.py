@@ -1,0 +1,145 @@
+"""What every model here can do: check its input, explain itself, be saved and loaded."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin
+from torch import Tensor, nn
+
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+from aib.profiles import get_profile
+from aib.types import Attention, Explanation, Noise, Output, ProfileName
+
+
+class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
+    """A network whose forward pass gives an `Output`.
+
+    `recipe` is what rebuilds it (plain JSON types); `preprocessing` is what its images went
+    through. Both are written beside the weights.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        profile: ProfileName = "paper",
+        min_size: int = 1,
+        preprocessing: Preprocessing | None = None,
+    ):
+        super().__init__()
+        if num_classes < 2:
+            raise AibError(f"a classifier needs at least 2 classes, not {num_classes}")
+        self.num_classes = num_classes
+        self.profile: ProfileName = profile
+        self.eval_samples = get_profile(profile).eval_samples
+        self.min_size = min_size  # below this the strides leave nothing
+        self.preprocessing = preprocessing or Preprocessing()
+        self.recipe: dict[str, Any] = {}
+
+    def forward(
+        self,
+        x: Tensor,
+        samples: tuple[int, int] | None = None,
+        *,
+        deterministic: bool = False,
+        noise: Noise | None = None,
+    ) -> Output:
+        """Normalised images [B,3,H,W] to an Output.
+
+        `samples` = (S, M): S attention samples and M latent samples for each of them; 1 x 1 in
+        training and the profile's in evaluation unless given. `deterministic` takes the means.
+        `noise` = (eps_a [S,B,h,w], eps_z [S,M,B,K]) replaces the draws, for a repeatable pass.
+        """
+        raise NotImplementedError
+
+    def check_input(self, x: Tensor) -> None:
+        """Refuse what the first convolution would refuse in words nobody understands."""
+        if x.dim() != 4 or x.shape[1] != 3:
+            raise AibError(f"images must be [B, 3, H, W], not {list(x.shape)}")
+        if not x.is_floating_point():
+            raise AibError(
+                f"images must be normalised floats, not {x.dtype}; "
+                "model.preprocessing.normalise(pixels) makes them"
+            )
+        if min(x.shape[2:]) < self.min_size:
+            raise AibError(
+                f"images of {x.shape[2]} x {x.shape[3]} are too small: this model's strides need "
+                f"at least {self.min_size} x {self.min_size}"
+            )
+
+    def resolve_samples(
+        self, samples: tuple[int, int] | None, deterministic: bool
+    ) -> tuple[int, int]:
+        """How many attention and latent samples this pass draws."""
+        if deterministic:
+            return 1, 1
+        s, m = samples or ((1, 1) if self.training else self.eval_samples)
+        if s < 1 or m < 1:
+            raise AibError(f"samples must be two numbers of at least 1, not {s} x {m}")
+        return s, m
+
+    def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
+        """The deterministic map [B,h,w], and its levels where the model quantises."""
+        return attention.mu, None
+
+    @torch.no_grad()
+    def explain(
+        self, x: Tensor, samples: tuple[int, int] | None = None, *, deterministic: bool = False
+    ) -> Explanation:
+        """Decide on images [B,3,H,W] and show the map that the decision rests on."""
+        was_training = self.training
+        self.eval()
+        try:
+            out = self(x, samples, deterministic=deterministic)
+        finally:
+            self.train(was_training)
+        if out.attention is None:
+            raise AibError(
+                "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
+            )
+        probability, prediction = out.logits.softmax(-1).max(-1)
+        mean_map, levels = self.mean_map(out.attention)
+        size, sigma = x.shape[2:], out.attention.sigma
+        return Explanation(
+            prediction=prediction,
+            probability=probability,
+            attention=enlarge(mean_map, size),
+            std=None if sigma is None else enlarge(sigma, size),
+            levels=None if levels is None else enlarge(levels, size),
+            class_names=self.preprocessing.class_names,
+        )
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        from aib.pretrained import save
+
+        save(self, save_directory)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **options: Any) -> "Classifier":  # type: ignore[override]
+        """`aib.from_pretrained`, also reachable from the class."""
+        from aib.pretrained import from_pretrained
+
+        return from_pretrained(source, **options)
+
+    def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
+        """A short README beside the weights."""
+        name = self.recipe.get("name", type(self).__name__)
+        data = ModelCardData(library_name="aib", license="mit", pipeline_tag="image-classification")
+        text = (
+            f"---\n{data.to_yaml()}\n---\n\n# {name}\n\n"
+            f"An image classifier of {self.num_classes} classes, made with aib. "
+            f'Load it with `aib.from_pretrained("this/folder")`; `config.json` holds the '
+            "preprocessing it expects.\n"
+        )
+        return ModelCard(text)
+
+
+def enlarge(maps: Tensor, size: torch.Size) -> Tensor:
+    """[B,h,w] to image size: smooth for scores, nearest for levels (whole numbers)."""
+    if maps.is_floating_point():
+        grown = F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)
+        return grown.squeeze(1)
+    return F.interpolate(maps[:, None].double(), size=size, mode="nearest").squeeze(1).long()

@@ -1,0 +1,111 @@
+"""What the models cost, beside what the paper says they cost."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from aib.registry import MODELS, create_model
+from aib.types import ProfileName
+
+# (model, image size, classes) -> millions of parameters: the paper's supplementary table.
+PAPER_PARAMETERS = {
+    ("vgg_att3", 32, 10): 19.86,
+    ("vgg_att3", 32, 100): 19.99,
+    ("vgg_aib", 32, 10): 20.05,
+    ("vgg_aib", 32, 100): 20.07,
+    ("vgg_aib", 224, 200): 24.28,
+    ("vgg_aib_qt", 32, 10): 20.05,
+    ("vgg_aib_qt", 32, 100): 20.07,
+    ("vgg_aib_qt", 224, 200): 24.28,
+    ("wrn_abn", 32, 10): 64.35,
+    ("wrn_abn", 32, 100): 64.48,
+    ("wrn_aib", 32, 10): 65.00,
+    ("wrn_aib", 32, 100): 65.11,
+    ("wrn_aib", 224, 200): 130.73,
+    ("wrn_aib_qt", 32, 10): 65.00,
+    ("wrn_aib_qt", 32, 100): 65.11,
+    ("wrn_aib_qt", 224, 200): 130.73,
+}
+# The same for giga multiply-adds, which the paper calls FLOPs.
+PAPER_MULTIPLY_ADDS = {
+    ("vgg_aib", 32, 10): 3.79,
+    ("vgg_aib", 32, 100): 3.79,
+    ("vgg_aib", 224, 200): 16.75,
+    ("vgg_aib_qt", 32, 10): 3.79,
+    ("vgg_aib_qt", 32, 100): 3.79,
+    ("vgg_aib_qt", 224, 200): 16.75,
+    ("wrn_aib", 32, 10): 39.14,
+    ("wrn_aib", 32, 100): 39.20,
+    ("wrn_aib", 224, 200): 50.97,
+    ("wrn_aib_qt", 32, 10): 39.14,
+    ("wrn_aib_qt", 32, 100): 39.20,
+    ("wrn_aib_qt", 224, 200): 50.97,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model at one size."""
+
+    name: str
+    image_size: int
+    num_classes: int
+    parameters: int
+    multiply_adds: int  # of one image and one sample
+    attention: list[int] | None  # h, w of the map
+    paper_parameters: float | None  # millions
+    paper_multiply_adds: float | None  # billions
+    summary: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(
+    name: str,
+    num_classes: int = 10,
+    image_size: int = 32,
+    width: float = 1.0,
+    profile: ProfileName = "paper",
+) -> Row:
+    """Count on the meta device: shapes only, no memory and no arithmetic."""
+    with torch.device("meta"):
+        model = create_model(name, num_classes, image_size, width=width, profile=profile).eval()
+        x = torch.empty(1, 3, image_size, image_size)
+    with FlopCounterMode(display=False) as counter:
+        out = model(x, samples=(1, 1))
+    key = (name, image_size, num_classes)
+    comparable = width == 1.0
+    return Row(
+        name=name,
+        image_size=image_size,
+        num_classes=num_classes,
+        parameters=sum(p.numel() for p in model.parameters()),
+        multiply_adds=counter.get_total_flops() // 2,
+        attention=None if out.attention is None else list(out.attention.mu.shape[1:]),
+        paper_parameters=PAPER_PARAMETERS.get(key) if comparable else None,
+        paper_multiply_adds=PAPER_MULTIPLY_ADDS.get(key) if comparable else None,
+        summary=MODELS[name].summary,
+    )
+
+
+def remarks(rows: list[Row]) -> list[str]:
+    """What a reader should know before comparing the two columns."""
+    notes = []
+    shown = {(row.name, row.image_size) for row in rows if row.paper_parameters is not None}
+    if any(name.startswith("vgg_aib") and size == 32 for name, size in shown):
+        notes.append(
+            "The paper's 20.05 M for vgg_aib counts BatchNorm's running statistics as well."
+        )
+    if any(name.startswith("wrn_aib") and size == 224 for name, size in shown):
+        notes.append(
+            "The paper's 130.73 M for wrn_aib at 224 includes 20.74 M that are never used."
+        )
+    if any(name.startswith("wrn_aib") for name, _ in shown):
+        notes.append(
+            "The paper's multiply-adds for wrn_aib are an artefact of how they were counted; "
+            "ours follow from the layers."
+        )
+    return notes

@@ -1,0 +1,65 @@
+"""p(z|x,a) and q(y|z): the bottleneck's second half; and the plain head that does without it."""
+
+import torch
+from torch import Tensor, nn
+
+from aib.errors import AibError
+from aib.gaussian import draw, positive_sigma
+from aib.types import Latent, standard_noise
+
+
+class VariationalHead(nn.Module):
+    """Embedding -> mu_z, sigma_z -> z -> logits. Extra z samples cost only the decoder."""
+
+    def __init__(self, embedding_dim: int, latent_dim: int, decoder: nn.Module):
+        super().__init__()
+        if latent_dim < 1:
+            raise AibError(f"latent_dim must be at least 1, not {latent_dim}")
+        self.latent_dim = latent_dim
+        self.encode = nn.Linear(embedding_dim, 2 * latent_dim)
+        self.decode = decoder  # [..., K] -> [..., C]
+
+    def forward(
+        self, e: Tensor, samples: tuple[int, int], deterministic: bool, noise: Tensor | None
+    ) -> tuple[Latent, Tensor]:
+        """Embeddings [S*B,d] to the latent and to logits [S,M,B,C]."""
+        s, m = samples
+        # float32: under bf16 autocast the KL would lose its small differences
+        mu, raw_sigma = self.encode(e).float().unflatten(0, (s, -1)).chunk(2, dim=-1)  # [S,B,K]
+        sigma = positive_sigma(raw_sigma)
+        if deterministic:
+            z = mu.unsqueeze(1)  # [S,1,B,K]
+        else:
+            shape = (s, m, *mu.shape[1:])
+            eps = standard_noise(shape, like=mu) if noise is None else expect(noise, shape, "z")
+            z = draw(mu.unsqueeze(1), sigma.unsqueeze(1), eps)  # [S,M,B,K]
+        return Latent(mu, sigma, z), self.decode(z)
+
+
+class LinearHead(nn.Linear):
+    """Embedding -> logits: the same network without a bottleneck."""
+
+    def forward(  # type: ignore[override]
+        self, e: Tensor, samples: tuple[int, int], deterministic: bool, noise: Tensor | None
+    ) -> tuple[None, Tensor]:
+        """Embeddings [S*B,d] to logits [S,1,B,C]; there is nothing to draw."""
+        return None, super().forward(e).unflatten(0, (samples[0], 1, -1))
+
+
+def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
+    """FC-ReLU-FC: the decoder of the VGG models and of all models at 224."""
+    return nn.Sequential(
+        nn.Linear(latent_dim, latent_dim), nn.ReLU(), nn.Linear(latent_dim, num_classes)
+    )
+
+
+def relu_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
+    """ReLU-FC: the decoder of WRN at 32."""
+    return nn.Sequential(nn.ReLU(), nn.Linear(latent_dim, num_classes))
+
+
+def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tensor:
+    """Noise that a caller passed in, if it has the right shape."""
+    if tuple(noise.shape) != tuple(shape):
+        raise AibError(f"the noise for {of} must be {tuple(shape)}, not {tuple(noise.shape)}")
+    return noise

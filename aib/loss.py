@@ -1,0 +1,70 @@
+"""The four-term loss (paper, Eq. 10 with its sign put right), plus ABN's branch."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aib.errors import AibError
+from aib.gaussian import kl_released, kl_to_standard_normal
+from aib.profiles import PROFILES
+from aib.types import LossTerms, Output
+
+
+def aib_loss(
+    out: Output,
+    y: Tensor,
+    beta: float | Tensor = 0.01,
+    lambda_q: float = 0.4,
+    lambda_c: float = 0.1,
+) -> LossTerms:
+    """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
+
+    As printed, the paper's minus sign would stand before every term and maximise three of them.
+    Terms that a model does not have are zero. `beta` may be a tensor, so that a schedule does
+    not recompile a compiled step.
+    """
+    _check_labels(out.sample_logits, y)
+    profile = PROFILES[out.profile]
+    zero = out.sample_logits.new_zeros((), dtype=torch.float32)
+
+    if profile.average_logits:
+        nll = F.cross_entropy(out.average("logits"), y)
+    else:  # E_a E_z [-log q(y|z)]
+        samples = out.sample_logits.float()  # [S,M,B,C]
+        target = y.expand(samples.shape[:-1]).flatten()  # [S*M*B]
+        nll = F.cross_entropy(samples.flatten(0, 2), target)
+
+    kl = zero
+    if out.latent is not None:
+        divergence = kl_to_standard_normal if profile.exact_kl else kl_released
+        kl = divergence(out.latent.mu, out.latent.sigma).mean()  # over S and B
+
+    quantization = commitment = zero
+    if out.attention is not None and out.attention.quantization is not None:
+        assert out.attention.commitment is not None  # the quantiser gives both
+        quantization, commitment = out.attention.quantization, out.attention.commitment
+
+    auxiliary = zero
+    if out.aux_logits is not None:
+        auxiliary = F.cross_entropy(out.aux_logits.float(), y)
+
+    total = nll + beta * kl + lambda_q * quantization + lambda_c * commitment + auxiliary
+    return LossTerms(total, nll, kl, quantization, commitment, auxiliary)
+
+
+def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
+    batch, num_classes = sample_logits.shape[-2:]
+    if y.dtype != torch.int64 or tuple(y.shape) != (batch,):
+        raise AibError(
+            f"labels must be int64 class numbers of shape ({batch},), "
+            f"not {y.dtype} of shape {tuple(y.shape)}"
+        )
+    # On an accelerator reading the values would wait for it, so only the CPU looks.
+    if y.device.type != "cpu" or torch.compiler.is_compiling() or batch == 0:
+        return
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= num_classes:
+        raise AibError(
+            f"labels go from {low} to {high}, but the model has {num_classes} classes "
+            f"(0 to {num_classes - 1})"
+        )

@@ -1,0 +1,150 @@
+"""Weights in the Hugging Face layout: model.safetensors + config.json, nothing executable."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from aib.attach import attach
+from aib.bottleneck import AIB
+from aib.classifier import Classifier
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+from aib.registry import create_model
+
+SCHEMA = 1
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+
+def save(model: Classifier, folder: Path) -> None:
+    """Write both files, each under a temporary name first: a reader never meets half a file."""
+    config = {
+        "schema": SCHEMA,
+        "library": "aib",
+        "model": model.recipe,
+        "preprocessing": model.preprocessing.to_dict(),
+    }
+    weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
+    save_file(weights, folder / f"{WEIGHTS}.partial", metadata={"format": "pt"})
+    (folder / f"{CONFIG}.partial").write_text(json.dumps(config, indent=2) + "\n")
+    (folder / f"{WEIGHTS}.partial").replace(folder / WEIGHTS)
+    (folder / f"{CONFIG}.partial").replace(folder / CONFIG)
+
+
+def from_pretrained(
+    source: str | Path,
+    *,
+    backbone: nn.Module | tuple[nn.Module, nn.Module] | None = None,
+    revision: str | None = None,
+    local_files_only: bool = False,
+) -> Classifier:
+    """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, ready to evaluate.
+
+    A model made with `attach` needs the same kind of `backbone` again, one made with
+    `AIB(stem, tail)` needs `backbone=(stem, tail)`; a ready-made aib model of the same form will
+    do for either. What is passed is copied, not changed.
+    """
+    files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
+    config = read_config(files[CONFIG])
+    model = _rebuild(config["model"], backbone, files[CONFIG])
+    model.preprocessing = Preprocessing.from_dict(config["preprocessing"])
+    load_weights(model, files[WEIGHTS])
+    return model.eval()
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A config.json of ours, checked."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise AibError(f"{path} cannot be read as JSON: {error}") from error
+    keys = {"schema", "model", "preprocessing"}
+    if not isinstance(config, dict) or not keys <= set(config):
+        raise AibError(f"{path} is not an aib model's config: it needs {sorted(keys)}")
+    if config["schema"] != SCHEMA:
+        raise AibError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
+    if not all(isinstance(config[key], dict) for key in ("model", "preprocessing")):
+        raise AibError(f"{path} is not an aib model's config: model and preprocessing are objects")
+    return config
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Strictly: every key, every shape. Half-precision files are read into the model's type."""
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
+    expected = unshared(model)
+    missing, foreign = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
+    if missing or foreign:
+        raise AibError(
+            f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
+            f"{len(foreign)} foreign{_first(foreign)}"
+        )
+    for name, value in weights.items():
+        if value.shape != expected[name].shape:
+            raise AibError(
+                f"{path} does not fit the model: {name} is {list(value.shape)} in the file and "
+                f"{list(expected[name].shape)} in the model"
+            )
+    model.load_state_dict(weights, strict=False)  # only tied names of one tensor may be absent
+
+
+def unshared(model: nn.Module) -> dict[str, Tensor]:
+    """The state by name, each tensor once: safetensors has no notion of tied weights."""
+    seen: set[int] = set()
+    state: dict[str, Tensor] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in seen:
+            seen.add(id(value))
+            state[name] = value
+    return state
+
+
+def _locate(source: str | Path, name: str, revision: str | None, offline: bool) -> Path:
+    folder = Path(source)
+    if folder.is_dir():
+        if not (folder / name).is_file():
+            raise AibError(f"{folder} has no {name}; it is not a saved aib model")
+        return folder / name
+    try:
+        return Path(hf_hub_download(str(source), name, revision=revision, local_files_only=offline))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise AibError(
+            f"no folder {str(source)!r} here, and {name} could not be had from the Hub under "
+            f"that name ({type(error).__name__})"
+        ) from error
+
+
+def _rebuild(
+    recipe: dict[str, Any], backbone: nn.Module | tuple[nn.Module, nn.Module] | None, path: Path
+) -> Classifier:
+    arguments = dict(recipe)
+    kind = arguments.pop("kind", None)
+    try:
+        if isinstance(backbone, Classifier):
+            return deepcopy(backbone)
+        if kind == "named":
+            return create_model(**arguments)
+        if kind in ("attached", "composed") and backbone is None:
+            raise AibError(
+                f"{path.parent} was made from a network that is not part of aib; pass it as "
+                "from_pretrained(folder, backbone=...)"
+            )
+        if kind == "attached" and isinstance(backbone, nn.Module):
+            return attach(backbone, **arguments)
+        if kind == "composed" and isinstance(backbone, tuple):
+            return AIB(*deepcopy(backbone), **arguments)
+    except TypeError as error:  # an argument that no version here knows
+        raise AibError(f"{path} describes a model this version cannot build: {error}") from error
+    raise AibError(f"{path}: a model of kind {kind!r} cannot be built from {type(backbone)}")
+
+
+def _first(keys: list[str]) -> str:
+    return f" ({keys[0]} first)" if keys else ""

@@ -1,0 +1,111 @@
+"""Attention scores to a few learnable levels (paper, section 3.3)."""
+
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aib.errors import AibError
+
+
+class Quantized(NamedTuple):
+    """The quantised scores and the two losses that tie them to the scores."""
+
+    a_q: Tensor  # like a; its gradient goes to a, unaltered
+    indices: Tensor  # like a, int64: which anchor
+    quantization: Tensor  # ||sg[a] - v||^2, mean over positions: moves the anchors only
+    commitment: Tensor  # ||a - sg[v]||^2, mean over positions: moves the attention only
+
+
+class AnchorQuantizer(nn.Module):
+    """Q anchors on the real line; a score takes the value of the nearest, the lower in a tie."""
+
+    anchors: nn.Parameter  # [Q]
+    usage: Tensor  # [Q], int64
+
+    def __init__(self, num_anchors: int = 20):
+        super().__init__()
+        if num_anchors < 2:
+            raise AibError(f"a quantiser needs at least 2 anchors, not {num_anchors}")
+        self.anchors = nn.Parameter(torch.linspace(0, 1, num_anchors))
+        # How often each anchor was taken in training since the last reset, over all processes.
+        self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
+
+    def extra_repr(self) -> str:
+        return f"num_anchors={self.anchors.numel()}"
+
+    def forward(self, a: Tensor) -> Quantized:
+        a = a.float()  # bf16 has 3 digits; neighbouring anchors may differ in the third
+        indices = self.nearest(a)
+        nearest = self.anchors[indices]  # carries the anchors' gradient
+        if self.training:
+            self._count(indices)
+        # Straight through: the value is the anchor's, exactly, and d a_q / d a = 1.
+        a_q = nearest.detach() + (a - a.detach())
+        return Quantized(
+            a_q=a_q,
+            indices=indices,
+            quantization=F.mse_loss(nearest, a.detach()),
+            commitment=F.mse_loss(a, nearest.detach()),
+        )
+
+    @torch.no_grad()
+    def nearest(self, a: Tensor) -> Tensor:
+        """Index of the nearest anchor, by where `a` falls between the anchors' midpoints.
+
+        On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
+        is built. Anchors move in training, so their order has to be found each time.
+        """
+        ordered, order = self.anchors.detach().float().sort(stable=True)
+        midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]
+        return order[torch.bucketize(a, midpoints)]  # a on a midpoint falls to the lower anchor
+
+    @torch.no_grad()
+    def rank(self, indices: Tensor) -> Tensor:
+        """Anchor indices to levels 0..Q-1 in rising order of the anchors' values."""
+        return self.anchors.detach().argsort(stable=True).argsort()[indices]
+
+    @torch.no_grad()
+    def _count(self, indices: Tensor) -> None:
+        flat = indices.flatten()
+        # scatter_add and not bincount: bincount waits for the device to learn its output size.
+        counts = torch.zeros_like(self.usage).scatter_add_(0, flat, torch.ones_like(flat))
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(counts)  # every process sees the usage of the whole batch
+        self.usage += counts
+
+    @torch.no_grad()
+    def perplexity(self) -> Tensor:
+        """exp(entropy) of the usage: how many anchors are really in use, from 1 to Q."""
+        share = self.usage / self.usage.sum().clamp(min=1)
+        return torch.special.entr(share).sum().exp()
+
+    @torch.no_grad()
+    def reset_usage(self) -> None:
+        """Start counting anew, for example at the beginning of an epoch."""
+        self.usage.zero_()
+
+    @torch.no_grad()
+    def revive_unused(self) -> int:
+        """Move every anchor that nothing chose next to the busiest one; return how many moved.
+
+        The newcomer halves the busiest anchor's traffic. Only counts are needed, which all
+        processes share, so all processes end with the same anchors. Not for the inner loop: it
+        waits for the device.
+        """
+        usage, anchors = self.usage.tolist(), self.anchors.tolist()
+        unused = [i for i, count in enumerate(usage) if count == 0]
+        if len(unused) == len(usage):
+            return 0  # nothing was counted yet
+        for i in unused:
+            busiest = max(range(len(usage)), key=usage.__getitem__)
+            others = [v for j, v in enumerate(anchors) if j not in (i, busiest)]
+            gap = min((abs(v - anchors[busiest]) for v in others), default=1.0) or 1e-3
+            anchors[i] = anchors[busiest] + gap / 4
+            usage[i] = usage[busiest] // 2
+            usage[busiest] -= usage[i]
+        self.anchors.copy_(torch.tensor(anchors))
+        self.usage.copy_(torch.tensor(usage))
+        return len(unused)

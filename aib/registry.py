@@ -1,0 +1,218 @@
+"""The models by name. One table; `create_model` puts the parts together."""
+
+import fnmatch
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aib.attention import SpatialAttention
+from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
+from aib.backbones.parts import init_weights, scaled
+from aib.backbones.wrn import class_maps, class_maps_to_one
+from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
+from aib.bottleneck import AIB
+from aib.classifier import Classifier
+from aib.errors import AibError
+from aib.latent import LinearHead, VariationalHead
+from aib.preprocessing import Preprocessing
+from aib.profiles import Modulation, get_profile
+from aib.quantize import AnchorQuantizer
+from aib.types import ProfileName
+
+BACKBONES: dict[tuple[str, int], Callable[..., Parts]] = {
+    ("vgg", 32): vgg_cifar,
+    ("vgg", 224): vgg16,
+    ("wrn", 32): wrn28_10,
+    ("wrn", 224): wrn50_2,
+    ("tiny", 32): tiny,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `create_model` was asked for, with the family's defaults filled in."""
+
+    num_classes: int
+    image_size: int
+    width: float
+    dropout: float
+    latent_dim: int | None
+    num_anchors: int | None
+    modulation: Modulation | None
+    profile: ProfileName
+
+    def parts(self, backbone: str) -> Parts:
+        """The backbone at this size and width."""
+        make = BACKBONES[backbone, self.image_size]
+        takes_dropout = make is wrn28_10
+        return make(self.width, self.dropout) if takes_dropout else make(self.width)
+
+
+def _aib(
+    o: Options, parts: Parts, *, attention: bool = True, quantised: bool = False
+) -> Classifier:
+    """The paper's own forms, and DVIB, which is the same without attention."""
+    latent_dim = parts.latent_dim if o.latent_dim is None else o.latent_dim
+    num_anchors = parts.num_anchors if o.num_anchors is None else o.num_anchors
+    kernel = get_profile(o.profile).sigma_kernel
+    return AIB(
+        parts.stem,
+        parts.tail,
+        o.num_classes,
+        attention=SpatialAttention(parts.attention_trunk(o.num_classes), kernel)
+        if attention
+        else None,
+        quantizer=AnchorQuantizer(num_anchors) if quantised else None,
+        head=VariationalHead(
+            parts.embedding_dim, latent_dim, parts.decoder(latent_dim, o.num_classes)
+        ),
+        modulation=o.modulation,
+        profile=o.profile,
+        min_size=parts.min_size,
+    )
+
+
+def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
+    """The backbone with an FC to C. ABN is that with its branch on the features, f (1 + a)."""
+    return AIB(
+        parts.stem,
+        parts.tail,
+        o.num_classes,
+        attention=attention,
+        head=LinearHead(parts.embedding_dim, o.num_classes),
+        modulation="residual",
+        profile=o.profile,
+        min_size=parts.min_size,
+    )
+
+
+def _gap(o: Options, parts: Parts) -> Classifier:
+    tail, embedding_dim = gap_tail(o.width)
+    head = LinearHead(embedding_dim, o.num_classes)
+    return AIB(parts.stem, tail, o.num_classes, attention=None, head=head, min_size=4)
+
+
+def _abn(o: Options, parts: Parts) -> Classifier:
+    maps = class_maps(parts.feature_channels, scaled(640, o.width), o.num_classes, o.dropout)
+    branch = AttentionBranch(maps, class_maps_to_one(o.num_classes), o.num_classes)
+    return _plain(o, parts, branch)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name: its backbone, how it is built, and what can be said of it without building it."""
+
+    backbone: str
+    build: Callable[[Options, Parts], Classifier]
+    summary: str
+    sizes: tuple[int, ...] = (32,)
+    from_paper: bool = True
+
+
+_DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
+_AIB = "attention with an information bottleneck"
+_QT = "the same with quantised attention"
+_BOTH = (32, 224)
+
+MODELS: dict[str, Entry] = {
+    "vgg": Entry("vgg", _plain, "the plain network", _BOTH),
+    "vgg_gap": Entry("vgg", _gap, "global average pooling (Zhou et al. 2016)"),
+    "vgg_pan": Entry(
+        "vgg",
+        lambda o, _: ProgressiveAttention(o.num_classes, o.width),
+        "progressive attention (Seo et al. 2018)",
+    ),
+    "vgg_dvib": Entry("vgg", lambda o, p: _aib(o, p, attention=False), _DVIB, _BOTH),
+    "vgg_att2": Entry(
+        "vgg",
+        lambda o, _: PayAttention(o.num_classes, 2, o.width),
+        "learn to pay attention, two levels (Jetley et al. 2018)",
+    ),
+    "vgg_att3": Entry(
+        "vgg",
+        lambda o, _: PayAttention(o.num_classes, 3, o.width),
+        "learn to pay attention, three levels (Jetley et al. 2018)",
+    ),
+    "vgg_aib": Entry("vgg", _aib, _AIB, _BOTH),
+    "vgg_aib_qt": Entry("vgg", lambda o, p: _aib(o, p, quantised=True), _QT, _BOTH),
+    "wrn": Entry("wrn", _plain, "the plain network", _BOTH),
+    "wrn_abn": Entry("wrn", _abn, "attention branch network (Fukui et al. 2019)"),
+    "wrn_aib": Entry("wrn", _aib, _AIB, _BOTH),
+    "wrn_aib_qt": Entry("wrn", lambda o, p: _aib(o, p, quantised=True), _QT, _BOTH),
+    # Not in the paper: small enough for two CPU cores, otherwise the same code.
+    "tiny": Entry("tiny", _plain, "the plain network", from_paper=False),
+    "tiny_dvib": Entry("tiny", lambda o, p: _aib(o, p, attention=False), _DVIB, from_paper=False),
+    "tiny_aib": Entry("tiny", _aib, _AIB, from_paper=False),
+    "tiny_aib_qt": Entry("tiny", lambda o, p: _aib(o, p, quantised=True), _QT, from_paper=False),
+}
+
+
+def list_models(filter: str = "", *, exclude: str = "", image_size: int | None = None) -> list[str]:
+    """Names of the paper's models; with a wildcard such as "*aib*" or "tiny*", of all that match.
+
+    `exclude` takes a wildcard away again; `image_size` keeps what exists at that size.
+    """
+    if filter:
+        names = [name for name in MODELS if fnmatch.fnmatch(name, filter)]
+    else:
+        names = [name for name, entry in MODELS.items() if entry.from_paper]
+    if image_size is not None:
+        names = [name for name in names if image_size in MODELS[name].sizes]
+    return [name for name in names if not (exclude and fnmatch.fnmatch(name, exclude))]
+
+
+def create_model(
+    name: str,
+    num_classes: int = 10,
+    image_size: int = 32,
+    *,
+    width: float = 1.0,
+    dropout: float = 0.3,
+    latent_dim: int | None = None,
+    num_anchors: int | None = None,
+    modulation: Modulation | None = None,
+    profile: ProfileName = "paper",
+    preprocessing: Preprocessing | None = None,
+) -> Classifier:
+    """Make a model by name, with fresh weights.
+
+    `image_size` picks the family, 32 or 224; either then takes other sizes as well. `width`
+    scales stem, attention and tail. `dropout` is WRN's at 32. `latent_dim` (K), `num_anchors` (Q)
+    and `modulation` default to the family's and the profile's.
+    """
+    entry = _find(name)
+    if image_size not in entry.sizes:
+        sizes = " or ".join(map(str, entry.sizes))
+        raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
+    if not 0 < width <= 16:
+        raise AibError(f"width must be above 0 and at most 16, not {width}")
+    if not 0 <= dropout < 1:
+        raise AibError(f"dropout must be at least 0 and below 1, not {dropout}")
+    choices: dict[str, Any] = {
+        "num_classes": num_classes,
+        "image_size": image_size,
+        "width": width,
+        "dropout": dropout,
+        "latent_dim": latent_dim,
+        "num_anchors": num_anchors,
+        "modulation": modulation,
+        "profile": profile,
+    }
+    get_profile(profile)
+    if num_classes < 2:  # before any layer is made of it
+        raise AibError(f"a classifier needs at least 2 classes, not {num_classes}")
+    options = Options(**choices)
+    model = entry.build(options, options.parts(entry.backbone))
+    init_weights(model)
+    model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
+    model.recipe = {"kind": "named", "name": name, **choices}
+    return model
+
+
+def _find(name: str) -> Entry:
+    if name not in MODELS:
+        import difflib
+
+        close = difflib.get_close_matches(name, MODELS, n=3) or list_models()
+        raise AibError(f"no model {name!r}; did you mean {', '.join(close)}?")
+    return MODELS[name]

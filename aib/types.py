@@ -1,0 +1,108 @@
+"""What a model returns. The paper's symbols and their shapes are in the table below.
+
+    x [B,3,H,W] -> f [B,c,h,w] -> a [S,B,h,w] -> a_q -> z [S,M,B,K] -> logits [S,M,B,C]
+
+S samples of the attention, and M samples of the latent for each of them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+ProfileName = Literal["paper", "released"]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """p(a|x) and what was drawn from it. For a deterministic map sigma is None and `a` is `mu`."""
+
+    mu: Tensor  # [B,h,w]
+    sigma: Tensor | None  # [B,h,w]
+    a: Tensor  # [S,B,h,w]
+    a_q: Tensor  # [S,B,h,w], `a` itself without a quantiser
+    indices: Tensor | None = None  # [S,B,h,w], which anchor
+    quantization: Tensor | None = None  # scalar, moves the anchors
+    commitment: Tensor | None = None  # scalar, moves the attention
+    maps: tuple[Tensor, ...] = ()  # every [B,h,w] map of a model that has several
+
+    @classmethod
+    def fixed(cls, mu: Tensor, maps: tuple[Tensor, ...] = ()) -> "Attention":
+        """A map without noise, as the baselines have it."""
+        return cls(mu=mu, sigma=None, a=mu[None], a_q=mu[None], maps=maps or (mu,))
+
+
+@dataclass(frozen=True)
+class Latent:
+    """p(z|x,a) and what was drawn from it."""
+
+    mu: Tensor  # [S,B,K]
+    sigma: Tensor  # [S,B,K]
+    z: Tensor  # [S,M,B,K]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Everything a forward pass saw on its way, named."""
+
+    sample_logits: Tensor  # [S,M,B,C]
+    attention: Attention | None = None
+    latent: Latent | None = None
+    aux_logits: Tensor | None = None  # [B,C], ABN's second head
+    profile: ProfileName = "paper"  # the loss needs to know
+
+    @property
+    def logits(self) -> Tensor:
+        """[B,C]: the samples averaged as the profile says."""
+        return self.average("logits" if self.profile == "released" else "probabilities")
+
+    def average(self, over: Literal["probabilities", "logits"]) -> Tensor:
+        """[B,C]: log of the mean probability over the samples, or the mean of their logits."""
+        samples = self.sample_logits.float().flatten(0, 1)  # [S*M,B,C]
+        if over == "logits":
+            return samples.mean(0)
+        # log((1/n) sum_i p_i), without ever leaving the log domain
+        return samples.log_softmax(-1).logsumexp(0) - math.log(samples.shape[0])
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The loss in nats, term by term. `total` holds the weighted sum; the others are unweighted."""
+
+    total: Tensor
+    nll: Tensor
+    kl: Tensor
+    quantization: Tensor
+    commitment: Tensor
+    auxiliary: Tensor  # ABN's attention-branch loss
+
+    def detached(self) -> dict[str, Tensor]:
+        """The terms by name, without gradient, still on their device."""
+        return {name: getattr(self, name).detach() for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the model decided and where it looked."""
+
+    prediction: Tensor  # [B], class index
+    probability: Tensor  # [B], of that class
+    attention: Tensor  # [B,H,W], the deterministic map at image size
+    std: Tensor | None  # [B,H,W], sigma_a at image size
+    levels: Tensor | None  # [B,H,W], index of the anchor, in rising order of its value
+    class_names: tuple[str, ...] = ()
+
+    def names(self) -> list[str]:
+        """The predicted classes by name, or by number where the model has no names."""
+        numbers: list[int] = self.prediction.tolist()
+        return [self.class_names[i] if self.class_names else str(i) for i in numbers]
+
+
+Noise = tuple[Tensor | None, Tensor | None]  # eps_a [S,B,h,w], eps_z [S,M,B,K]
+
+
+def standard_noise(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Noise from the global generator: a Generator argument would break `fullgraph`."""
+    return torch.randn(shape, device=like.device, dtype=like.dtype)
