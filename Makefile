@@ -1,0 +1,36 @@
+# The two commands a newcomer needs are `make demo` and `make test`; both set everything up.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: demo test test-all lint format clean
+
+demo: $(INSTALLED)
+	$(BIN)/python -m aib.demo
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS)
+
+test-all: lint
+	$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow"
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Installed once; again only when the requirements change.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("aib needs Python 3.11 or newer; say which with make PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
