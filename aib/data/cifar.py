@@ -1,0 +1,88 @@
+"""CIFAR-10 and CIFAR-100, from the binary or the pickled form of the official files."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aib.data.files import check_count, check_labels, read_records, require
+from aib.data.imageset import ImageSet
+from aib.data.safe_pickle import load_arrays
+from aib.data.specs import CIFAR10, CIFAR100, CIFAR100_COARSE_CLASSES, Spec
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+
+PIXELS = 3 * 32 * 32  # planes of red, green, blue, each row by row
+
+FILES10 = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+FILES100 = {"train": ["train"], "test": ["test"]}
+
+Records = tuple[NDArray[np.uint8], NDArray[np.integer]]  # pixels [N,3072], labels [N]
+
+
+def read_cifar10(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
+    folder = require(CIFAR10, root)
+    parts = [_records(folder, name, ["label"], "label") for name in FILES10[split]]
+    return _image_set(CIFAR10, split, folder, parts, CIFAR10.classes, partial)
+
+
+def read_cifar100(
+    split: str, *, root: str | None = None, partial: bool = False, labels: str = "fine"
+) -> ImageSet:
+    """`labels`: the 100 `fine` classes, or the 20 `coarse` ones."""
+    if labels not in ("fine", "coarse"):
+        raise AibError(f"labels of cifar100 are 'fine' or 'coarse', not '{labels}'")
+    folder = require(CIFAR100, root)
+    classes = CIFAR100.classes if labels == "fine" else CIFAR100_COARSE_CLASSES
+    parts = [_records(folder, name, ["coarse", "fine"], labels) for name in FILES100[split]]
+    return _image_set(CIFAR100, split, folder, parts, classes, partial)
+
+
+def _records(folder: Path, name: str, label_bytes: list[str], wanted: str) -> Records:
+    """One file: the binary form has the label bytes, in this order, before the pixels."""
+    if folder.name.endswith(("-py", "-python")):
+        return _pickled(folder / name, wanted)
+    rows = read_records(folder / f"{name}.bin", len(label_bytes) + PIXELS)
+    return rows[:, len(label_bytes) :], rows[:, label_bytes.index(wanted)]
+
+
+def _pickled(path: Path, wanted: str) -> Records:
+    content = load_arrays(path)
+    key = "labels" if wanted == "label" else f"{wanted}_labels"
+    if "data" not in content or key not in content:
+        raise AibError(f"{path} lacks 'data' or '{key}': it is not a CIFAR file of this form")
+    pixels, labels = content["data"], np.asarray(content[key])
+    if not (
+        isinstance(pixels, np.ndarray)
+        and pixels.dtype == np.uint8
+        and pixels.shape == (len(labels), PIXELS)
+        and labels.ndim == 1
+        and np.issubdtype(labels.dtype, np.integer)
+        and len(labels)
+    ):
+        raise AibError(f"{path} does not hold bytes [N,{PIXELS}] with N labels")
+    return pixels, labels
+
+
+def _image_set(
+    spec: Spec,
+    split: str,
+    folder: Path,
+    parts: list[Records],
+    classes: tuple[str, ...],
+    partial: bool,
+) -> ImageSet:
+    pixels = np.concatenate([part[0] for part in parts])
+    labels = np.concatenate([part[1] for part in parts]).astype(np.int64)
+    check_count(spec, split, len(labels), partial)
+    check_labels(folder, labels, len(classes))
+    return ImageSet(
+        name=spec.name,
+        split=split,
+        labels=torch.from_numpy(labels),
+        preprocessing=Preprocessing(spec.image_size, "squash", spec.mean, spec.std, classes),
+        images=torch.from_numpy(pixels).view(-1, 3, 32, 32),
+        mirror=spec.mirror,
+        pad=spec.pad,
+    )

@@ -1,0 +1,87 @@
+"""From an image file to RGB pixels: every mode, EXIF rotation, damaged and hostile files."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from aib.errors import AibError
+from aib.preprocessing import Resize
+
+# Far above any photograph, far below what fills the memory of a worker process.
+MAX_PIXELS = 100_000_000
+# Below this there is nothing to look at, and resizing would only invent pixels.
+MIN_SIDE = 2
+
+
+def open_rgb(path: Path, *, reduce: bool = False) -> Image.Image:
+    """The upright RGB image in `path`, decoded to the end; AibError names the file and the trouble.
+
+    `reduce` lets a JPEG be decoded at an eighth of its size: quick, for checking only.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Pillow's own limit is lower than ours and would print a warning before our check.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(path)
+        with image:
+            _check_size(image)
+            if reduce:
+                image.draft("RGB", (image.width // 8, image.height // 8))
+            image.load()
+            return _to_rgb(ImageOps.exif_transpose(image))
+    except Image.DecompressionBombError as error:
+        raise AibError(f"{path} claims more than {MAX_PIXELS:,} pixels, a bomb?") from error
+    except AibError as error:
+        raise AibError(f"{path} {error}") from error
+    except FileNotFoundError as error:
+        raise AibError(f"{path} does not exist") from error
+    except Exception as error:  # decoders meet damaged bytes with any exception there is
+        raise AibError(f"{path} cannot be read as an image ({_first_line(error)})") from error
+
+
+def _check_size(image: Image.Image) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise AibError(f"claims {width} x {height} pixels, above the limit of {MAX_PIXELS:,}")
+    if min(width, height) < MIN_SIDE:
+        raise AibError(f"is {width} x {height} pixels, too small to be of use")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I") or image.mode == "F":
+        # Pillow clips 16 bits to 8 instead of scaling them.
+        values = np.asarray(image).astype(np.float64)
+        scale = 257.0 if values.max() > 255 else 1.0
+        return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        # Transparent pixels hold arbitrary colours; white is what viewers show.
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def resized(image: Image.Image, size: int, policy: Resize) -> Image.Image:
+    """A size x size image, antialiased bilinear: see Preprocessing.resize for the policies."""
+    box = None if policy == "squash" else centre_square(image.width, image.height)
+    return image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+
+
+def centre_square(width: int, height: int) -> tuple[float, float, float, float]:
+    """(left, top, right, bottom) of the largest square in the middle."""
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return (left, top, left + side, top + side)
+
+
+def to_tensor(image: Image.Image) -> Tensor:
+    """uint8 [3,H,W]"""
+    return torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1).contiguous()

@@ -1,0 +1,108 @@
+"""A user's own images: one sub-folder a class, optionally under train/, val/ and test/."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from aib.data.decode import open_rgb
+from aib.data.imageset import ImageFiles, ImageSet
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing, Resize
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+SPLITS = ("train", "val", "test")
+
+
+def has_split(path: Path, split: str) -> bool:
+    return (path / split).is_dir()
+
+
+def read(
+    split: str,
+    *,
+    path: Path,
+    strict: bool = False,
+    check: bool = True,
+    image_size: int = 224,
+    resize: Resize = "squash",
+) -> ImageSet:
+    """One split of the folder; a flat folder has only `train`.
+
+    `check` decodes every file once to find damaged ones before any work is done. They are left
+    out and listed in `.skipped`; with `strict` the first one stops everything.
+    """
+    if not path.is_dir():
+        raise AibError(f"{path} is not a folder")
+    top = _top(path, split)
+    classes = _classes(path / "train" if has_split(path, "train") else top)
+    unknown = [name for name in _classes(top) if name not in classes]
+    if unknown:
+        raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
+    found = [(file, label) for label, name in enumerate(classes) for file in _files(top / name)]
+    skipped: list[str] = []
+    if check:
+        found, skipped = _readable(found, strict)
+    if not found:
+        reason = f"; {skipped[0]}" if skipped else ""
+        raise AibError(f"{top} has no readable image in its class folders{reason}")
+    return ImageSet(
+        name=f"folder:{path}",
+        split=split,
+        labels=torch.tensor([label for _, label in found]),
+        preprocessing=Preprocessing(image_size, resize, IMAGENET_MEAN, IMAGENET_STD, classes),
+        files=ImageFiles(tuple(file for file, _ in found)),
+        skipped=tuple(skipped),
+    )
+
+
+def _top(path: Path, split: str) -> Path:
+    if not any(has_split(path, name) for name in SPLITS):
+        if split != "train":
+            raise AibError(
+                f"{path} has no {split}/ folder: put its classes under train/ and {split}/"
+            )
+        return path
+    if not has_split(path, split):
+        raise AibError(f"{path} has no {split}/ folder")
+    return path / split
+
+
+def _classes(top: Path) -> tuple[str, ...]:
+    names = sorted(p.name for p in top.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not names:
+        raise AibError(f"{top} has no sub-folders: images belong in one sub-folder a class")
+    return tuple(names)
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():  # a class without images in this split
+        return []
+    return sorted(
+        p
+        for p in folder.rglob("*")
+        if p.suffix.lower() in SUFFIXES and p.is_file() and not p.name.startswith(".")
+    )
+
+
+def _readable(
+    found: list[tuple[Path, int]], strict: bool
+) -> tuple[list[tuple[Path, int]], list[str]]:
+    """The files that decode, and a sentence for each that does not."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the GIL
+        troubles = list(pool.map(_trouble, [file for file, _ in found]))
+    skipped = [trouble for trouble in troubles if trouble]
+    if skipped and strict:
+        raise AibError(f"{skipped[0]} ({len(skipped)} such file(s) in all)")
+    kept = [pair for pair, trouble in zip(found, troubles, strict=True) if not trouble]
+    return kept, skipped
+
+
+def _trouble(path: Path) -> str:
+    try:
+        open_rgb(path, reduce=True)
+    except AibError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,228 @@
+"""ImageSet: labelled images with what a model must know of them, in memory or on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from aib.data.decode import centre_square, open_rgb, resized, to_tensor
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Images decoded when asked for, each cut to its crop box if there are any."""
+
+    paths: tuple[Path, ...]
+    crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def decode(self, index: int) -> Image.Image:
+        image = open_rgb(self.paths[index])
+        if self.crops is None:
+            return image
+        left, top, right, bottom = self.crops[index].round().int().tolist()
+        # The published boxes now and then reach a pixel beyond the image.
+        box = (max(left, 0), max(top, 0), min(right, image.width), min(bottom, image.height))
+        if box[0] >= box[2] or box[1] >= box[3]:
+            raise AibError(f"the box {box} of {self.paths[index]} holds no pixel of its image")
+        return image.crop(box)
+
+    def subset(self, indices: Tensor) -> "ImageFiles":
+        crops = None if self.crops is None else self.crops[indices]
+        return ImageFiles(tuple(self.paths[i] for i in indices.tolist()), crops)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet(Dataset):
+    """N labelled images. Exactly one of `images` (in memory) and `files` (on disk) is given.
+
+    As a torch Dataset it gives (uint8 [3,S,S], label), S = preprocessing.image_size.
+    """
+
+    name: str
+    split: str
+    labels: Tensor  # int64 [N]
+    preprocessing: Preprocessing
+    images: Tensor | None = None  # uint8 [N,3,S,S]
+    files: ImageFiles | None = None
+    masks: Tensor | None = None  # bool [N,S,S], the pixels of the object
+    boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the file's image
+    mirror: bool = True  # does a mirrored image keep its class?
+    pad: int = 4  # training crops of images in memory: pixels of reflect padding
+    skipped: tuple[str, ...] = ()  # files that could not be read, and why
+
+    def __post_init__(self) -> None:
+        if (self.images is None) == (self.files is None):
+            raise AibError("an ImageSet needs either images or files")
+        if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
+            raise AibError(f"labels must be int64 [N], not {_describe(self.labels)}")
+        count = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
+        if count != len(self.labels):
+            raise AibError(f"{self.name} has {count} images and {len(self.labels)} labels")
+        if count == 0:
+            raise AibError(f"{self.name} has no images in split '{self.split}'")
+        self._check_images()
+        low, high = int(self.labels.min()), int(self.labels.max())
+        if low < 0 or high >= len(self.class_names):
+            raise AibError(
+                f"labels of {self.name} run from {low} to {high}, but it has "
+                f"{len(self.class_names)} classes"
+            )
+
+    def _check_images(self) -> None:
+        size = self.preprocessing.image_size
+        if self.images is not None and (
+            self.images.dtype != torch.uint8 or self.images.shape[1:] != (3, size, size)
+        ):
+            raise AibError(
+                f"images must be uint8 [N,3,{size},{size}], not {_describe(self.images)}"
+            )
+        masks = self.masks
+        if masks is not None and (
+            masks.dtype != torch.bool or masks.shape != (len(self), size, size)
+        ):
+            raise AibError(
+                f"masks must be bool [{len(self)},{size},{size}], not {_describe(masks)}"
+            )
+
+    @classmethod
+    def from_tensors(
+        cls,
+        images: Tensor,
+        labels: Tensor,
+        *,
+        class_names: Sequence[str] = (),
+        masks: Tensor | None = None,
+        mean: Sequence[float] = (0.5, 0.5, 0.5),
+        std: Sequence[float] = (0.5, 0.5, 0.5),
+        name: str = "custom",
+        split: str = "train",
+        mirror: bool = True,
+    ) -> "ImageSet":
+        """Your own data: images uint8 [N,3,S,S], labels of any integer type [N]."""
+        if images.ndim != 4 or images.shape[-1] != images.shape[-2]:
+            raise AibError(f"images must be uint8 [N,3,S,S], not {_describe(images)}")
+        if not class_names and len(labels):
+            class_names = [str(i) for i in range(int(labels.max()) + 1)]
+        return cls(
+            name=name,
+            split=split,
+            labels=labels.to(torch.int64),
+            preprocessing=Preprocessing(
+                image_size=images.shape[-1],
+                mean=tuple(mean),
+                std=tuple(std),
+                class_names=tuple(class_names),
+            ),
+            images=images,
+            masks=masks,
+            mirror=mirror,
+            pad=images.shape[-1] // 8,
+        )
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.preprocessing.class_names
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.pixels(index), int(self.labels[index])
+
+    def pixels(self, index: int) -> Tensor:
+        """One image as the model's evaluation sees it before normalisation, uint8 [3,S,S]."""
+        if self.images is not None:
+            return self.images[index]
+        assert self.files is not None
+        policy = self.preprocessing
+        return to_tensor(resized(self.files.decode(index), policy.image_size, policy.resize))
+
+    def mask(self, index: int) -> Tensor | None:
+        """The object's pixels (or its box's) in `pixels(index)`, bool [S,S]; None if unknown."""
+        if self.masks is not None:
+            return self.masks[index]
+        if self.boxes is None or self.files is None:
+            return None
+        size = self.preprocessing.image_size
+        image = self.files.decode(index)
+        left, top, width, height = 0.0, 0.0, float(image.width), float(image.height)
+        if self.preprocessing.resize == "crop":
+            left, top, right, bottom = centre_square(image.width, image.height)
+            width, height = right - left, bottom - top
+        box = self.boxes[index]
+        x = left + (torch.arange(size) + 0.5) * width / size  # pixel centres in the file's image
+        y = top + (torch.arange(size) + 0.5) * height / size
+        across = (x >= box[0]) & (x < box[2])  # [S]
+        down = (y >= box[1]) & (y < box[3])  # [S]
+        return down[:, None] & across[None, :]  # [S,S]
+
+    def subset(self, indices: Tensor, *, split: str | None = None) -> "ImageSet":
+        """The chosen images, in the order given."""
+        return replace(
+            self,
+            split=self.split if split is None else split,
+            labels=self.labels[indices],
+            images=None if self.images is None else self.images[indices],
+            files=None if self.files is None else self.files.subset(indices),
+            masks=None if self.masks is None else self.masks[indices],
+            boxes=None if self.boxes is None else self.boxes[indices],
+        )
+
+    def prepared_for(self, preprocessing: Preprocessing) -> "ImageSet":
+        """The same images as a model with this preprocessing takes them; class names stay.
+
+        Needed where a model meets data it was not trained on, another size for instance.
+        """
+        target = replace(preprocessing, class_names=self.class_names)
+        old, new = self.preprocessing.image_size, target.image_size
+        if old == new:
+            return replace(self, preprocessing=target)
+        return replace(
+            self,
+            preprocessing=target,
+            images=None if self.images is None else _resize_images(self.images, new),
+            masks=None if self.masks is None else _resize_masks(self.masks, new),
+            pad=max(self.pad * new // old, 1) if self.pad else 0,
+        )
+
+    def in_memory(self) -> "ImageSet":
+        """Every file decoded now, at the model's size: for sets that fit on the device."""
+        if self.images is not None:
+            return self
+        pixels = torch.stack([self.pixels(i) for i in range(len(self))])  # [N,3,S,S]
+        masks = None
+        if self.boxes is not None:
+            masks = torch.stack([self.mask(i) for i in range(len(self))])  # type: ignore[misc]
+        return replace(self, images=pixels, files=None, masks=masks, boxes=None)
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _resize_images(images: Tensor, size: int) -> Tensor:
+    """Antialiased bilinear; in chunks, since the floats take four times the room."""
+    resized_chunks = []
+    for chunk in images.split(1024):
+        floats = F.interpolate(chunk.float(), size=(size, size), mode="bilinear", antialias=True)
+        resized_chunks.append(floats.round_().clamp_(0, 255).to(torch.uint8))
+    return torch.cat(resized_chunks)
+
+
+def _resize_masks(masks: Tensor, size: int) -> Tensor:
+    areas = F.interpolate(masks[:, None].float(), size=(size, size), mode="area")[:, 0]
+    return areas >= 0.5

@@ -1,0 +1,135 @@
+"""`load`: from a name on the command line to an ImageSet."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from aib.data import cifar, cub, folder, shapes, stl10, svhn
+from aib.data.imageset import ImageSet
+from aib.data.specs import SPECS, spec_of
+from aib.data.split import part
+from aib.errors import AibError
+
+READERS: dict[str, Callable[..., ImageSet]] = {
+    "shapes": shapes.read,
+    "cifar10": cifar.read_cifar10,
+    "cifar100": cifar.read_cifar100,
+    "svhn": svhn.read,
+    "stl10": stl10.read,
+    "cub200": cub.read,
+    "folder": folder.read,
+}
+
+# Up to this side, images on disk are decoded once and kept in memory: they fit on the device.
+SMALL_SIDE = 64
+
+
+def load(
+    name: str,
+    split: str = "train",
+    *,
+    root: str | Path | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    holdout: float = 0.1,
+    **options: Any,
+) -> ImageSet:
+    """The images of one split.
+
+    name: a known set, `shapes_spurious` or `folder:PATH`, with options after a colon:
+        `shapes:clutter=0.5,size=small`, `stl10:classes=cifar10,image_size=32`, `cub200:crop`.
+    split: `train`, `test`, `val` (the seeded, stratified held-out share `holdout` of `train`;
+        with holdout=0 `train` is the whole), and `extra` for svhn. A folder's own val/ is used.
+    options: as after the colon; those written in the name come first.
+    seed: of the held-out part, and of generated images.
+    strict: a damaged file in a folder stops everything instead of being skipped.
+    """
+    kind, path, written = parse_name(name)
+    options = options | written
+    image_size = options.pop("image_size", None)
+    holdout = _convert("holdout", options.pop("holdout", holdout), float)
+    if seed < 0:
+        raise AibError(f"seed must not be negative: {seed}")
+    if kind == "folder":
+        fixed: dict[str, Any] = {"path": path, "strict": strict}
+        own_val = folder.has_split(path, "val")
+        holdout = 0.0 if own_val and split == "train" else holdout
+    else:
+        fixed = {"seed": seed} if kind == "shapes" else {"root": root}
+        own_val = False
+        _check_split(kind, split)
+    official = "train" if split == "val" and not own_val else split
+    reader = READERS[kind]
+    dataset = reader(official, **fixed, **_checked(kind, reader, fixed, options))
+    if split in ("train", "val") and not own_val:
+        indices = part(dataset.labels, split, holdout, seed, dataset.class_names)  # type: ignore[arg-type]
+        dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
+        dataset = replace(dataset, split=split)
+    return _at_size(dataset, image_size)
+
+
+def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
+    """(kind, path of a folder, options): 'shapes:size=small' -> ('shapes', Path(), {...})."""
+    if name.startswith("folder:"):
+        # A last part that reads `word=` holds options; a path may have colons before it.
+        match = re.fullmatch(r"folder:(.+?)(?::(\w+=[^:/\\]*))?", name)
+        if match is None:
+            raise AibError("folder: needs a path, as in folder:photos")
+        return "folder", Path(match[1]).expanduser(), _written_options(match[2] or "")
+    kind, _, text = name.partition(":")
+    options = _written_options(text)
+    if kind == "shapes_spurious":
+        kind, options = "shapes", options | {"spurious": "true"}
+    return spec_of(kind).name, Path(), options
+
+
+def _written_options(text: str) -> dict[str, str]:
+    """'clutter=0.5,spurious' -> {'clutter': '0.5', 'spurious': 'true'}"""
+    pairs = [piece.partition("=") for piece in text.split(",") if piece]
+    return {key.strip(): value.strip() if equals else "true" for key, equals, value in pairs}
+
+
+def _check_split(kind: str, split: str) -> None:
+    known = [*SPECS[kind].sizes, "val"]
+    if split not in known:
+        raise AibError(f"{kind} has no split '{split}'; it has {', '.join(known)}")
+
+
+def _checked(
+    kind: str, reader: Callable[..., ImageSet], fixed: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """The options with the types of the reader's defaults; an unknown one is an error."""
+    parameters = inspect.signature(reader).parameters.values()
+    defaults = {
+        p.name: p.default
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY and p.name not in fixed and p.name != "image_size"
+    }
+    for key in options:
+        if key not in defaults:
+            known = ", ".join([*defaults, "image_size"])
+            raise AibError(f"{kind} has no option '{key}'; it has {known}")
+    return {key: _convert(key, value, type(defaults[key])) for key, value in options.items()}
+
+
+def _convert(key: str, value: Any, kind: type) -> Any:
+    if not isinstance(value, str):
+        return value
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    try:
+        return words[value.lower()] if kind is bool else kind(value)
+    except (KeyError, ValueError) as error:
+        raise AibError(f"option {key} must be a {kind.__name__}, not '{value}'") from error
+
+
+def _at_size(dataset: ImageSet, image_size: Any) -> ImageSet:
+    if image_size is not None:
+        size = _convert("image_size", image_size, int)
+        if not 2 <= size <= 4096:
+            raise AibError(f"image_size must lie between 2 and 4096, not {size}")
+        dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
+    small = dataset.preprocessing.image_size <= SMALL_SIDE
+    return dataset.in_memory() if small else dataset

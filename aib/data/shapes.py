@@ -1,0 +1,240 @@
+"""Cluttered shapes: one of ten shapes on a textured ground among strokes, with its exact mask.
+
+Image i of a split depends on the seed, the split and i alone, not on how many are made: images
+are drawn in blocks of BLOCK, each from its own generator. Only operations that IEEE arithmetic
+defines to the bit are used, so a seed gives the same bytes on any CPU.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aib.data.glyphs import GLYPHS
+from aib.data.imageset import ImageSet
+from aib.data.specs import SHAPES
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+
+BLOCK = 100  # a multiple of the ten classes; small enough to stay in the cache
+SIDE = 32
+FINE = 2  # coverage of a pixel is counted on FINE x FINE points
+MAX_STROKES = 8
+
+RADII = {"small": (4.5, 7.0), "medium": (6.5, 11.0), "large": (9.0, 13.0)}
+
+# Where the ground of the `spurious` variant has a colour for each class: ten that differ clearly.
+PALETTE = np.array(
+    [
+        [190, 70, 70],
+        [70, 170, 70],
+        [75, 85, 195],
+        [190, 180, 70],
+        [175, 75, 180],
+        [70, 180, 185],
+        [200, 130, 60],
+        [120, 95, 70],
+        [70, 70, 75],
+        [190, 190, 190],
+    ],
+    np.float32,
+)
+
+_DEGREES = np.deg2rad(np.arange(360))
+TURNS = np.round(np.stack([np.cos(_DEGREES), np.sin(_DEGREES)], 1), 6).astype(np.float32)
+
+Floats = NDArray[np.float32]
+Layer = tuple[Floats, Floats]  # coverage [N,32,32] in 0..1, colour [N,3]
+Split = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """How hard the images are. 1.0 is moderate: a small CNN learns them in minutes on a CPU."""
+
+    clutter: float = 1.0  # scales the number of strokes and the strength of the texture
+    contrast: float = 1.0  # scales the distance in colour between shape and ground
+    size: str = "medium"
+    spurious: bool = False  # the ground's colour tells the class in training, and not in test
+
+    def __post_init__(self) -> None:
+        if self.size not in RADII:
+            raise AibError(f"size of shapes must be one of {', '.join(RADII)}, not '{self.size}'")
+        if not 0 <= self.clutter <= 2 or not 0 < self.contrast <= 2:
+            raise AibError(
+                f"clutter must lie in 0..2 and contrast in 0..2 above zero, "
+                f"not {self.clutter} and {self.contrast}"
+            )
+
+
+@dataclass(frozen=True)
+class Block:
+    images: NDArray[np.uint8]  # [N,3,32,32]
+    labels: NDArray[np.int64]  # [N]
+    masks: NDArray[np.bool_]  # [N,32,32]
+
+
+def read(
+    split: Split,
+    *,
+    seed: int = 0,
+    count: int = 0,
+    clutter: float = 1.0,
+    contrast: float = 1.0,
+    size: str = "medium",
+    spurious: bool = False,
+) -> ImageSet:
+    """`count` images (0: the usual number of the split)."""
+    if count < 0:
+        raise AibError(f"count of shapes must be positive, not {count}")
+    difficulty = Difficulty(clutter, contrast, size, spurious)
+    block = generate(split, count or SHAPES.sizes[split], seed, difficulty)
+    return ImageSet(
+        name="shapes_spurious" if spurious else "shapes",
+        split=split,
+        labels=torch.from_numpy(block.labels),
+        preprocessing=Preprocessing(SIDE, "squash", SHAPES.mean, SHAPES.std, SHAPES.classes),
+        images=torch.from_numpy(block.images),
+        masks=torch.from_numpy(block.masks),
+        mirror=SHAPES.mirror,
+        pad=SHAPES.pad,
+    )
+
+
+def generate(split: Split, count: int, seed: int, difficulty: Difficulty) -> Block:
+    """The first `count` images of the split's endless row."""
+    numbers = range(-(-count // BLOCK))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy lets go of the GIL
+        blocks = list(pool.map(lambda n: _block(split, n, seed, difficulty), numbers))
+    return Block(
+        np.concatenate([b.images for b in blocks])[:count],
+        np.concatenate([b.labels for b in blocks])[:count],
+        np.concatenate([b.masks for b in blocks])[:count],
+    )
+
+
+def _block(split: Split, number: int, seed: int, difficulty: Difficulty) -> Block:
+    rng = np.random.Generator(np.random.PCG64([seed, ("train", "test").index(split), number]))
+    labels = rng.permutation(np.arange(BLOCK) % len(GLYPHS))
+    base = _ground_colours(rng, labels, split, difficulty)  # [N,3]
+    canvas = _texture(rng, base, difficulty.clutter)  # [N,3,32,32]
+    coverage = _shape_coverage(rng, labels, difficulty.size)  # [N,32,32]
+    colours = _shape_colours(rng, base, difficulty.contrast)  # [N,3]
+    behind, front = _strokes(rng, difficulty.clutter)
+    for stroke, colour in behind:
+        _paint(canvas, stroke, colour)
+    _paint(canvas, coverage, colours)
+    visible = coverage.copy()
+    for stroke, colour in front:
+        _paint(canvas, stroke, colour)
+        visible *= 1 - stroke
+    canvas += _uniform(rng, -6, 6, canvas.shape)  # the sensor's noise
+    images = np.clip(canvas + np.float32(0.5), 0, 255).astype(np.uint8)
+    return Block(images, labels, visible >= 0.5)
+
+
+def _uniform(rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> Floats:
+    return rng.random(shape, dtype=np.float32) * np.float32(high - low) + np.float32(low)
+
+
+def _paint(canvas: Floats, coverage: Floats, colours: Floats) -> None:
+    """Lay a colour [N,3] over each image where coverage [N,32,32] says so."""
+    canvas += coverage[:, None] * (colours[:, :, None, None] - canvas)
+
+
+def _ground_colours(
+    rng: np.random.Generator, labels: NDArray[np.int64], split: Split, difficulty: Difficulty
+) -> Floats:
+    free = _uniform(rng, 45, 210, (BLOCK, 3))
+    other = rng.integers(len(PALETTE), size=BLOCK)
+    jitter = _uniform(rng, -12, 12, (BLOCK, 3))
+    if not difficulty.spurious:
+        return free
+    return PALETTE[labels if split == "train" else other] + jitter
+
+
+def _texture(rng: np.random.Generator, base: Floats, clutter: float) -> Floats:
+    """1/f noise: octaves of smooth random grids, each twice as fine and half as strong.
+
+    The finest octave, single pixels, is the sensor's noise that `_block` adds at the end.
+    """
+    noise = np.empty((BLOCK, 3, SIDE, SIDE), np.float32)
+    noise[:] = base[:, :, None, None]
+    strength = 40.0 * clutter
+    for cells in (2, 4, 8, 16):
+        grid = _uniform(rng, -strength, strength, (BLOCK, 3, cells + 1, cells + 1))
+        # Enlarged along the rows, turned, and again: whole rows are copied faster than columns.
+        noise += _enlarge(_enlarge(grid).swapaxes(2, 3).copy())
+        strength /= 2
+    return noise
+
+
+def _enlarge(grid: Floats) -> Floats:
+    """Linear interpolation of the knots [N,3,cells+1,W] to pixels [N,3,32,W]."""
+    cells = grid.shape[2] - 1
+    position = (np.arange(SIDE, dtype=np.float32) + np.float32(0.5)) * np.float32(cells / SIDE)
+    above = position.astype(np.int64)
+    weight = (position - above).astype(np.float32)[:, None]  # [32,1]
+    steps = np.diff(grid, axis=2)  # [N,3,cells,W]
+    return np.take(grid, above, axis=2) + weight * np.take(steps, above, axis=2)
+
+
+def _shape_coverage(rng: np.random.Generator, labels: NDArray[np.int64], size: str) -> Floats:
+    """How much of each pixel the shape covers, [N,32,32] in 0..1."""
+    radius = _uniform(rng, *RADII[size], (BLOCK,))
+    # The whole shape stays inside the image, whatever its angle.
+    place = radius[:, None] + _uniform(rng, 0, 1, (BLOCK, 2)) * (SIDE - 2 * radius[:, None])
+    turn = TURNS[rng.integers(360, size=BLOCK)]  # [N,2] cosine, sine
+    points = (np.arange(SIDE * FINE, dtype=np.float32) + np.float32(0.5)) / FINE
+    x = (points[None, None, :] - place[:, 0, None, None]) / radius[:, None, None]  # [N,1,64]
+    y = (points[None, :, None] - place[:, 1, None, None]) / radius[:, None, None]  # [N,64,1]
+    cos, sin = turn[:, 0, None, None], turn[:, 1, None, None]
+    inside = np.empty((BLOCK, SIDE * FINE, SIDE * FINE), bool)
+    for label, name in enumerate(SHAPES.classes):
+        those = labels == label
+        u = cos[those] * x[those] + sin[those] * y[those]
+        v = cos[those] * y[those] - sin[those] * x[those]
+        inside[those] = GLYPHS[name](u, v)
+    parts = inside.reshape(BLOCK, SIDE, FINE, SIDE, FINE)
+    return parts.sum((2, 4), dtype=np.uint8).astype(np.float32) / np.float32(FINE * FINE)
+
+
+def _shape_colours(rng: np.random.Generator, base: Floats, contrast: float) -> Floats:
+    """A colour in a random direction from the ground's, far enough away to be seen."""
+    toward = _uniform(rng, 0, 255, (BLOCK, 3)) - base
+    length = np.sqrt(toward[:, :1] ** 2 + toward[:, 1:2] ** 2 + toward[:, 2:] ** 2)
+    distance = _uniform(rng, 100, 190, (BLOCK, 1)) * np.float32(contrast)
+    return np.clip(base + toward * (distance / np.maximum(length, 1)), 0, 255)
+
+
+def _strokes(rng: np.random.Generator, clutter: float) -> tuple[list[Layer], list[Layer]]:
+    """Thin straight strokes: those behind the shape, those before it."""
+    behind: list[Layer] = []
+    front: list[Layer] = []
+    for number in range(MAX_STROKES):
+        middle = _uniform(rng, 0, SIDE, (BLOCK, 2))
+        turn = TURNS[rng.integers(360, size=BLOCK)]
+        half = _uniform(rng, 3, 11, (BLOCK,))
+        thickness = _uniform(rng, 0.4, 0.9, (BLOCK,))
+        colour = _uniform(rng, 0, 255, (BLOCK, 3))
+        # About half of the strokes that the clutter allows are there; one in four lies in front.
+        there = rng.random(BLOCK) * MAX_STROKES < 4 * clutter
+        coverage = _segment(middle, turn, half, thickness) * there[:, None, None]
+        (front if number % 4 == 3 else behind).append((coverage, colour))
+    return behind, front
+
+
+def _segment(middle: Floats, turn: Floats, half: Floats, thickness: Floats) -> Floats:
+    """Coverage of one segment an image, soft over one pixel at its edge."""
+    points = np.arange(SIDE, dtype=np.float32) + np.float32(0.5)
+    x = points[None, None, :] - middle[:, 0, None, None]  # [N,1,32]
+    y = points[None, :, None] - middle[:, 1, None, None]  # [N,32,1]
+    cos, sin = turn[:, 0, None, None], turn[:, 1, None, None]
+    along = np.maximum(np.abs(cos * x + sin * y) - half[:, None, None], 0)  # [N,32,32]
+    across = cos * y - sin * x
+    distance = np.sqrt(along * along + across * across)
+    return np.clip(thickness[:, None, None] + np.float32(0.5) - distance, 0, 1)

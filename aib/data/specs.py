@@ -1,0 +1,232 @@
+"""What is known of each data set: classes, split sizes, constants, official files."""
+
+from dataclasses import dataclass
+
+from aib.errors import AibError
+
+# One string each, split where it is used: a hundred quoted names are hard to read.
+_CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
+_CIFAR100 = """
+    apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus
+    butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab
+    crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard
+    lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom
+    oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine
+    possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake
+    spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
+    train trout tulip turtle wardrobe whale willow_tree wolf woman worm
+"""
+_CIFAR100_COARSE = """
+    aquatic_mammals fish flowers food_containers fruit_and_vegetables household_electrical_devices
+    household_furniture insects large_carnivores large_man-made_outdoor_things
+    large_natural_outdoor_scenes large_omnivores_and_herbivores medium_mammals
+    non-insect_invertebrates people reptiles small_mammals trees vehicles_1 vehicles_2
+"""
+_STL10 = "airplane bird car cat deer dog horse monkey ship truck"
+_SHAPES = "disc ring square triangle plus star crescent corner bowtie pill"
+
+CIFAR100_COARSE_CLASSES = tuple(_CIFAR100_COARSE.split())
+
+# The mean and deviation of the training images of ImageNet, which CUB's backbones were made for.
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One official download. `folder` is what it unpacks to; "" for a file kept as it is."""
+
+    url: str
+    checksum: str  # as pooch takes it, "md5:..."; the publishers give MD5
+    folder: str = ""
+    split: str = ""  # where a file serves one split alone, which
+
+    @property
+    def file_name(self) -> str:
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One known data set. `classes` is empty where the set's own files name them."""
+
+    name: str
+    title: str
+    num_classes: int
+    classes: tuple[str, ...]
+    image_size: int
+    sizes: dict[str, int]  # images in each official split
+    # Channel mean and deviation of the training split on a 0-1 scale, as commonly published; for
+    # `cub200` ImageNet's. Four decimals, so that `verify` can say "equal".
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    folders: tuple[str, ...] = ()  # where its files lie under a root, the preferred form first
+    archives: tuple[Archive, ...] = ()
+    checksums: tuple[tuple[str, str], ...] = ()  # (file inside a folder, MD5 of the official one)
+    mirror: bool = True  # does a mirrored image keep its class?
+    pad: int = 4  # training crops: pixels of reflect padding on each side
+
+
+_TORONTO = "https://www.cs.toronto.edu/~kriz/"
+_HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
+
+SHAPES = Spec(
+    name="shapes",
+    title="cluttered shapes, generated from a seed, with exact masks",
+    num_classes=10,
+    classes=tuple(_SHAPES.split()),
+    image_size=32,
+    sizes={"train": 20_000, "test": 4_000},
+    mean=(0.5, 0.5, 0.5),
+    std=(0.21, 0.21, 0.21),
+    # Every shape is its own mirror image up to a rotation. Positions are random already, and a
+    # crop could cut the shape away.
+    pad=0,
+)
+
+CIFAR10 = Spec(
+    name="cifar10",
+    title="CIFAR-10",
+    num_classes=10,
+    classes=tuple(_CIFAR10.split()),
+    image_size=32,
+    sizes={"train": 50_000, "test": 10_000},
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
+    folders=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    archives=(
+        Archive(
+            _TORONTO + "cifar-10-binary.tar.gz",
+            "md5:c32a1d4ab5d03f1284b67883e8d87530",
+            "cifar-10-batches-bin",
+        ),
+    ),
+    checksums=(
+        ("data_batch_1.bin", "5dd7e06a14cb22eb9f671a540d1b7c25"),
+        ("data_batch_2.bin", "5ea93a67294ea407fff1d09f752e9692"),
+        ("data_batch_3.bin", "942cd6a4bcdd0dd3c604fbe906cb4421"),
+        ("data_batch_4.bin", "ae636b3ba5c66a11e91e8cb52e771fcb"),
+        ("data_batch_5.bin", "53f37980c15c3d472c316c40844f3f0d"),
+        ("test_batch.bin", "803d5f7f4d78ea53de84dbe85f74fb6d"),
+        ("data_batch_1", "c99cafc152244af753f735de768cd75f"),
+        ("data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"),
+        ("data_batch_3", "54ebc095f3ab1f0389bbae665268c751"),
+        ("data_batch_4", "634d18415352ddfa80567beed471001a"),
+        ("data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"),
+        ("test_batch", "40351d587109b95175f43aff81a1287e"),
+    ),
+)
+
+CIFAR100 = Spec(
+    name="cifar100",
+    title="CIFAR-100",
+    num_classes=100,
+    classes=tuple(_CIFAR100.split()),
+    image_size=32,
+    sizes={"train": 50_000, "test": 10_000},
+    mean=(0.5071, 0.4865, 0.4409),
+    std=(0.2673, 0.2564, 0.2762),
+    folders=("cifar-100-binary", "cifar-100-python"),
+    archives=(
+        Archive(
+            _TORONTO + "cifar-100-binary.tar.gz",
+            "md5:03b5dce01913d631647c71ecec9e9cb8",
+            "cifar-100-binary",
+        ),
+    ),
+    checksums=(
+        ("train.bin", "6172c7755cfe09b2fe270c85cebc1b15"),
+        ("test.bin", "4499cfba6c016c1be1438163640a0898"),
+        ("train", "16019d7e3df5f24257cddd939b257f8d"),
+        ("test", "f0ef6b0ae62326f3e7ffdfab6717acfc"),
+    ),
+)
+
+SVHN = Spec(
+    name="svhn",
+    title="SVHN, cropped digits",
+    num_classes=10,
+    classes=tuple("0123456789"),
+    image_size=32,
+    sizes={"train": 73_257, "test": 26_032, "extra": 531_131},
+    mean=(0.4377, 0.4438, 0.4728),
+    std=(0.1980, 0.2010, 0.1970),
+    folders=("svhn",),
+    archives=(
+        Archive(
+            _HOUSE_NUMBERS + "train_32x32.mat",
+            "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+            split="train",
+        ),
+        Archive(
+            _HOUSE_NUMBERS + "test_32x32.mat",
+            "md5:eb5a983be6a315427106f1b164d9cef3",
+            split="test",
+        ),
+        Archive(
+            _HOUSE_NUMBERS + "extra_32x32.mat",
+            "md5:a93ce644f1a588dc4d68dda5feec44a7",
+            split="extra",
+        ),
+    ),
+    checksums=(
+        ("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+        ("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
+        ("extra_32x32.mat", "a93ce644f1a588dc4d68dda5feec44a7"),
+    ),
+    mirror=False,  # a mirrored 2 is no digit
+)
+
+STL10 = Spec(
+    name="stl10",
+    title="STL-10, labelled part",
+    num_classes=10,
+    classes=tuple(_STL10.split()),
+    image_size=96,
+    sizes={"train": 5_000, "test": 8_000},
+    mean=(0.4467, 0.4398, 0.4066),
+    std=(0.2603, 0.2566, 0.2713),
+    folders=("stl10_binary",),
+    archives=(
+        Archive(
+            "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
+            "md5:91f7769df0f17e558f3565bffb0c7dfb",
+            "stl10_binary",
+        ),
+    ),
+    checksums=(
+        ("train_X.bin", "918c2871b30a85fa023e0c44e0bee87f"),
+        ("train_y.bin", "5a34089d4802c674881badbb80307741"),
+        ("test_X.bin", "7f263ba9f9e0b06b93213547f721ac82"),
+        ("test_y.bin", "36f9794fa4beb8a2c72628de14fa638e"),
+    ),
+    pad=12,  # the same share of the side as 4 of 32
+)
+
+CUB200 = Spec(
+    name="cub200",
+    title="CUB-200-2011, birds",
+    num_classes=200,
+    classes=(),
+    image_size=224,
+    sizes={"train": 5_994, "test": 5_794},
+    mean=IMAGENET_MEAN,
+    std=IMAGENET_STD,
+    folders=("CUB_200_2011",),
+    archives=(
+        Archive(
+            "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
+            "md5:97eceeb196236b17998738112f37df78",
+            "CUB_200_2011",
+        ),
+    ),
+)
+
+SPECS = {spec.name: spec for spec in (SHAPES, CIFAR10, CIFAR100, SVHN, STL10, CUB200)}
+
+
+def spec_of(name: str) -> Spec:
+    """The named set's spec, or one sentence that lists the names there are."""
+    if name not in SPECS:
+        known = ", ".join([*SPECS, "folder:PATH"])
+        raise AibError(f"no data set is called '{name}'; known are {known}")
+    return SPECS[name]

@@ -1,0 +1,49 @@
+"""The held-out part of a training set: seeded, and with every class in its share."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from aib.errors import AibError
+
+
+def stratified_split(
+    labels: Tensor, holdout: float, seed: int, class_names: tuple[str, ...]
+) -> tuple[Tensor, Tensor]:
+    """Indices (kept, held out), each sorted: about `holdout` of every class is held out.
+
+    Depends on the labels and the seed alone, so every process finds the same split.
+    """
+    if not 0 <= holdout < 1:
+        raise AibError(f"holdout must be at least 0 and below 1, not {holdout}")
+    if holdout == 0:
+        return torch.arange(len(labels)), torch.empty(0, dtype=torch.int64)
+    generator = torch.Generator().manual_seed(seed)
+    held_out = []
+    for label in labels.unique().tolist():
+        members = (labels == label).nonzero().flatten()
+        if len(members) < 2:
+            raise AibError(
+                f"class '{class_names[label]}' has one image, and a held-out part needs one on "
+                f"each side: add images, or use holdout=0 to train on all of them"
+            )
+        count = min(max(round(holdout * len(members)), 1), len(members) - 1)
+        held_out.append(members[torch.randperm(len(members), generator=generator)[:count]])
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    chosen[torch.cat(held_out)] = True
+    return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
+
+
+def part(
+    labels: Tensor,
+    which: Literal["train", "val"],
+    holdout: float,
+    seed: int,
+    class_names: tuple[str, ...],
+) -> Tensor:
+    """The indices of `train` or `val` in an official training set."""
+    if which == "val" and holdout == 0:
+        raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
+    kept, held_out = stratified_split(labels, holdout, seed, class_names)
+    return kept if which == "train" else held_out

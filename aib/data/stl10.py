@@ -1,0 +1,53 @@
+"""STL-10's labelled images, with its own classes or matched to CIFAR-10's by name."""
+
+import numpy as np
+import torch
+
+from aib.data.files import check_count, check_labels, read_records, require
+from aib.data.imageset import ImageSet
+from aib.data.specs import CIFAR10, STL10
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+
+SIDE = 96
+CIFAR10_NAME = {"car": "automobile"}  # the one class that the two sets call differently
+
+
+def read(
+    split: str, *, root: str | None = None, partial: bool = False, classes: str = "raw"
+) -> ImageSet:
+    """`classes`: `raw` keeps STL-10's own indices; `cifar10` keeps the nine classes that CIFAR-10
+    has too, under CIFAR-10's indices, and leaves the monkeys out."""
+    if classes not in ("raw", "cifar10"):
+        raise AibError(f"classes of stl10 are 'raw' or 'cifar10', not '{classes}'")
+    folder = require(STL10, root)
+    pixels = read_records(folder / f"{split}_X.bin", 3 * SIDE * SIDE)
+    labels = read_records(folder / f"{split}_y.bin", 1)[:, 0].astype(np.int64) - 1
+    if len(pixels) != len(labels):
+        raise AibError(
+            f"{folder} has {len(pixels):,} images and {len(labels):,} labels in '{split}': "
+            f"truncated, fetch it again"
+        )
+    check_count(STL10, split, len(labels), partial)
+    check_labels(folder / f"{split}_y.bin", labels, STL10.num_classes)
+    # The file holds each plane column by column.
+    images = pixels.reshape(-1, 3, SIDE, SIDE).transpose(0, 1, 3, 2)  # [N,3,96,96]
+    names = STL10.classes
+    if classes == "cifar10":
+        images, labels, names = *_matched(images, labels), CIFAR10.classes
+    return ImageSet(
+        name=STL10.name,
+        split=split,
+        labels=torch.from_numpy(labels),
+        preprocessing=Preprocessing(SIDE, "squash", STL10.mean, STL10.std, names),
+        images=torch.from_numpy(np.ascontiguousarray(images)),
+        mirror=STL10.mirror,
+        pad=STL10.pad,
+    )
+
+
+def _matched(images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    renamed = [CIFAR10_NAME.get(name, name) for name in STL10.classes]
+    index = np.array([CIFAR10.classes.index(n) if n in CIFAR10.classes else -1 for n in renamed])
+    matched = index[labels]
+    return images[matched >= 0], matched[matched >= 0]

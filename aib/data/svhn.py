@@ -1,0 +1,48 @@
+"""SVHN's cropped digits, from the official .mat files (needs scipy: pip install 'aib[svhn]')."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from aib.data.files import check_count, check_labels, require
+from aib.data.imageset import ImageSet
+from aib.data.specs import SVHN
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+
+
+def read(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
+    path = require(SVHN, root) / f"{split}_32x32.mat"
+    content = _load_mat(path)
+    pixels, labels = content.get("X"), content.get("y")
+    if pixels is None or labels is None or pixels.shape[:3] != (32, 32, 3) or pixels.ndim != 4:
+        raise AibError(f"{path} does not hold X [32,32,3,N] and y: it is not the official file")
+    labels = labels.reshape(-1).astype(np.int64)
+    check_count(SVHN, split, len(labels), partial)
+    if len(labels) != pixels.shape[3] or pixels.dtype != np.uint8:
+        raise AibError(f"{path} has {pixels.shape[3]} {pixels.dtype} images, {len(labels)} labels")
+    labels[labels == 10] = 0  # the files call the digit zero 10
+    check_labels(path, labels, SVHN.num_classes)
+    return ImageSet(
+        name=SVHN.name,
+        split=split,
+        labels=torch.from_numpy(labels),
+        preprocessing=Preprocessing(SVHN.image_size, "squash", SVHN.mean, SVHN.std, SVHN.classes),
+        images=torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1))),
+        mirror=SVHN.mirror,
+        pad=SVHN.pad,
+    )
+
+
+def _load_mat(path: Path) -> dict[str, np.ndarray]:
+    try:
+        from scipy.io import loadmat
+    except ImportError as error:
+        raise AibError("SVHN's .mat files need scipy: pip install 'aib[svhn]'") from error
+    if not path.is_file():
+        raise AibError(f"{path} is missing: get it with `aib data fetch svhn`")
+    try:
+        return loadmat(path)
+    except Exception as error:  # a damaged .mat fails in many ways
+        raise AibError(f"{path} cannot be read: truncated or damaged, fetch it again") from error
