@@ -1,0 +1,47 @@
+"""What maps, images and indices must look like, and the sentence that says so when they do not."""
+
+import torch
+from torch import Tensor
+
+from aib.errors import AibError
+
+
+def shape(tensor: Tensor) -> str:
+    """[8, 3, 32, 32], for a message."""
+    return str(list(tensor.shape))
+
+
+def check_maps(maps: Tensor, name: str = "maps") -> None:
+    """One map an image: [B,h,w], floating point."""
+    if maps.ndim != 3 or maps.numel() == 0:
+        raise AibError(f"{name} must have the shape [B,h,w] with B, h, w >= 1, not {shape(maps)}")
+    if not maps.is_floating_point():
+        raise AibError(f"{name} must be floating point, not {maps.dtype}")
+
+
+def check_pixels(images: Tensor, name: str = "images") -> None:
+    """Images as they are before normalisation: [N,3,H,W] in 0-255."""
+    if images.ndim != 4 or images.shape[1] != 3 or images.numel() == 0:
+        raise AibError(
+            f"{name} must have the shape [N,3,H,W] with N, H, W >= 1, not {shape(images)}"
+        )
+    if images.dtype != torch.uint8:
+        raise AibError(f"{name} must be uint8 pixels from before normalisation, not {images.dtype}")
+
+
+def check_index(index: Tensor, count: int) -> None:
+    """Where in its data set each image of a batch stands: [N] integers."""
+    if tuple(index.shape) != (count,):
+        raise AibError(
+            f"index must give one position for each of {count} images, not {shape(index)}"
+        )
+    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        raise AibError(f"index must hold integers, not {index.dtype}")
+
+
+def check_batch(x: Tensor, name: str = "x") -> None:
+    """What a classifier takes: [B,C,H,W], floating point."""
+    if x.ndim != 4 or x.numel() == 0:
+        raise AibError(f"{name} must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
+    if not x.is_floating_point():
+        raise AibError(f"{name} must be floating point (normalised images), not {x.dtype}")
