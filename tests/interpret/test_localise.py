@@ -1,0 +1,124 @@
+import pytest
+import torch
+
+from aib.errors import AibError
+from aib.interpret import (
+    Localisation,
+    boxes_to_masks,
+    centre_gaussian,
+    energy_inside,
+    mask_auroc,
+    pointing,
+    random_map,
+    resize_maps,
+)
+
+
+def disc(size: int = 32, radius: float = 8.0) -> torch.Tensor:
+    y, x = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    return ((y - 12) ** 2 + (x - 18) ** 2 < radius**2)[None]
+
+
+def test_a_mask_finds_itself_and_its_inverse_does_not():
+    mask = disc()
+    for figure in (pointing, energy_inside, mask_auroc):
+        assert float(figure(mask.float(), mask)) == 1
+        assert float(figure(1 - mask.float(), mask)) == 0
+    assert float(mask_auroc(-mask.float(), mask)) == 0
+
+
+def test_a_constant_map_knows_nothing():
+    mask = disc()
+    share = float(mask.float().mean())
+    flat = torch.full((1, 7, 7), 0.3)  # resized in float32 its ties would break
+    assert float(mask_auroc(flat, mask)) == 0.5
+    assert float(pointing(flat, mask)) == pytest.approx(share)
+    assert float(energy_inside(flat, mask)) == pytest.approx(share)
+
+
+def test_pointing_counts_the_share_of_tied_maxima_inside():
+    maps = torch.zeros(1, 4, 4)
+    maps[0, 0, 0] = maps[0, 1, 1] = maps[0, 3, 3] = 0.8
+    mask = torch.zeros(1, 4, 4, dtype=torch.uint8)
+    mask[0, :2, :2] = 1
+    assert float(pointing(maps, mask)) == pytest.approx(2 / 3)
+
+
+def test_negative_values_are_no_energy():
+    maps = torch.tensor([[[3.0, -5.0], [1.0, -1.0]]])
+    mask = torch.tensor([[[True, True], [False, False]]])
+    assert float(energy_inside(maps, mask)) == 0.75
+    assert energy_inside(-maps.abs(), mask).isnan()
+
+
+def test_ties_survive_the_resizing():
+    generator = torch.Generator().manual_seed(0)
+    levels = torch.randint(0, 3, (4, 1, 1), generator=generator) * 0.1 + 0.1
+    wide = resize_maps(levels.expand(4, 5, 5), (32, 31))
+    assert torch.equal(wide, levels.expand(4, 32, 31))
+
+
+def test_boxes_hold_the_pixels_whose_centres_lie_inside():
+    nothing = float("nan")
+    boxes = torch.tensor(
+        [[[1, 0, 3, 2], [4, 4, 6, 5]], [[0.4, 0.6, 2.5, 2.4], [nothing] * 4]], dtype=torch.float
+    )
+    first, second = boxes_to_masks(boxes, (5, 6)).nonzero().split([6, 2])
+    assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2], [0, 4, 4], [0, 4, 5]]
+    assert second.tolist() == [[1, 1, 0], [1, 1, 1]]
+
+
+def test_images_without_an_answer_are_counted_and_not_averaged():
+    masks = torch.cat([disc(), torch.ones(1, 32, 32), torch.zeros(1, 32, 32), disc()]).bool()
+    maps = torch.cat([disc(), disc(), disc(), torch.zeros(1, 32, 32)]).float()
+    metric = Localisation(resamples=100)
+    metric.update(maps[:3], masks[:3])
+    metric.update(maps[3:], masks[3:])
+    figures = {name: float(value) for name, value in metric.compute().items()}
+    assert figures["images"] == 4
+    assert figures["auroc"] == 0.75 and figures["auroc_undefined"] == 2
+    assert figures["energy"] == 1 and figures["energy_undefined"] == 3
+    assert figures["pointing_undefined"] == 2
+    assert figures["auroc_low"] <= 0.75 <= figures["auroc_high"]
+
+
+def test_with_no_answer_at_all_the_figures_are_nan():
+    metric = Localisation(("auroc",), resamples=10)
+    metric.update(torch.rand(2, 4, 4), torch.ones(2, 8, 8, dtype=torch.bool))
+    figures = metric.compute()
+    assert figures["auroc"].isnan() and figures["auroc_low"].isnan()
+    assert int(figures["auroc_undefined"]) == 2
+
+
+def test_controls_the_gaussian_finds_the_centre_and_noise_nothing():
+    masks = torch.zeros(200, 32, 32, dtype=torch.bool)
+    masks[:, 10:22, 10:22] = True
+    noise = random_map(torch.arange(200), (32, 32))
+    assert abs(float(mask_auroc(noise, masks).mean()) - 0.5) < 0.01
+    centre = centre_gaussian(200, (32, 32))
+    assert float(mask_auroc(centre, masks).mean()) > 0.95
+    assert torch.equal(centre[0], centre[0].flip(0)) and torch.equal(centre[0], centre[0].T)
+
+
+def test_random_maps_depend_on_the_image_alone():
+    whole = random_map(torch.arange(10), (6, 5), seed=4)
+    assert torch.equal(whole[3:5], random_map(torch.tensor([3, 4]), (6, 5), seed=4))
+    assert not torch.equal(whole, random_map(torch.arange(10), (6, 5), seed=5))
+
+
+def test_bad_input_is_named():
+    maps = torch.rand(2, 4, 4)
+    with pytest.raises(AibError, match=r"\[2,H,W\], not \[3, 8, 8\]"):
+        pointing(maps, torch.ones(3, 8, 8, dtype=torch.bool))
+    with pytest.raises(AibError, match="threshold them first"):
+        pointing(maps, torch.rand(2, 8, 8))
+    with pytest.raises(AibError, match="'iou'"):
+        Localisation(("iou",))
+    with pytest.raises(AibError, match=r"boxes.*\[2, 5\]"):
+        boxes_to_masks(torch.rand(2, 5), (4, 4))
+    metric = Localisation()
+    metric.update(maps * torch.nan, torch.ones(2, 8, 8, dtype=torch.bool))
+    with pytest.raises(AibError, match="maps of 2 images hold NaN"):
+        metric.compute()
+    with pytest.raises(AibError, match=r"\(0, 3\)"):
+        centre_gaussian(1, (0, 3))

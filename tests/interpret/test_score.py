@@ -1,0 +1,117 @@
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+from aib.errors import AibError
+from aib.interpret import TAUS, InterpretabilityScore
+
+
+def score(maps, modified, same=None, **options):
+    """Figures for predictions that agree where `same` says so (everywhere by default)."""
+    metric = InterpretabilityScore(resamples=200, **options)
+    before = torch.zeros(len(maps), dtype=torch.long)
+    after = before if same is None else (~same).long()
+    metric.update(maps, modified, before, after)
+    return {name: float(value) for name, value in metric.compute().items()}
+
+
+def test_identical_maps_score_100():
+    maps = torch.rand(50, 8, 8, generator=torch.Generator().manual_seed(0))
+    figures = score(maps, maps)
+    for tau in TAUS:
+        assert figures[f"score_{tau}"] == figures[f"centred_{tau}"] == 100
+        assert figures[f"score_{tau}_low"] == figures[f"score_{tau}_high"] == 100
+    assert figures["centred_mean"] == pytest.approx(1)
+    assert figures["prediction_consistent"] == 100 and figures["flat"] == 0
+
+
+def test_a_constant_map_scores_100_and_is_found_out():
+    maps = torch.full((20, 8, 8), 0.7)
+    figures = score(maps, maps + 0.1)
+    assert figures["score_0.9"] == 100
+    assert figures["flat"] == figures["flat_modified"] == figures["centred_undefined"] == 20
+    assert figures["contrast"] == 0
+    assert figures["centred_mean"] != figures["centred_mean"]  # NaN: undefined
+    assert figures["centred_0.9"] != figures["centred_0.9"]
+
+
+def test_a_flat_map_against_one_that_is_not_is_inconsistent():
+    generator = torch.Generator().manual_seed(0)
+    figures = score(torch.full((9, 4, 4), 0.5), torch.rand(9, 4, 4, generator=generator))
+    assert figures["score_0.85"] == 0
+    assert figures["centred_undefined"] == figures["flat"] == 9 and figures["flat_modified"] == 0
+
+
+def test_independent_uniform_maps_come_near_their_expectation():
+    # Of two independent uniform maps the cosine tends to E[u]^2 / E[u^2] = 3/4, the centred one
+    # to 0: a raw cosine of 0.75 is what no relation at all looks like.
+    generator = torch.Generator().manual_seed(0)
+    maps, modified = torch.rand(2, 400, 16, 16, generator=generator)
+    below, above = score(maps, modified, taus=(0.7, 0.8)), score(maps, modified)
+    assert below["score_0.7"] > 95 and below["score_0.8"] < 5
+    assert above["score_0.85"] == above["centred_0.85"] == 0
+    assert abs(below["centred_mean"]) < 4 / (400 * 256) ** 0.5
+    assert below["centred_mean_low"] < 0 < below["centred_mean_high"]
+
+
+def test_only_prediction_consistent_images_count():
+    generator = torch.Generator().manual_seed(0)
+    maps = torch.rand(10, 6, 6, generator=generator)
+    modified = maps.clone()
+    modified[4:] = 1 - maps[4:]  # the opposite map: centred cosine -1
+    same = torch.arange(10) < 5  # four good maps and one opposite map among them
+    figures = score(maps, modified, same)
+    assert figures["prediction_consistent"] == 50 and figures["images"] == 10
+    assert figures["score_0.9"] == 80
+    assert figures["score_0.9_low"] < 80 < figures["score_0.9_high"]
+    assert figures["centred_mean"] == pytest.approx((4 - 1) / 5, abs=1e-5)
+
+
+def test_without_consistent_predictions_the_score_is_undefined():
+    maps = torch.rand(3, 4, 4)
+    figures = score(maps, maps, torch.zeros(3, dtype=torch.bool))
+    assert figures["score_0.9"] != figures["score_0.9"] and figures["prediction_consistent"] == 0
+
+
+def test_scaling_and_shifting_a_map_changes_nothing():
+    generator = torch.Generator().manual_seed(0)
+    maps = torch.rand(5, 4, 4, generator=generator)
+    figures = score(maps, 0.01 * maps - 3)
+    assert figures["score_0.95"] == figures["centred_0.95"] == 100
+    assert figures["contrast_modified"] == pytest.approx(0.01 * figures["contrast"], rel=1e-3)
+
+
+def test_batches_add_up_and_it_works_in_a_collection():
+    generator = torch.Generator().manual_seed(0)
+    maps, noise = torch.rand(2, 30, 5, 5, generator=generator)
+    modified = maps + 0.5 * noise
+    before, after = torch.randint(2, (2, 30), generator=generator)
+    whole = InterpretabilityScore(resamples=50)
+    whole.update(maps, modified, before, after)
+    parts = MetricCollection({"color-4": InterpretabilityScore(resamples=50)})
+    for batch in zip(
+        maps.split(7), modified.split(7), before.split(7), after.split(7), strict=True
+    ):
+        parts.update(*batch)
+    one, many = whole.compute(), parts.compute()
+    assert {k: float(v) for k, v in one.items()} == {k: float(v) for k, v in many.items()}
+    whole.reset()
+    with pytest.raises(AibError, match="call update"), pytest.warns(UserWarning):
+        whole.compute()
+
+
+def test_bad_input_is_named():
+    metric = InterpretabilityScore()
+    maps, classes = torch.rand(2, 4, 4), torch.zeros(2)
+    with pytest.raises(AibError, match=r"\[2, 4, 4\] and maps_modified \[2, 5, 5\]"):
+        metric.update(maps, torch.rand(2, 5, 5), classes, classes)
+    with pytest.raises(AibError, match=r"predictions \[2, 10\]"):
+        metric.update(maps, maps, torch.rand(2, 10), torch.rand(2, 10))
+    with pytest.raises(AibError, match=r"\[B,h,w\].*\[2, 1, 4, 4\]"):
+        metric.update(maps[:, None], maps[:, None], classes, classes)
+    with pytest.raises(AibError, match=r"between 0 and 1, not \[1.5\]"):
+        InterpretabilityScore(taus=(1.5,))
+    maps[1, 2, 3] = torch.nan
+    metric.update(maps, torch.rand(2, 4, 4), classes, classes)
+    with pytest.raises(AibError, match="maps of 1 images hold NaN"):
+        metric.compute()
