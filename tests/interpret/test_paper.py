@@ -1,0 +1,23 @@
+from aib.interpret import PAPER_MODIFICATIONS, PAPER_SCORES, paper_score
+
+
+def test_every_cell_of_the_table_is_there():
+    models = {model for model, _, _ in PAPER_SCORES}
+    assert models == {"vgg_att3", "vgg_aib", "vgg_aib_qt", "wrn_abn", "wrn_aib", "wrn_aib_qt"}
+    assert set(PAPER_SCORES) == {
+        (model, dataset, modification)
+        for model in models
+        for dataset in ("cifar10", "cifar100")
+        for modification in PAPER_MODIFICATIONS
+    }
+    assert all(0 < score < 100 for score in PAPER_SCORES.values())
+
+
+def test_cells_stand_where_the_paper_prints_them():
+    assert paper_score("vgg_att3", "cifar10", "color-16") == 7.12
+    assert paper_score("vgg_att3", "cifar100", "high-4") == 3.69
+    assert paper_score("vgg_aib_qt", "cifar10", "svhn-16") == 78.82
+    assert paper_score("vgg_aib_qt", "cifar10", "low-12") == 73.52
+    assert paper_score("wrn_abn", "cifar100", "color-4") == 89.74
+    assert paper_score("wrn_aib_qt", "cifar100", "low-12") == 93.17
+    assert paper_score("vgg_dvib", "cifar10", "color-4") is None
