@@ -1,0 +1,102 @@
+"""How far can a map be trusted? Scores, localisation and faithfulness, for maps from anywhere."""
+
+from aib.interpret.adapters import (
+    AttributionAdapter,
+    CamAdapter,
+    maps_from_attribution,
+    maps_from_cam,
+    quantus_explainer,
+)
+from aib.interpret.bootstrap import ratio_interval
+from aib.interpret.controls import centre_gaussian, random_map
+from aib.interpret.faithfulness import Curves, deletion_insertion
+from aib.interpret.information import (
+    anchor_counts,
+    anchor_perplexity,
+    energy_passed,
+    index_entropy,
+    nats_to_bits,
+    perplexity,
+)
+from aib.interpret.localise import (
+    Localisation,
+    boxes_to_masks,
+    energy_inside,
+    mask_auroc,
+    pointing,
+    resize_maps,
+)
+from aib.interpret.overlay import overlay
+from aib.interpret.paper import PAPER_SCORES, paper_score
+from aib.interpret.perturb import (
+    PAPER_MODIFICATIONS,
+    Modification,
+    block_mask,
+    frequency_split,
+    keep_frequencies,
+    modifications,
+    occlude_color,
+    occlude_foreign,
+)
+from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
+from aib.interpret.reliance import (
+    Drop,
+    Reliance,
+    from_another,
+    map_reliance,
+    shuffled,
+    spatial_mean,
+)
+from aib.interpret.sanity import LayerChange, randomise_layers
+from aib.interpret.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+
+__all__ = [
+    "PAPER_MODIFICATIONS",
+    "PAPER_SCORES",
+    "PRIMARY_TAU",
+    "TAUS",
+    "AttributionAdapter",
+    "CamAdapter",
+    "Curves",
+    "Drop",
+    "InterpretabilityScore",
+    "LayerChange",
+    "Localisation",
+    "Modification",
+    "Reliance",
+    "anchor_counts",
+    "anchor_perplexity",
+    "block_mask",
+    "boxes_to_masks",
+    "centre_gaussian",
+    "deletion_insertion",
+    "energy_inside",
+    "energy_passed",
+    "frequency_split",
+    "from_another",
+    "gradcam",
+    "index_entropy",
+    "integrated_gradients",
+    "keep_frequencies",
+    "map_reliance",
+    "maps_from_attribution",
+    "maps_from_cam",
+    "mask_auroc",
+    "modifications",
+    "nats_to_bits",
+    "occlude_color",
+    "occlude_foreign",
+    "occlusion",
+    "overlay",
+    "paper_score",
+    "perplexity",
+    "pointing",
+    "quantus_explainer",
+    "random_map",
+    "randomise_layers",
+    "ratio_interval",
+    "resize_maps",
+    "saliency",
+    "shuffled",
+    "spatial_mean",
+]

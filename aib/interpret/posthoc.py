@@ -1,0 +1,154 @@
+"""Maps made after the fact, by captum, for any classifier: what ours are compared with.
+
+captum is an extra: `pip install 'aib[posthoc]'`. Every function takes images x [B,C,H,W] and gives
+maps [B,H,W] for the class `target` (the predicted one by default).
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aib.errors import AibError
+from aib.interpret.checks import check_batch, shape
+from aib.interpret.localise import resize_maps
+
+# A module, or any callable around one (say, one that asks for a deterministic pass). It returns
+# logits [B,classes], or an object that has them as `.logits`.
+Classifier = Callable[[Tensor], Any]
+Target = int | Tensor | None
+
+
+def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target = None) -> Tensor:
+    """Grad-CAM at `layer` (a module or its name): where it speaks for the target, bilinear to x.
+
+    Channels weighted by their mean gradient, summed, negative values cut off.
+    """
+    attr = _captum()
+    module = _module(model, layer)
+    with _prepared(model, x, target) as (forward, inputs, classes):
+        method = attr.LayerGradCam(forward, module)
+        maps = method.attribute(inputs, target=classes, relu_attributions=True)
+    if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(x):
+        found = shape(maps) if isinstance(maps, Tensor) else type(maps).__name__
+        raise AibError(
+            f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
+            f"its map here is {found} (a layer behind several attention samples: ask for one)"
+        )
+    return resize_maps(maps.detach()[:, 0], (x.shape[2], x.shape[3]))
+
+
+def integrated_gradients(
+    model: Classifier,
+    x: Tensor,
+    target: Target = None,
+    *,
+    steps: int = 32,
+    baseline: Tensor | None = None,
+    chunk: int | None = None,
+) -> Tensor:
+    """Integrated Gradients from `baseline` (zeros: the mean colour of normalised images), signed.
+
+    Summed over channels. `chunk` is how many images (of B x steps) go through the model at once.
+    """
+    attr = _captum()
+    with _prepared(model, x, target) as (forward, inputs, classes):
+        values = attr.IntegratedGradients(forward).attribute(
+            inputs,
+            baselines=0 if baseline is None else baseline.to(x).expand_as(x),
+            target=classes,
+            n_steps=steps,
+            internal_batch_size=chunk,
+        )
+    return values.detach().sum(dim=1).float()
+
+
+def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
+    """The gradient's size, its maximum over channels."""
+    attr = _captum()
+    with _prepared(model, x, target) as (forward, inputs, classes):
+        values = attr.Saliency(forward).attribute(inputs, target=classes, abs=True)
+    return values.detach().amax(dim=1).float()
+
+
+def occlusion(
+    model: Classifier, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
+) -> Tensor:
+    """How far the target's logit falls when a window of zeros slides over the image, signed."""
+    attr = _captum()
+    if not 1 <= stride <= window <= min(x.shape[2:]):
+        raise AibError(
+            f"occlusion needs 1 <= stride <= window <= the image's side, "
+            f"not {stride}, {window}, {min(x.shape[2:])}"
+        )
+    channels = x.shape[1]
+    with _prepared(model, x, target) as (forward, inputs, classes), torch.no_grad():
+        values = attr.Occlusion(forward).attribute(
+            inputs,
+            sliding_window_shapes=(channels, window, window),
+            strides=(channels, stride, stride),
+            baselines=0,
+            target=classes,
+        )
+    return values.detach().mean(dim=1).float()
+
+
+def _captum() -> ModuleType:
+    try:
+        import captum.attr
+    except ImportError as error:
+        raise AibError("post-hoc maps need captum: pip install 'aib[posthoc]'") from error
+    return captum.attr
+
+
+def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
+    if isinstance(layer, nn.Module):
+        return layer
+    if not isinstance(model, nn.Module):
+        raise AibError(f"layer {layer!r} by name needs a module as model; pass the layer itself")
+    named = dict(model.named_modules())
+    if layer not in named:
+        raise AibError(
+            f"the model has no layer named {layer!r}; `model.named_modules()` lists them"
+        )
+    return named[layer]
+
+
+@contextlib.contextmanager
+def _prepared(
+    model: Classifier, x: Tensor, target: Target
+) -> Iterator[tuple[Classifier, Tensor, Tensor]]:
+    """Logits as a plain tensor, inputs that take gradients, one class an image; evaluation mode."""
+    check_batch(x)
+
+    def forward(images: Tensor) -> Tensor:
+        result = model(images)
+        logits = result if isinstance(result, Tensor) else result.logits
+        if logits.ndim != 2 or len(logits) != len(images):
+            raise AibError(f"the model must give [{len(images)},classes], not {shape(logits)}")
+        return logits
+
+    with _evaluating(model), torch.inference_mode(False), torch.enable_grad():
+        inputs = x.detach().clone().requires_grad_()
+        if target is None:
+            with torch.no_grad():
+                classes = forward(inputs).argmax(dim=1)
+        else:
+            classes = torch.as_tensor(target, device=x.device).expand(len(x))
+        yield forward, inputs, classes
+
+
+@contextlib.contextmanager
+def _evaluating(model: Classifier) -> Iterator[None]:
+    """Evaluation mode for a while: batch statistics must not move while we look."""
+    training = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
