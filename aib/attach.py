@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from aib.attention import SpatialAttention
 from aib.bottleneck import AIB, describe
+from aib.classifier import check_classes, evaluating
 from aib.errors import AibError
 from aib.latent import VariationalHead, mlp_decoder
 from aib.preprocessing import Preprocessing
@@ -36,16 +37,18 @@ def attach(
     layer must give [B,c,h,w] and must not have a skip connection around it: attach to the end of
     a block, such as "layer2" of a ResNet, not to a layer inside one.
     """
+    check_classes(num_classes)
     network = deepcopy(backbone)  # the caller's network stays as it was, and can be used again
     head = head or last_linear(network)
     classifier = find_layer(network, head)
     if not isinstance(classifier, nn.Linear):
         raise AibError(f"the head {head!r} must be a Linear layer, not {type(classifier).__name__}")
     parent, _, leaf = head.rpartition(".")
-    setattr(find_layer(network, parent), leaf, nn.Identity())
+    end = nn.Identity()
+    setattr(find_layer(network, parent), leaf, end)
 
     layer = find_layer(network, at)
-    channels = _probe(network, layer, at, image_size, classifier.in_features)
+    channels = _probe(network, layer, at, end, head, image_size)
     attention = SpatialAttention(
         nn.Conv2d(channels, 1, 3, padding=1), get_profile(profile).sigma_kernel
     )
@@ -69,11 +72,10 @@ def attach(
         "head": head,
         "image_size": image_size,
         "latent_dim": latent_dim,
-        "modulation": modulation,
+        "modulation": model.modulation,
         "profile": profile,
     }
-    weight = next(network.parameters(), torch.empty(0))
-    return model.to(weight.device)
+    return model.to(next(network.parameters(), torch.empty(0)))  # its device and its type
 
 
 class AttachedAIB(AIB):
@@ -134,17 +136,23 @@ def last_linear(network: nn.Module) -> str:
 
 @torch.no_grad()
 def _probe(
-    network: nn.Module, layer: nn.Module, at: str, image_size: int, embedding_dim: int
+    network: nn.Module, layer: nn.Module, at: str, end: nn.Module, head: str, image_size: int
 ) -> int:
     """Channels of the features at the layer, from two blank images.
 
     The layer's output is repeated on the way, as two attention samples would: a network that
     cannot carry a grown batch from there to its end is found out now and not in training.
+    `end` stands where the head was.
     """
     seen: list[Any] = []
+    embeddings: list[Any] = []
 
     def repeat(_layer: nn.Module, _inputs: Any, f: Any) -> Any:
         seen.append(f)
+        if len(seen) > 1:
+            raise AibError(
+                f"the layer {at!r} runs more than once in a forward pass; choose one that runs once"
+            )
         if not isinstance(f, Tensor) or f.dim() != 4 or len(f) != 2:
             raise AibError(
                 f"the layer {at!r} must give features [B, c, h, w]; for a batch of 2 it gives "
@@ -152,12 +160,15 @@ def _probe(
             )
         return f.repeat(2, 1, 1, 1)
 
-    modes = {module: module.training for module in network.modules()}
+    def keep(_layer: nn.Module, _inputs: Any, e: Any) -> None:
+        embeddings.append(e)
+
     weight = next(network.parameters(), torch.empty(0))
     x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
-    hook = layer.register_forward_hook(repeat)
+    hooks = layer.register_forward_hook(repeat), end.register_forward_hook(keep)
     try:
-        e = network.eval()(x)
+        with evaluating(network):
+            e = network(x)
     except RuntimeError as error:
         raise AibError(
             f"a {image_size} x {image_size} image does not pass from {at!r} to the end "
@@ -165,14 +176,18 @@ def _probe(
             "end of its block, and give the network's own image_size"
         ) from error
     finally:
-        hook.remove()
-        for module, training in modes.items():
-            module.training = training
-    if len(seen) != 1:
-        raise AibError(f"the layer {at!r} must run once in a forward pass, not {len(seen)} times")
-    if not isinstance(e, Tensor) or e.shape != (4, embedding_dim):
+        for hook in hooks:
+            hook.remove()
+    if not seen:
+        raise AibError(f"the layer {at!r} does not run in a forward pass")
+    if not isinstance(e, Tensor) or e.dim() != 2 or len(e) != 4:
         raise AibError(
-            f"the network should end in its classifier; with that layer taken out it must give "
-            f"{[4, embedding_dim]} for 2 images and 2 samples, not {describe(e)}"
+            f"with its head {head!r} taken out the network must give [4, d] for 2 images and 2 "
+            f"samples, not {describe(e)}"
+        )
+    if len(embeddings) != 1 or not torch.equal(e, embeddings[0]):
+        raise AibError(
+            f"the network must end in its head {head!r}, and something comes after it; name the "
+            "last Linear layer with head=, or take what follows it away"
         )
     return seen[0].shape[1]

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from aib.errors import AibError
 from aib.gaussian import positive_sigma
 from aib.profiles import Modulation
+from aib.types import widen
 
 
 class AttentionParameters(NamedTuple):
@@ -27,8 +27,8 @@ class SpatialAttention(nn.Module):
         self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
 
     def forward(self, f: Tensor) -> AttentionParameters:
-        mu = self.trunk(f).float().sigmoid()  # [B,1,h,w]
-        sigma = positive_sigma(self.to_sigma(mu))  # [B,1,h,w]
+        mu = widen(self.trunk(f)).sigmoid()  # [B,1,h,w]
+        sigma = positive_sigma(self.to_sigma(mu.to(self.to_sigma.weight.dtype)))  # [B,1,h,w]
         return AttentionParameters(mu.squeeze(1), sigma.squeeze(1))
 
 
@@ -37,7 +37,5 @@ def modulate(f: Tensor, a: Tensor, how: Modulation) -> Tensor:
 
     gate: f * a, where a low value shuts a place off. residual: f * (1 + a), where it does not.
     """
-    if how not in ("gate", "residual"):
-        raise AibError(f"modulation must be 'gate' or 'residual', not {how!r}")
     gain = (a if how == "gate" else 1 + a).to(f.dtype).unsqueeze(2)  # [S,B,1,h,w]
     return torch.flatten(f.unsqueeze(0) * gain, 0, 1)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from aib.attention import SpatialAttention, modulate
-from aib.classifier import Classifier
+from aib.classifier import Classifier, evaluating
 from aib.errors import AibError
 from aib.gaussian import draw
 from aib.latent import LinearHead, VariationalHead, expect, mlp_decoder
 from aib.preprocessing import Preprocessing
-from aib.profiles import Modulation, get_profile
+from aib.profiles import Modulation, get_modulation, get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Noise, Output, ProfileName, standard_noise
 
@@ -54,14 +54,18 @@ class AIB(Classifier):
         super().__init__(
             num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
         )
+        self.modulation = get_modulation(modulation, profile)
+        own_parts = isinstance(attention, nn.Module) or head is not None
         self.recipe = {
-            "kind": "composed",
+            "kind": "custom" if own_parts else "composed",
             "num_classes": num_classes,
             "image_size": image_size,
+            "attention": None if isinstance(attention, nn.Module) else attention,
             "quantizer": getattr(quantizer, "num_anchors", quantizer),
             "latent_dim": latent_dim,
-            "modulation": modulation,
+            "modulation": self.modulation,
             "profile": profile,
+            "min_size": min_size,
         }
         channels, embedding_dim = 0, 0
         if attention == "conv" or head is None:
@@ -77,7 +81,6 @@ class AIB(Classifier):
         self.quantizer = AnchorQuantizer(quantizer) if isinstance(quantizer, int) else quantizer
         self.tail = tail
         self.head = head
-        self.modulation: Modulation = modulation or get_profile(profile).modulation
 
     def forward(
         self,
@@ -130,19 +133,15 @@ class AIB(Classifier):
 @torch.no_grad()
 def probe(stem: nn.Module, tail: nn.Module, image_size: int) -> tuple[int, int]:
     """Channels of the features and size of the embedding, found by passing one blank image."""
-    modes = {module: module.training for part in (stem, tail) for module in part.modules()}
     weight = next(stem.parameters(), torch.empty(0))
     x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
-    try:
-        f = stem.eval()(x)
+    with evaluating(stem, tail):
+        f = stem(x)
         if not isinstance(f, Tensor) or f.dim() != 4 or len(f) != 2:
             raise AibError(f"the stem must give features [B, c, h, w], not {describe(f)}")
-        e = tail.eval()(f)
+        e = tail(f)
         if not isinstance(e, Tensor) or e.dim() != 2 or len(e) != 2:
             raise AibError(f"the tail must give embeddings [B, d], not {describe(e)}")
-    finally:
-        for module, training in modes.items():
-            module.training = training
     return f.shape[1], e.shape[1]
 
 

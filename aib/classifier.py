@@ -1,5 +1,7 @@
 """What every model here can do: check its input, explain itself, be saved and loaded."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +32,25 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         preprocessing: Preprocessing | None = None,
     ):
         super().__init__()
-        if num_classes < 2:
-            raise AibError(f"a classifier needs at least 2 classes, not {num_classes}")
-        self.num_classes = num_classes
+        self.num_classes = check_classes(num_classes)
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
         self.min_size = min_size  # below this the strides leave nothing
         self.preprocessing = preprocessing or Preprocessing()
         self.recipe: dict[str, Any] = {}
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What an image goes through before the model sees it, and the names of the classes."""
+        return self._preprocessing
+
+    @preprocessing.setter
+    def preprocessing(self, value: Preprocessing) -> None:
+        if len(value.class_names) not in (0, self.num_classes):
+            raise AibError(
+                f"{len(value.class_names)} class names for a model of {self.num_classes} classes"
+            )
+        self._preprocessing = value
 
     def forward(
         self,
@@ -57,13 +70,16 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
 
     def check_input(self, x: Tensor) -> None:
         """Refuse what the first convolution would refuse in words nobody understands."""
-        if x.dim() != 4 or x.shape[1] != 3:
-            raise AibError(f"images must be [B, 3, H, W], not {list(x.shape)}")
+        if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
+            raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
         if not x.is_floating_point():
             raise AibError(
                 f"images must be normalised floats, not {x.dtype}; "
                 "model.preprocessing.normalise(pixels) makes them"
             )
+        wanted = next((p.dtype for p in self.parameters()), x.dtype)
+        if x.dtype != wanted and not _autocast_takes(x):
+            raise AibError(f"images must be {wanted}, as the weights are, not {x.dtype}")
         if min(x.shape[2:]) < self.min_size:
             raise AibError(
                 f"images of {x.shape[2]} x {x.shape[3]} are too small: this model's strides need "
@@ -76,10 +92,11 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         """How many attention and latent samples this pass draws."""
         if deterministic:
             return 1, 1
-        s, m = samples or ((1, 1) if self.training else self.eval_samples)
-        if s < 1 or m < 1:
-            raise AibError(f"samples must be two numbers of at least 1, not {s} x {m}")
-        return s, m
+        if samples is None:
+            return (1, 1) if self.training else self.eval_samples
+        if not isinstance(samples, tuple | list) or len(samples) != 2 or min(samples) < 1:
+            raise AibError(f"samples must be two numbers of at least 1, not {samples}")
+        return samples[0], samples[1]
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """The deterministic map [B,h,w], and its levels where the model quantises."""
@@ -90,12 +107,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         self, x: Tensor, samples: tuple[int, int] | None = None, *, deterministic: bool = False
     ) -> Explanation:
         """Decide on images [B,3,H,W] and show the map that the decision rests on."""
-        was_training = self.training
-        self.eval()
-        try:
+        with evaluating(self):
             out = self(x, samples, deterministic=deterministic)
-        finally:
-            self.train(was_training)
         if out.attention is None:
             raise AibError(
                 "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
@@ -135,6 +148,31 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
             "preprocessing it expects.\n"
         )
         return ModelCard(text)
+
+
+def check_classes(num_classes: int) -> int:
+    """Refuse a number of classes before any layer is made of it."""
+    if not isinstance(num_classes, int) or num_classes < 2:
+        raise AibError(f"num_classes must be a whole number of at least 2, not {num_classes!r}")
+    return num_classes
+
+
+def _autocast_takes(x: Tensor) -> bool:
+    # Autocast brings any float to the type of an operation, except float64.
+    return x.dtype != torch.float64 and torch.is_autocast_enabled(x.device.type)
+
+
+@contextmanager
+def evaluating(*parts: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards every layer is in the mode it was in, each its own."""
+    modes = {layer: layer.training for part in parts for layer in part.modules()}
+    try:
+        for part in parts:
+            part.eval()
+        yield
+    finally:
+        for layer, training in modes.items():
+            layer.training = training
 
 
 def enlarge(maps: Tensor, size: torch.Size) -> Tensor:

@@ -1,5 +1,6 @@
 """The `aib` command: a table from word to module. Each module's `main(argv)` does the work."""
 
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -47,11 +48,15 @@ def _run(command: str, argv: list[str], debug: bool) -> int:
     try:
         # Imported only now: `aib --help` should not wait for torch.
         import_module(f"aib.commands.{command}").main(argv)
+        sys.stdout.flush()
     except SystemExit as stop:  # --help, or a bad option that the parser has explained
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         print(f"aib {command}: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader has seen enough, as in `aib models | head -3`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 141  # what a shell says of a program that SIGPIPE ended
     except Exception as error:
         if debug:
             traceback.print_exc()

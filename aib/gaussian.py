@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from aib.types import widen
+
 # softplus(0 - 5) = 0.0067: training starts almost without noise (the released code's choice).
 SIGMA_SHIFT = 5.0
 # Keeps log(sigma) in the exact KL finite; without it training met NaN within 20 epochs.
@@ -17,7 +19,7 @@ def positive_sigma(raw: Tensor) -> Tensor:
     The floor is added, not clamped to: a clamp would have no gradient below it, and a deviation
     that had fallen there could never come back.
     """
-    return F.softplus(raw.float() - SIGMA_SHIFT) + SIGMA_FLOOR
+    return F.softplus(widen(raw) - SIGMA_SHIFT) + SIGMA_FLOOR
 
 
 def draw(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from aib.errors import AibError
 from aib.gaussian import draw, positive_sigma
-from aib.types import Latent, standard_noise
+from aib.types import Latent, standard_noise, widen
 
 
 class VariationalHead(nn.Module):
@@ -13,8 +13,7 @@ class VariationalHead(nn.Module):
 
     def __init__(self, embedding_dim: int, latent_dim: int, decoder: nn.Module):
         super().__init__()
-        if latent_dim < 1:
-            raise AibError(f"latent_dim must be at least 1, not {latent_dim}")
+        _check_latent_dim(latent_dim)
         self.latent_dim = latent_dim
         self.encode = nn.Linear(embedding_dim, 2 * latent_dim)
         self.decode = decoder  # [..., K] -> [..., C]
@@ -25,7 +24,7 @@ class VariationalHead(nn.Module):
         """Embeddings [S*B,d] to the latent and to logits [S,M,B,C]."""
         s, m = samples
         # float32: under bf16 autocast the KL would lose its small differences
-        mu, raw_sigma = self.encode(e).float().unflatten(0, (s, -1)).chunk(2, dim=-1)  # [S,B,K]
+        mu, raw_sigma = widen(self.encode(e)).unflatten(0, (s, -1)).chunk(2, dim=-1)  # [S,B,K]
         sigma = positive_sigma(raw_sigma)
         if deterministic:
             z = mu.unsqueeze(1)  # [S,1,B,K]
@@ -33,7 +32,7 @@ class VariationalHead(nn.Module):
             shape = (s, m, *mu.shape[1:])
             eps = standard_noise(shape, like=mu) if noise is None else expect(noise, shape, "z")
             z = draw(mu.unsqueeze(1), sigma.unsqueeze(1), eps)  # [S,M,B,K]
-        return Latent(mu, sigma, z), self.decode(z)
+        return Latent(mu, sigma, z), self.decode(z.to(self.encode.weight.dtype))
 
 
 class LinearHead(nn.Linear):
@@ -48,6 +47,7 @@ class LinearHead(nn.Linear):
 
 def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
     """FC-ReLU-FC: the decoder of the VGG models and of all models at 224."""
+    _check_latent_dim(latent_dim)
     return nn.Sequential(
         nn.Linear(latent_dim, latent_dim), nn.ReLU(), nn.Linear(latent_dim, num_classes)
     )
@@ -55,7 +55,13 @@ def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
 
 def relu_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
     """ReLU-FC: the decoder of WRN at 32."""
+    _check_latent_dim(latent_dim)
     return nn.Sequential(nn.ReLU(), nn.Linear(latent_dim, num_classes))
+
+
+def _check_latent_dim(latent_dim: int) -> None:
+    if latent_dim < 1:
+        raise AibError(f"latent_dim must be at least 1, not {latent_dim}")
 
 
 def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tensor:

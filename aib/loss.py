@@ -7,7 +7,7 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.gaussian import kl_released, kl_to_standard_normal
 from aib.profiles import PROFILES
-from aib.types import LossTerms, Output
+from aib.types import LossTerms, Output, widen
 
 
 def aib_loss(
@@ -30,7 +30,7 @@ def aib_loss(
     if profile.average_logits:
         nll = F.cross_entropy(out.average("logits"), y)
     else:  # E_a E_z [-log q(y|z)]
-        samples = out.sample_logits.float()  # [S,M,B,C]
+        samples = widen(out.sample_logits)  # [S,M,B,C]
         target = y.expand(samples.shape[:-1]).flatten()  # [S*M*B]
         nll = F.cross_entropy(samples.flatten(0, 2), target)
 
@@ -46,7 +46,7 @@ def aib_loss(
 
     auxiliary = zero
     if out.aux_logits is not None:
-        auxiliary = F.cross_entropy(out.aux_logits.float(), y)
+        auxiliary = F.cross_entropy(widen(out.aux_logits), y)
 
     total = nll + beta * kl + lambda_q * quantization + lambda_c * commitment + auxiliary
     return LossTerms(total, nll, kl, quantization, commitment, auxiliary)

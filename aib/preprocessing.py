@@ -1,7 +1,8 @@
 """What happens to an image before a model sees it. It travels with the weights, in config.json."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -21,18 +22,22 @@ class Preprocessing:
     resize: Resize = "squash"
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
-    class_names: tuple[str, ...] = field(default=())
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.image_size < 1:
-            raise AibError(f"image_size must be at least 1, not {self.image_size}")
-        if self.resize not in ("squash", "crop"):
+        # Types are checked as well: the values may come from a file that anybody wrote.
+        if not _is_whole(self.image_size) or self.image_size < 1:
+            raise AibError(f"image_size must be a whole number above 0, not {self.image_size!r}")
+        if self.resize not in get_args(Resize):
             raise AibError(f"resize must be 'squash' or 'crop', not {self.resize!r}")
-        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+        if not (_three_numbers(self.mean) and _three_numbers(self.std) and min(self.std) > 0):
             raise AibError(
-                f"mean and std need three values and std must be positive: "
-                f"mean {self.mean}, std {self.std}"
+                f"mean and std need three numbers each, those of std above 0: "
+                f"mean {self.mean!r}, std {self.std!r}"
             )
+        names = self.class_names
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise AibError(f"class_names must be strings, not {names!r}")
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """uint8 pixels [..., 3, H, W] to the floats a model takes."""
@@ -52,4 +57,19 @@ class Preprocessing:
                 f"preprocessing needs exactly {sorted(cls.__dataclass_fields__)}, "
                 f"not {sorted(values)}"
             )
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        return cls(**fields)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _three_numbers(values: object) -> bool:
+    return (
+        isinstance(values, tuple)
+        and len(values) == 3
+        and all(_is_whole(v) or (isinstance(v, float) and math.isfinite(v)) for v in values)
+    )

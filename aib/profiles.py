@@ -26,6 +26,15 @@ PROFILES: dict[ProfileName, Profile] = {
 }
 
 
+def get_modulation(how: str | None, profile: str) -> Modulation:
+    """The modulation asked for, or the profile's."""
+    if how is None:
+        return get_profile(profile).modulation
+    if how not in get_args(Modulation):
+        raise AibError(f"modulation must be 'gate' or 'residual', not {how!r}")
+    return how  # type: ignore[return-value]
+
+
 def get_profile(name: str) -> Profile:
     """Look a profile up by name."""
     if name not in get_args(ProfileName):

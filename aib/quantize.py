@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.errors import AibError
+from aib.types import widen
 
 
 class Quantized(NamedTuple):
@@ -33,13 +34,18 @@ class AnchorQuantizer(nn.Module):
         # How often each anchor was taken in training since the last reset, over all processes.
         self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
 
+    @property
+    def num_anchors(self) -> int:
+        """Q."""
+        return self.anchors.numel()
+
     def extra_repr(self) -> str:
-        return f"num_anchors={self.anchors.numel()}"
+        return f"num_anchors={self.num_anchors}"
 
     def forward(self, a: Tensor) -> Quantized:
-        a = a.float()  # bf16 has 3 digits; neighbouring anchors may differ in the third
+        a = widen(a)  # bf16 has 3 digits; neighbouring anchors may differ in the third
         indices = self.nearest(a)
-        nearest = self.anchors[indices]  # carries the anchors' gradient
+        nearest = widen(self.anchors[indices])  # carries the anchors' gradient
         if self.training:
             self._count(indices)
         # Straight through: the value is the anchor's, exactly, and d a_q / d a = 1.
@@ -58,9 +64,10 @@ class AnchorQuantizer(nn.Module):
         On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
         is built. Anchors move in training, so their order has to be found each time.
         """
-        ordered, order = self.anchors.detach().float().sort(stable=True)
+        ordered, order = widen(self.anchors.detach()).sort(stable=True)
         midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]
-        return order[torch.bucketize(a, midpoints)]  # a on a midpoint falls to the lower anchor
+        # a score on a midpoint falls to the lower anchor
+        return order[torch.bucketize(a.to(midpoints.dtype), midpoints)]
 
     @torch.no_grad()
     def rank(self, indices: Tensor) -> Tensor:
@@ -91,21 +98,20 @@ class AnchorQuantizer(nn.Module):
     def revive_unused(self) -> int:
         """Move every anchor that nothing chose next to the busiest one; return how many moved.
 
-        The newcomer halves the busiest anchor's traffic. Only counts are needed, which all
-        processes share, so all processes end with the same anchors. Not for the inner loop: it
-        waits for the device.
+        The newcomer is taken to halve the busiest anchor's traffic. Only counts are needed, which
+        all processes share, so all processes end with the same anchors. Counting starts anew: the
+        old counts say nothing of the new places. Not for the inner loop: it waits for the device.
         """
-        usage, anchors = self.usage.tolist(), self.anchors.tolist()
-        unused = [i for i, count in enumerate(usage) if count == 0]
-        if len(unused) == len(usage):
-            return 0  # nothing was counted yet
+        traffic: list[float] = self.usage.tolist()
+        anchors: list[float] = self.anchors.tolist()
+        unused = [i for i, count in enumerate(traffic) if count == 0]
+        if not unused or len(unused) == len(traffic):
+            return 0  # all are in use, or nothing was counted yet
         for i in unused:
-            busiest = max(range(len(usage)), key=usage.__getitem__)
-            others = [v for j, v in enumerate(anchors) if j not in (i, busiest)]
-            gap = min((abs(v - anchors[busiest]) for v in others), default=1.0) or 1e-3
-            anchors[i] = anchors[busiest] + gap / 4
-            usage[i] = usage[busiest] // 2
-            usage[busiest] -= usage[i]
+            busiest = max(range(len(traffic)), key=traffic.__getitem__)
+            gaps = [abs(v - anchors[busiest]) for j, v in enumerate(anchors) if j != i]
+            anchors[i] = anchors[busiest] + min(filter(None, gaps), default=1e-3) / 4
+            traffic[i] = traffic[busiest] = traffic[busiest] / 2
         self.anchors.copy_(torch.tensor(anchors))
-        self.usage.copy_(torch.tensor(usage))
+        self.reset_usage()
         return len(unused)

@@ -1,5 +1,6 @@
 """The models by name. One table; `create_model` puts the parts together."""
 
+import difflib
 import fnmatch
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from aib.backbones.parts import init_weights, scaled
 from aib.backbones.wrn import class_maps, class_maps_to_one
 from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
 from aib.bottleneck import AIB
-from aib.classifier import Classifier
+from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
-from aib.profiles import Modulation, get_profile
+from aib.profiles import Modulation, get_modulation, get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import ProfileName
 
@@ -89,7 +90,15 @@ def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -
 def _gap(o: Options, parts: Parts) -> Classifier:
     tail, embedding_dim = gap_tail(o.width)
     head = LinearHead(embedding_dim, o.num_classes)
-    return AIB(parts.stem, tail, o.num_classes, attention=None, head=head, min_size=4)
+    return AIB(
+        parts.stem,
+        tail,
+        o.num_classes,
+        attention=None,
+        head=head,
+        profile=o.profile,
+        min_size=4,
+    )
 
 
 def _abn(o: Options, parts: Parts) -> Classifier:
@@ -119,18 +128,18 @@ MODELS: dict[str, Entry] = {
     "vgg_gap": Entry("vgg", _gap, "global average pooling (Zhou et al. 2016)"),
     "vgg_pan": Entry(
         "vgg",
-        lambda o, _: ProgressiveAttention(o.num_classes, o.width),
+        lambda o, _: ProgressiveAttention(o.num_classes, o.width, o.profile),
         "progressive attention (Seo et al. 2018)",
     ),
     "vgg_dvib": Entry("vgg", lambda o, p: _aib(o, p, attention=False), _DVIB, _BOTH),
     "vgg_att2": Entry(
         "vgg",
-        lambda o, _: PayAttention(o.num_classes, 2, o.width),
+        lambda o, _: PayAttention(o.num_classes, 2, o.width, o.profile),
         "learn to pay attention, two levels (Jetley et al. 2018)",
     ),
     "vgg_att3": Entry(
         "vgg",
-        lambda o, _: PayAttention(o.num_classes, 3, o.width),
+        lambda o, _: PayAttention(o.num_classes, 3, o.width, o.profile),
         "learn to pay attention, three levels (Jetley et al. 2018)",
     ),
     "vgg_aib": Entry("vgg", _aib, _AIB, _BOTH),
@@ -198,9 +207,9 @@ def create_model(
         "modulation": modulation,
         "profile": profile,
     }
+    check_classes(num_classes)
     get_profile(profile)
-    if num_classes < 2:  # before any layer is made of it
-        raise AibError(f"a classifier needs at least 2 classes, not {num_classes}")
+    get_modulation(modulation, profile)
     options = Options(**choices)
     model = entry.build(options, options.parts(entry.backbone))
     init_weights(model)
@@ -211,8 +220,6 @@ def create_model(
 
 def _find(name: str) -> Entry:
     if name not in MODELS:
-        import difflib
-
         close = difflib.get_close_matches(name, MODELS, n=3) or list_models()
         raise AibError(f"no model {name!r}; did you mean {', '.join(close)}?")
     return MODELS[name]

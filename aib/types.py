@@ -60,7 +60,7 @@ class Output:
 
     def average(self, over: Literal["probabilities", "logits"]) -> Tensor:
         """[B,C]: log of the mean probability over the samples, or the mean of their logits."""
-        samples = self.sample_logits.float().flatten(0, 1)  # [S*M,B,C]
+        samples = widen(self.sample_logits).flatten(0, 1)  # [S*M,B,C]
         if over == "logits":
             return samples.mean(0)
         # log((1/n) sum_i p_i), without ever leaving the log domain
@@ -101,6 +101,11 @@ class Explanation:
 
 
 Noise = tuple[Tensor | None, Tensor | None]  # eps_a [S,B,h,w], eps_z [S,M,B,K]
+
+
+def widen(t: Tensor) -> Tensor:
+    """To float32 at least, whatever autocast did; float64 stays what it is."""
+    return t.to(torch.promote_types(t.dtype, torch.float32))
 
 
 def standard_noise(shape: tuple[int, ...], like: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from aib.latent import mlp_decoder, relu_decoder
 
 
 class PreActivationBlock(nn.Module):
-    """BN-ReLU-conv twice, dropout between; the shortcut is a 1 x 1 convolution where sizes change."""
+    """BN-ReLU-conv twice, dropout between; a 1 x 1 convolution as shortcut where sizes change."""
 
     def __init__(self, c_in: int, c_out: int, stride: int, dropout: float):
         super().__init__()

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from aib.attention import AttentionParameters
+from aib.types import widen
 
 
 class AttentionBranch(nn.Module):
@@ -20,5 +21,5 @@ class AttentionBranch(nn.Module):
 
     def forward(self, f: Tensor) -> AttentionParameters:
         maps = self.class_maps(f)
-        mu = self.to_one(maps).float().sigmoid().squeeze(1)
+        mu = widen(self.to_one(maps)).sigmoid().squeeze(1)
         return AttentionParameters(mu, None, self.to_logits(maps).mean((2, 3)))

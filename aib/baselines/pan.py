@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from aib.backbones.parts import scaled
 from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.classifier import Classifier
-from aib.types import Attention, Noise, Output
+from aib.types import Attention, Noise, Output, ProfileName, widen
 
 
 class LocalContext(nn.Module):
@@ -19,7 +19,7 @@ class LocalContext(nn.Module):
         )
 
     def forward(self, f: Tensor) -> Tensor:
-        return self.score(f).float()  # [B,1,h,w]
+        return widen(self.score(f))  # [B,1,h,w]
 
 
 class ProgressiveAttention(Classifier):
@@ -29,8 +29,8 @@ class ProgressiveAttention(Classifier):
     as the receptive field grows.
     """
 
-    def __init__(self, num_classes: int, width: float = 1.0):
-        super().__init__(num_classes, min_size=8)
+    def __init__(self, num_classes: int, width: float = 1.0, profile: ProfileName = "paper"):
+        super().__init__(num_classes, profile=profile, min_size=8)
         c3, c = scaled(256, width), scaled(512, width)
         block4, block5, _ = cifar_tail_blocks(width)
         self.stages = nn.ModuleList([cifar_stem(width), block4, block5])
@@ -57,4 +57,5 @@ class ProgressiveAttention(Classifier):
         share = self.contexts[-1](f).flatten(2).softmax(-1).view_as(f[:, :1])  # [B,1,4,4]
         e = torch.sum(f * share.to(f.dtype), dim=(2, 3))  # [B,c]
         maps.append(share.squeeze(1))
-        return Output(self.classify(e)[None, None], Attention.fixed(maps[0], tuple(maps)))
+        attention = Attention.fixed(maps[0], tuple(maps))
+        return Output(self.classify(e)[None, None], attention, profile=self.profile)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from aib.backbones.parts import Embed, scaled
 from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.classifier import Classifier
-from aib.types import Attention, Noise, Output
+from aib.types import Attention, Noise, Output, ProfileName, widen
 
 
 class Compatibility(nn.Module):
@@ -18,7 +18,7 @@ class Compatibility(nn.Module):
 
     def forward(self, local: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         """Local features [B,c,h,w] and the global [B,c,1,1] to their sum [B,c] and map [B,h,w]."""
-        scores = self.score(local + g).float()  # [B,1,h,w]
+        scores = widen(self.score(local + g))  # [B,1,h,w]
         share = scores.flatten(2).softmax(-1).view_as(scores)
         return torch.sum(local * share.to(local.dtype), dim=(2, 3)), share.squeeze(1)
 
@@ -26,8 +26,14 @@ class Compatibility(nn.Module):
 class PayAttention(Classifier):
     """VGG that decides from attended local features alone: `levels` = 2 (16, 8) or 3 (and 4)."""
 
-    def __init__(self, num_classes: int, levels: int = 3, width: float = 1.0):
-        super().__init__(num_classes, min_size=32)
+    def __init__(
+        self,
+        num_classes: int,
+        levels: int = 3,
+        width: float = 1.0,
+        profile: ProfileName = "paper",
+    ):
+        super().__init__(num_classes, profile=profile, min_size=32)
         c3, c = scaled(256, width), scaled(512, width)
         self.stem = cifar_stem(width)
         self.block4, self.block5, self.block6 = cifar_tail_blocks(width)
@@ -54,4 +60,5 @@ class PayAttention(Classifier):
         attended = [c(local, g) for c, local in zip(self.compatibilities, locals_, strict=True)]
         e = torch.cat([summed for summed, _ in attended], dim=1)  # [B,levels*c]
         maps = tuple(share for _, share in attended)
-        return Output(self.classify(e)[None, None], Attention.fixed(maps[0], maps))
+        attention = Attention.fixed(maps[0], maps)
+        return Output(self.classify(e)[None, None], attention, profile=self.profile)
