@@ -1,0 +1,96 @@
+"""What the CPU says, a GPU says too; skipped where there is none."""
+
+import pytest
+import torch
+
+from aib.interpret import (
+    PAPER_MODIFICATIONS,
+    InterpretabilityScore,
+    Localisation,
+    anchor_perplexity,
+    deletion_insertion,
+    from_another,
+    gradcam,
+    map_reliance,
+    random_map,
+    randomise_layers,
+    shuffled,
+)
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+DEVICES = ("cpu", "cuda")
+
+
+def rand(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def small_net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8, 4),
+    )
+
+
+@pytest.mark.parametrize("name", list(PAPER_MODIFICATIONS))
+def test_the_same_pixels_are_modified(name):
+    images, foreign = ((256 * rand(n, 3, 32, 32, seed=n)).to(torch.uint8) for n in (50, 20))
+    cpu, gpu = (
+        PAPER_MODIFICATIONS[name](images.to(d), torch.arange(50), foreign=foreign).cpu().int()
+        for d in DEVICES
+    )
+    # Places, colours and choices agree to the bit; resizing and FFT may round one level apart.
+    assert (cpu - gpu).abs().max() <= (0 if name.startswith("color") else 1)
+
+
+def test_metrics_agree_between_devices():
+    maps, noise = rand(2, 64, 16, 16)
+    classes = (3 * rand(2, 64)).long()
+    masks = rand(64, 32, 32, seed=1) < 0.2
+    results = []
+    for device in DEVICES:
+        score = InterpretabilityScore(resamples=50).to(device)
+        score.update(*(t.to(device) for t in (maps, maps + noise, *classes)))
+        place = Localisation(resamples=50).to(device)
+        place.update(maps.to(device), masks.to(device))
+        results.append({k: float(v) for k, v in (score.compute() | place.compute()).items()})
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)
+
+
+def test_seeded_maps_agree_to_the_bit():
+    maps, index = rand(9, 6, 6), torch.arange(9)
+    for make in (
+        lambda d: random_map(index.to(d), (6, 6), seed=3),
+        lambda d: shuffled(maps.to(d), index, seed=3),
+        lambda d: from_another(maps.to(d), index, seed=3),
+        lambda d: anchor_perplexity((20 * maps).long().to(d), 20),
+    ):
+        torch.testing.assert_close(make("cpu"), make("cuda").cpu(), rtol=0, atol=1e-9)
+
+
+def test_explanations_run_on_the_device():
+    x = rand(6, 3, 16, 16)
+    curves = [
+        deletion_insertion(small_net().to(d), x.to(d), x.mean(1).to(d), steps=4) for d in DEVICES
+    ]
+    torch.testing.assert_close(curves[0].deletion, curves[1].deletion.cpu(), rtol=1e-3, atol=1e-3)
+    net = small_net().cuda()
+    state = torch.cuda.get_rng_state()
+    changes = randomise_layers(net, lambda m, x: m[0](x)[:, 0], x.cuda())
+    assert torch.equal(state, torch.cuda.get_rng_state())
+    assert [c.layer for c in changes] == ["4", "0"]
+    reliance = map_reliance(
+        lambda x, a: net(x), lambda x: x.mean(1), [(x.cuda(), torch.zeros(6).cuda())]
+    )
+    assert reliance.images == 6 and all(d.drop == 0 for d in reliance.replaced.values())
+
+
+def test_gradcam_runs_on_the_device():
+    pytest.importorskip("captum")
+    x = rand(6, 3, 16, 16)
+    cpu, gpu = (gradcam(small_net().to(d), x.to(d), "1").cpu() for d in DEVICES)
+    torch.testing.assert_close(cpu, gpu, rtol=1e-3, atol=1e-4)
