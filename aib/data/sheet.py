@@ -1,0 +1,55 @@
+"""A contact sheet: a few images of every class, each with its mask beside it where there is one."""
+
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from aib.data.imageset import ImageSet
+
+GAP = 2
+LABEL_WIDTH = 110
+MAX_ROWS = 40  # beyond this many classes the sheet shows the first ones
+MASK_COLOUR = torch.tensor([255, 40, 40], dtype=torch.uint8).view(3, 1, 1)
+
+
+def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
+    """One row a class, with its name: the first images of each, the same ones every time."""
+    side = dataset.preprocessing.image_size
+    scale = max(64 // side, 1)
+    with_masks = dataset.masks is not None or dataset.boxes is not None
+    cell = side * scale * (2 if with_masks else 1) + GAP
+    classes = dataset.labels.unique().tolist()[:MAX_ROWS]
+    row_height = side * scale + GAP
+    sheet = Image.new("RGB", (LABEL_WIDTH + columns * cell, len(classes) * row_height), "white")
+    draw = ImageDraw.Draw(sheet)
+    for row, label in enumerate(classes):
+        draw.text((4, row * row_height + 4), _short(dataset.class_names[label]), fill="black")
+        members = (dataset.labels == label).nonzero().flatten()[:columns].tolist()
+        for column, index in enumerate(members):
+            tile = _tile(dataset.pixels(index), dataset.mask(index) if with_masks else None)
+            tile = tile.resize((tile.width * scale, tile.height * scale), Image.Resampling.NEAREST)
+            sheet.paste(tile, (LABEL_WIDTH + column * cell, row * row_height))
+    return sheet
+
+
+def _tile(pixels: Tensor, mask: Tensor | None) -> Image.Image:
+    """The image, and at its right the same image with the masked part left bright."""
+    if mask is not None:
+        dimmed = torch.where(mask, pixels, pixels // 3)  # [3,S,S]
+        outline = mask & ~_eroded(mask)
+        pixels = torch.cat([pixels, torch.where(outline, MASK_COLOUR, dimmed)], dim=2)  # [3,S,2S]
+    return Image.fromarray(pixels.permute(1, 2, 0).numpy())
+
+
+def _eroded(mask: Tensor) -> Tensor:
+    """The mask without the pixels that touch the outside."""
+    inner = mask.clone()
+    inner[1:] &= mask[:-1]
+    inner[:-1] &= mask[1:]
+    inner[:, 1:] &= mask[:, :-1]
+    inner[:, :-1] &= mask[:, 1:]
+    return inner
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 17 else name[:16] + "…"
