@@ -9,6 +9,8 @@ from aib.errors import AibError
 
 COMMANDS = {
     "models": "the models: parameters, multiply-adds, the paper's figures beside ours",
+    "train": "train a model on one CPU, one GPU or many",
+    "eval": "measure a trained model: error, calibration, bits",
     "data": "list, fetch, verify and look at data sets",
 }
 

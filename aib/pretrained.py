@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from aib.attach import attach
 from aib.bottleneck import AIB
+from aib.checkpoint import write_whole
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
@@ -22,19 +23,27 @@ SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
-def save(model: Classifier, folder: Path) -> None:
-    """Write both files, each under a temporary name first: a reader never meets half a file."""
-    config = {
+def config_of(model: Classifier) -> dict[str, Any]:
+    """What config.json says of a model."""
+    return {
         "schema": SCHEMA,
         "library": "aib",
         "model": model.recipe,
         "preprocessing": model.preprocessing.to_dict(),
     }
+
+
+def write_weights(model: nn.Module, path: Path) -> None:
+    """The weights as safetensors, from whatever device."""
     weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
-    save_file(weights, folder / f"{WEIGHTS}.partial", metadata={"format": "pt"})
-    (folder / f"{CONFIG}.partial").write_text(json.dumps(config, indent=2) + "\n")
-    (folder / f"{WEIGHTS}.partial").replace(folder / WEIGHTS)
-    (folder / f"{CONFIG}.partial").replace(folder / CONFIG)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def save(model: Classifier, folder: Path) -> None:
+    """Write both files; a reader never meets half a file."""
+    text = json.dumps(config_of(model), indent=2) + "\n"
+    write_whole(folder / WEIGHTS, lambda path: write_weights(model, path))
+    write_whole(folder / CONFIG, lambda path: path.write_text(text))
 
 
 def from_pretrained(
@@ -62,7 +71,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """A config.json of ours, checked."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise AibError(f"{path} cannot be read as JSON: {error}") from error
     keys = {"schema", "model", "preprocessing"}
     if not isinstance(config, dict) or not keys <= set(config):
@@ -129,10 +138,11 @@ def _rebuild(
     kind = arguments.pop("kind", None)
     try:
         if isinstance(backbone, Classifier):
+            _check_same_form(recipe, backbone.recipe, path)
             return deepcopy(backbone)
         if kind == "named":
             return create_model(**arguments)
-        if kind in ("attached", "composed") and backbone is None:
+        if kind in ("attached", "composed", "custom") and backbone is None:
             raise AibError(
                 f"{path.parent} was made from a network that is not part of aib; pass it as "
                 "from_pretrained(folder, backbone=...)"
@@ -141,9 +151,24 @@ def _rebuild(
             return attach(backbone, **arguments)
         if kind == "composed" and isinstance(backbone, tuple):
             return AIB(*deepcopy(backbone), **arguments)
-    except TypeError as error:  # an argument that no version here knows
+    except (TypeError, ValueError, RuntimeError) as error:  # an argument unknown or out of range
         raise AibError(f"{path} describes a model this version cannot build: {error}") from error
-    raise AibError(f"{path}: a model of kind {kind!r} cannot be built from {type(backbone)}")
+    if kind == "custom":
+        raise AibError(f"{path.parent} has parts of its own; pass backbone=, the whole model")
+    raise AibError(
+        f"{path}: a model of kind {kind!r} cannot be built from a {type(backbone).__name__}"
+    )
+
+
+def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -> None:
+    """A ready-made model has to agree with the file also where the weights cannot tell."""
+    different = sorted(key for key in {*saved, *given} if saved.get(key) != given.get(key))
+    if different:
+        key = different[0]
+        raise AibError(
+            f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} in "
+            f"the file and {given.get(key)!r} in the model"
+        )
 
 
 def _first(keys: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""How every command reads its options: from the function's signature and docstring."""
+"""How every command reads its options: from a signature or dataclass and its docstrings."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +6,18 @@ from typing import Any
 import tyro
 
 
-def parse(command: Callable[..., Any], argv: Sequence[str], prog: str) -> Any:
+def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
     """Call `command` with the options of `argv`; --help and mistakes end in SystemExit."""
-    return tyro.cli(command, args=list(argv), prog=prog, config=(tyro.conf.FlagCreatePairsOff,))
+    extra = {} if default is None else {"default": default}
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+    return tyro.cli(command, args=list(argv), prog=prog, config=config, **extra)
+
+
+def parse_samples(text: str) -> tuple[int, int]:
+    """'4x12' to (4, 12)."""
+    from aib.errors import AibError
+
+    first, _, second = text.lower().partition("x")
+    if not (first.isdigit() and second.isdigit() and int(first) and int(second)):
+        raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
+    return int(first), int(second)

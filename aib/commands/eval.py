@@ -1,0 +1,117 @@
+"""`aib eval`: measure a trained model."""
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+
+from aib.commands.options import parse, parse_samples
+from aib.data import load
+from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes
+from aib.pretrained import from_pretrained
+from aib.run import Run, environment, read_settings
+from aib.settings import Precision
+
+
+def eval_(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    data: str | None = None,
+    split: str = "test",
+    root: str | None = None,
+    samples: str | None = None,
+    deterministic: bool = False,
+    average: Averaging | None = None,
+    batch_size: int = 256,
+    precision: Precision = "fp32",
+    compile: bool = False,
+    device: str | None = None,
+    workers: int = 2,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Measure a run on a data set: errors with intervals, likelihood, calibration, bits, speed.
+
+    Example: aib eval runs/cifar10 --data stl10 --samples 4x12
+
+    Args:
+        run: folder of a run or of a saved model.
+        data: data set; the run's own if not given.
+        split: train, val or test.
+        root: folder of the data set's official files.
+        samples: attention x latent samples, such as 4x12; the model's profile decides otherwise.
+        deterministic: take the means instead of samples.
+        average: over probabilities or over logits; the model's profile decides otherwise.
+        batch_size: images at a time.
+        precision: arithmetic of the forward pass.
+        compile: torch.compile the model.
+        device: cpu or cuda; whatever there is if not given.
+        workers: processes that decode large images.
+        seed: of the noise.
+        json: print JSON.
+    """
+    model = from_pretrained(run)
+    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    settings = read_settings(run) if data is None or root is None else None
+    name = data or settings.data  # type: ignore[union-attr]
+    own = settings is not None and name == settings.data
+    dataset = load(
+        name,
+        split,
+        root=root or (settings.root if own and settings else None),
+        holdout=settings.holdout if own and settings else 0.1,
+        seed=settings.seed if own and settings else 0,
+    ).prepared_for(model.preprocessing)
+    results = [
+        evaluate(
+            model,
+            labelled,
+            samples=parse_samples(samples) if samples else None,
+            deterministic=deterministic,
+            average=average,
+            batch_size=batch_size,
+            precision=precision,
+            compile=compile,
+            workers=workers,
+            seed=seed,
+            classes=way,
+        )
+        for way, labelled in fit_classes(model, dataset)
+    ]
+    for result in results:
+        Run(run).write_evaluation(
+            f"{name} {split} {result.classes} {result.samples}", result.to_dict()
+        )
+    if json:
+        report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}
+        print(jsonlib.dumps(report, indent=2))
+        return
+    for result in results:
+        print_evaluation(result)
+
+
+def print_evaluation(e: Evaluation) -> None:
+    """The figures for people, with what they were measured on."""
+    reading = {
+        "own": "",
+        "raw": ", class numbers taken as they are",
+        "matched": ", classes matched by name",
+    }
+    print(f"{e.data} {e.split}{reading[e.classes]}: {e.images:,} images")
+    low, high = e.top1_interval
+    print(f"  top-1 error        {e.top1_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
+    if e.top5_error is not None and e.top5_interval is not None:
+        low, high = e.top5_interval
+        print(f"  top-5 error        {e.top5_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
+    print(f"  log-likelihood     {-e.nll:6.3f} nats an image")
+    print(f"  calibration error  {e.calibration_error:6.2f}%")
+    if e.kl_bits is not None:
+        print(f"  latent             {e.kl_bits:6.1f} bits an image (KL to the prior)")
+    print(f"  {e.samples} samples, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    parse(eval_, argv, "aib eval")

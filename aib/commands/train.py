@@ -1,0 +1,105 @@
+"""`aib train`: train a model."""
+
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from aib.commands.eval import print_evaluation
+from aib.commands.options import parse
+from aib.configs import PRESETS, get_preset
+from aib.errors import AibError
+from aib.interrupt import Interrupted
+from aib.progress import reporter
+from aib.run import read_settings
+from aib.settings import Settings
+from aib.train import train
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train a model, by a preset or by settings alone.
+
+    Examples:
+      aib train shapes_tiny
+      aib train cifar10_vgg_aib_qt --beta 0.02 --out runs/beta02
+      aib train --data folder:photos --model vgg_aib_qt --epochs 30
+      aib train --resume runs/beta02
+    """
+
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    out: Path | None = None
+    """Folder of the run; by default runs/ and a name with the time."""
+    resume: Path | None = None
+    """Go on with an interrupted run; it keeps its settings."""
+    list: bool = False
+    """Show the presets and stop."""
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table. PRESET, if given, comes first."""
+    preset = None
+    if argv and not argv[0].startswith("-"):
+        preset, argv = get_preset(argv[0]), argv[1:]
+    resumed = _value_of("--resume", argv)
+    default = Settings() if preset is None else preset.settings
+    if resumed is not None:
+        if preset is not None:
+            raise AibError(f"--resume goes on with {resumed}'s own settings; leave the preset out")
+        default = read_settings(Path(resumed))
+    options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
+    if options.list:
+        print_presets()
+        return
+    name = preset.name if preset else f"{options.settings.data}-{options.settings.model}"
+    start(options, name.replace(":", "-").replace("/", "-"))
+
+
+def start(options: Options, name: str) -> None:
+    """Train, then print the test figures."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = options.resume or options.out or Path("runs") / f"{name}-{stamp}"
+    try:
+        trained = train(
+            options.settings, folder, resume=options.resume is not None, report=reporter()
+        )
+    except Interrupted as stopped:
+        print(f"aib train: {stopped}", file=sys.stderr)
+        raise SystemExit(128 + stopped.signal) from None
+    if trained is None:  # not the first process
+        return
+    print(f"trained in {trained.seconds:.0f} s; last epoch, on the test set:")
+    print_evaluation(trained.test)
+    print(f"the run is in {trained.folder}")
+
+
+def print_presets() -> None:
+    """Name, what it trains, the paper's figure."""
+    table = Table()
+    for column in ("preset", "model", "data", "epochs"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("paper, % error", justify="right")
+    table.add_column("what it is")
+    for preset in PRESETS.values():
+        s = preset.settings
+        error = "-" if preset.paper_error is None else f"{preset.paper_error:.2f}"
+        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, preset.about)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(table)
+
+
+def _value_of(option: str, argv: list[str]) -> str | None:
+    """The value of one option before the others are parsed: it decides their defaults."""
+    for i, word in enumerate(argv):
+        if word == option and i + 1 < len(argv):
+            return argv[i + 1]
+        if word.startswith(option + "="):
+            return word.partition("=")[2]
+    return None

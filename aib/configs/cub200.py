@@ -1,0 +1,10 @@
+"""CUB-200-2011, cropped to the birds' boxes: the paper's four models.
+
+The paper starts from ImageNet weights here; give yours with --init.
+"""
+
+from aib.configs.preset import table_one
+
+PRESETS = table_one(
+    "cub200", {"vgg_aib": 23.73, "vgg_aib_qt": 21.83, "wrn_aib": 17.26, "wrn_aib_qt": 15.50}
+)

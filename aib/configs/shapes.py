@@ -1,0 +1,17 @@
+"""Cluttered shapes: small enough for two CPU cores, with masks to hold the maps against."""
+
+from aib.configs.preset import Preset
+from aib.settings import Settings
+
+TINY = Settings(
+    data="shapes",
+    model="tiny_aib_qt",
+    epochs=8,
+    batch_size=64,
+    lr=0.1,
+    schedule="cosine",
+    warmup=1.0,
+    clip=2.0,
+)
+
+PRESETS = [Preset("shapes_tiny", TINY, "the demo: tiny_aib_qt in minutes on two CPU cores")]

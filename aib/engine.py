@@ -1,0 +1,325 @@
+"""The training loop, from one CPU to many GPUs, through Lightning Fabric."""
+
+import hashlib
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning.fabric import Fabric
+from torch import Tensor, nn
+
+from aib.checkpoint import load_checkpoint, save_checkpoint
+from aib.classifier import Classifier
+from aib.data import Batches, ImageSet
+from aib.ema import WeightAverage
+from aib.errors import AibError
+from aib.interrupt import Interrupted, StopRequest
+from aib.launch import make_fabric
+from aib.loss import aib_loss
+from aib.optim import beta_at, learning_rate, make_optimizer
+from aib.progress import Reporter, Silent
+from aib.quantize import AnchorQuantizer
+from aib.run import Run
+from aib.settings import Settings
+from aib.watch import TERMS, Watch, everywhere
+
+
+class Objective(nn.Module):
+    """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
+
+    def __init__(self, model: Classifier, settings: Settings):
+        super().__init__()
+        self.model = model
+        self.lambda_q, self.lambda_c = settings.lambda_q, settings.lambda_c
+
+    def forward(self, x: Tensor, y: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss to descend, and [total, the terms ..., number wrong] to watch."""
+        out = self.model(x)
+        terms = aib_loss(out, y, beta, self.lambda_q, self.lambda_c)
+        wrong = (out.logits.detach().argmax(-1) != y).sum()
+        values = terms.detached()
+        return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """How a training ended. `model` holds the averaged weights if there was an average."""
+
+    model: Classifier
+    steps: int
+    seconds: float
+    last: dict[str, Any]  # the last row of figures
+
+
+def seed_step(seed: int, step: int, part: int, rank: int) -> None:
+    """Seed the noise of one forward pass by where it stands.
+
+    The noise is then a function of (seed, step, part, rank) alone: a resumed run needs no saved
+    random state, and an evaluation in between changes nothing.
+    """
+    digest = hashlib.blake2b(f"{seed} {step} {part} {rank}".encode(), digest_size=7).digest()
+    torch.manual_seed(int.from_bytes(digest, "big"))
+
+
+def fit(
+    model: Classifier,
+    data: ImageSet,
+    settings: Settings | None = None,
+    *,
+    validation: ImageSet | None = None,
+    run: Run | None = None,
+    resume: bool = False,
+    report: Reporter | None = None,
+    fabric: Fabric | None = None,
+) -> Fitted:
+    """Train `model` on `data` and return it with its last figures.
+
+    Without a `run` nothing is written. With one, checkpoints and metrics go to its folder, and
+    `resume` goes on from the checkpoint there.
+    """
+    loop = Loop(model, data, settings or Settings(), validation, run, report or Silent(), fabric)
+    if resume:
+        loop.restore()
+    with StopRequest() as stop:
+        return loop.train(stop)
+
+
+class Loop:
+    """The state of a training and its steps. `train` is the loop."""
+
+    def __init__(
+        self,
+        model: Classifier,
+        data: ImageSet,
+        settings: Settings,
+        validation: ImageSet | None,
+        run: Run | None,
+        report: Reporter,
+        fabric: Fabric | None,
+    ):
+        s = self.settings = settings
+        if fabric is None:
+            fabric = make_fabric(s, run.folder if run else None)
+            fabric.launch()
+        self.fabric, self.validation, self.run = fabric, validation, run
+        self.report = report if fabric.is_global_zero else Silent()
+        world = fabric.world_size
+        self.batches = Batches(
+            data,
+            s.batch_size // (world * s.accumulate),
+            train=True,
+            device=fabric.device,
+            seed=s.seed,
+            rank=fabric.global_rank,
+            world_size=world,
+            workers=s.workers,
+            pad=None if s.augment else 0,
+            flip=None if s.augment else False,
+        )
+        self.steps_per_epoch = len(self.batches) // s.accumulate
+        if self.steps_per_epoch == 0:
+            raise AibError(
+                f"{len(data)} training images are fewer than one batch of {s.batch_size}"
+            )
+        self.total_steps = s.epochs * self.steps_per_epoch
+
+        if world > 1 and fabric.device.type == "cuda":
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        self.memory_format = torch.channels_last if s.channels_last else torch.contiguous_format
+        self.model = model.to(fabric.device, memory_format=self.memory_format)  # type: ignore[call-overload]
+        self.average = WeightAverage(self.model, s.ema) if s.ema else None
+        objective: nn.Module = Objective(self.model, s)
+        if s.compile:
+            objective = torch.compile(objective)  # type: ignore[assignment]
+        optimizer = make_optimizer(self.model, s)
+        self.objective, self.optimizer = fabric.setup(objective, optimizer)
+        self.beta = torch.zeros((), device=fabric.device)  # a tensor: a float would recompile
+        self.watch = Watch(fabric.device)
+        # Each part adds its share of the means, and all of its count of wrong answers.
+        share = [1 / s.accumulate] * len(TERMS) + [1.0]
+        self.share = torch.tensor(share, device=fabric.device)
+        self.step = 0
+        self.looked_at = 0  # the step of the last look at the watch
+        self.quantizers = [m for m in self.model.modules() if isinstance(m, AnchorQuantizer)]
+
+    def train(self, stop: StopRequest) -> Fitted:
+        """Epochs of steps; looks at the device, checkpoints and validation in between."""
+        s, began = self.settings, time.monotonic()
+        self.report.begin(self.total_steps, self.step, s.epochs)
+        self.objective.train()
+        self.last_look = self.last_save = began
+        row: dict[str, Any] = {}
+        try:
+            while self.step < self.total_steps:
+                epoch, first = divmod(self.step, self.steps_per_epoch)
+                if first == 0:
+                    self.begin_epoch()
+                feed = self.batches.epoch(epoch, start=first * s.accumulate)
+                for _ in range(first, self.steps_per_epoch):
+                    self.take_step(feed)
+                    epoch_ends = self.step % self.steps_per_epoch == 0
+                    if epoch_ends or self.step % s.log_every == 0:
+                        row = self.look(epoch, began)
+                        if epoch_ends:
+                            self.end_epoch(epoch)  # before saving: a resume starts the next one
+                        self.save_if_due()
+                    if self.must_stop(stop):
+                        self.save_and_stop(stop)
+            self.save()
+        finally:
+            self.report.close()
+        final = self.average.model if self.average else self.model
+        return Fitted(final.eval(), self.step, time.monotonic() - began, row)
+
+    def begin_epoch(self) -> None:
+        """Anchor usage is counted per epoch."""
+        for quantizer in self.quantizers:
+            quantizer.reset_usage()
+
+    def take_step(self, feed: Any) -> None:
+        """One update. Nothing here waits for the device."""
+        s, step = self.settings, self.step
+        rate = learning_rate(s, step, self.steps_per_epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.beta.fill_(beta_at(s, step, self.steps_per_epoch))
+        figures = torch.zeros_like(self.watch.sums)
+        for part in range(s.accumulate):
+            x, y = next(feed)
+            x = x.contiguous(memory_format=self.memory_format)
+            seed_step(s.seed, step, part, self.fabric.global_rank)
+            last = part == s.accumulate - 1
+            with self.fabric.no_backward_sync(self.objective, enabled=not last):
+                loss, seen = self.objective(x, y, self.beta)
+                self.fabric.backward(loss / s.accumulate)
+            figures += seen * self.share
+        norm = self.fabric.clip_gradients(
+            self.objective,
+            self.optimizer,
+            max_norm=s.clip or math.inf,
+            error_if_nonfinite=False,
+        )
+        assert norm is not None
+        # fp16 meets infinite gradients while its loss scale settles, and skips those steps itself.
+        norm = torch.zeros_like(norm) if s.precision == "fp16" else norm
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.average:
+            self.average.update(self.model)
+        self.step += 1
+        self.watch.add(figures, norm, self.step)
+
+    def look(self, epoch: int, began: float) -> dict[str, Any]:
+        """Read the figures since the last look, log them, stop if any was not finite."""
+        s, now = self.settings, time.monotonic()
+        self.watch.check()
+        steps = self.step - self.looked_at
+        images = steps * s.batch_size
+        row: dict[str, Any] = {
+            "step": self.step,
+            "epoch": epoch,
+            **self.watch.read(steps, images),
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "beta": beta_at(s, self.step - 1, self.steps_per_epoch),
+        }
+        if self.quantizers:
+            row["perplexity"] = float(self.quantizers[0].perplexity())
+        now = time.monotonic()  # again: `read` waited for the device
+        row["images_per_second"] = images / max(1e-9, now - self.last_look)
+        row["seconds"] = now - began
+        self.looked_at, self.last_look = self.step, now
+        self.log(row)
+        self.report.figures(row)
+        return row
+
+    def end_epoch(self, epoch: int) -> None:
+        """Validate if it is time, note the anchors, revive unused ones."""
+        from aib.evaluate import evaluate
+
+        s = self.settings
+        row: dict[str, Any] = {"step": self.step, "epoch": epoch}
+        last = epoch == s.epochs - 1
+        due = last or (epoch + 1) % s.evaluate_every == 0
+        if self.validation is not None and due and self.fabric.is_global_zero:
+            model = self.average.model if self.average else self.model
+            figures = evaluate(model, self.validation, precision=s.precision)
+            row["validation"] = figures.to_dict()
+            self.report.note(f"epoch {epoch + 1}: held-out error {figures.top1_error:.2f}%")
+        for quantizer in self.quantizers[:1]:
+            row["anchors"] = quantizer.anchors.tolist()
+            row["usage"] = quantizer.usage.tolist()
+        if s.revive_anchors:
+            row["revived"] = sum(quantizer.revive_unused() for quantizer in self.quantizers)
+        if len(row) > 2:
+            self.log(row)
+        self.last_look = time.monotonic()  # the next rate should not count this
+
+    def log(self, row: dict[str, Any]) -> None:
+        """To metrics.jsonl and to the loggers that were asked for."""
+        if not self.fabric.is_global_zero:
+            return
+        if self.run:
+            self.run.log(row)
+        numbers = {k: v for k, v in row.items() if isinstance(v, int | float)}
+        self.fabric.log_dict(numbers, step=row["step"])
+
+    def must_stop(self, stop: StopRequest) -> bool:
+        """Has any process been asked to stop? Several processes agree at log intervals only."""
+        if self.fabric.world_size == 1:
+            return stop.signal is not None
+        if self.step % self.settings.log_every:
+            return False
+        flag = torch.tensor(stop.signal or 0, device=self.fabric.device)
+        number = int(everywhere(flag, dist.ReduceOp.MAX))
+        stop.signal = number or None
+        return bool(number)
+
+    def save_and_stop(self, stop: StopRequest) -> None:
+        self.watch.check()
+        self.save()
+        assert stop.signal is not None
+        where = f"; go on with `aib train --resume {self.run.folder}`" if self.run else ""
+        raise Interrupted(
+            f"stopped after step {self.step} of {self.total_steps}{where}", stop.signal
+        )
+
+    def save_if_due(self) -> None:
+        if time.monotonic() - self.last_save >= 60 * self.settings.checkpoint_every:
+            self.save()
+
+    def save(self) -> None:
+        """A checkpoint of this moment. Every process may call it; the first one writes."""
+        if self.run is None or not self.fabric.is_global_zero:
+            return
+        state = {
+            "step": self.step,
+            "looked_at": self.looked_at,
+            "sums": self.watch.sums.cpu(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": self.average.model.state_dict() if self.average else None,
+            "precision": self.fabric.strategy.precision.state_dict(),  # fp16's loss scale
+        }
+        save_checkpoint(self.run.checkpoint, state)
+        self.last_save = time.monotonic()
+
+    def restore(self) -> None:
+        """Take everything back to the run's checkpoint."""
+        assert self.run is not None
+        state = load_checkpoint(self.run.checkpoint)
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.average:
+                self.average.model.load_state_dict(state["average"])
+            self.fabric.strategy.precision.load_state_dict(state["precision"])
+            self.watch.sums.copy_(state["sums"])
+            self.step, self.looked_at = int(state["step"]), int(state["looked_at"])
+        except (KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+            reason = str(error).splitlines()[0]
+            raise AibError(f"{self.run.checkpoint} does not fit this run: {reason}") from error
+        if self.fabric.is_global_zero:
+            self.run.cut_metrics(self.step)

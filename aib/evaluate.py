@@ -1,0 +1,192 @@
+"""How good is a model on a data set, with intervals, and said how it was measured."""
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torchmetrics.classification import MulticlassCalibrationError
+
+from aib.classifier import Classifier
+from aib.data import Batches, ImageSet
+from aib.data.stl10 import CIFAR10_NAME
+from aib.errors import AibError
+from aib.gaussian import kl_to_standard_normal
+from aib.settings import Precision
+
+Averaging = Literal["probabilities", "logits"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Errors in percent with 95% Wilson intervals; likelihoods in nats; information in bits."""
+
+    data: str
+    split: str
+    classes: Literal["own", "raw", "matched"]  # whose class numbers the labels are
+    images: int
+    top1_error: float
+    top1_interval: tuple[float, float]
+    top5_error: float | None  # None for fewer than 6 classes
+    top5_interval: tuple[float, float] | None
+    nll: float
+    calibration_error: float  # expected calibration error, 15 bins, percent
+    kl_bits: float | None
+    samples: str  # "4x12" or "deterministic"
+    averaged: Averaging
+    images_per_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def wilson(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95% interval of a share, in percent; unlike errors +- z sigma it stays in [0, 100]."""
+    p, zz = errors / count, z * z
+    centre = (p + zz / (2 * count)) / (1 + zz / count)
+    half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)
+    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
+
+
+@torch.no_grad()
+def evaluate(
+    model: Classifier,
+    data: ImageSet,
+    *,
+    samples: tuple[int, int] | None = None,
+    deterministic: bool = False,
+    average: Averaging | None = None,
+    batch_size: int = 256,
+    precision: Precision = "fp32",
+    channels_last: bool = False,
+    compile: bool = False,
+    workers: int = 0,
+    seed: int = 0,
+    classes: Literal["own", "raw", "matched"] = "own",
+) -> Evaluation:
+    """Run the model over the whole data set where the model is, and report.
+
+    The noise is seeded, so the same call gives the same figures on the same machine.
+    """
+    device = next(model.parameters()).device
+    batches = Batches(data, batch_size, train=False, device=device, workers=workers)
+    average = average or ("logits" if model.profile == "released" else "probabilities")
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    forward = torch.compile(model) if compile else model
+    tally = Tally(model.num_classes, device)
+    was_training = model.training
+    model.eval()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        began = time.monotonic()
+        for x, y in batches.epoch(0):
+            with autocast(device, precision):
+                x = x.contiguous(memory_format=layout)
+                out = forward(x, samples, deterministic=deterministic)
+            tally.add(out.average(average), y)
+            if out.latent is not None:
+                tally.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
+        figures = tally.read()
+        seconds = time.monotonic() - began
+    model.train(was_training)
+    drawn = "deterministic" if deterministic else "{}x{}".format(*(samples or model.eval_samples))
+    return Evaluation(
+        data=data.name,
+        split=data.split,
+        classes=classes,
+        images=len(data),
+        samples=drawn,
+        averaged=average,
+        images_per_second=len(data) / seconds,
+        **figures,
+    )
+
+
+class Tally:
+    """Sums on the device; the host waits once, at the end."""
+
+    def __init__(self, num_classes: int, device: torch.device):
+        self.top5 = num_classes > 5
+        self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
+        self.kl = torch.zeros((), dtype=torch.float64, device=device)
+        self.has_kl = False
+        self.calibration = MulticlassCalibrationError(
+            num_classes, n_bins=15, validate_args=False
+        ).to(device)
+
+    def add(self, logits: Tensor, y: Tensor) -> None:
+        """Logits [B,C] (any monotone form: they are normalised here) and labels [B]."""
+        log_probability = logits.log_softmax(-1)
+        best = log_probability.topk(5 if self.top5 else 1).indices  # [B,5]
+        hit = best == y[:, None]
+        nll = -log_probability.gather(1, y[:, None]).sum()
+        count = torch.full_like(nll, len(y))
+        self.sums += torch.stack([count, (~hit[:, 0]).sum(), (~hit.any(1)).sum(), nll])
+        self.calibration.update(log_probability.exp(), y)
+
+    def add_kl(self, kl: Tensor) -> None:
+        """KL in nats of each image, [B]."""
+        self.has_kl = True
+        self.kl += kl.sum()
+
+    def read(self) -> dict[str, Any]:
+        """The figures of `Evaluation` that are counted."""
+        count, wrong, wrong5, nll = self.sums.tolist()
+        n = int(count)
+        return {
+            "top1_error": 100 * wrong / n,
+            "top1_interval": wilson(int(wrong), n),
+            "top5_error": 100 * wrong5 / n if self.top5 else None,
+            "top5_interval": wilson(int(wrong5), n) if self.top5 else None,
+            "nll": nll / n,
+            "calibration_error": 100 * float(self.calibration.compute()),
+            "kl_bits": float(self.kl) / n / math.log(2) if self.has_kl else None,
+        }
+
+
+def autocast(device: torch.device, precision: Precision) -> Any:
+    """The arithmetic of a forward pass outside of training."""
+    if precision == "fp32":
+        return nullcontext()
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float16
+    return torch.autocast(device.type, dtype)
+
+
+def fit_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet]]:
+    """The ways in which a data set's labels can be read by a model: ("own" | ..., data) pairs.
+
+    The same names: as they are. As many classes under other names (CIFAR-10 and STL-10): `raw`,
+    class numbers taken as they are, and `matched`, the shared classes by name and the rest left
+    out. Otherwise only by name, if any name is shared.
+    """
+    ours = [canonical(name) for name in model.preprocessing.class_names]
+    theirs = [canonical(name) for name in data.class_names]
+    if ours == theirs or (not ours and len(theirs) == model.num_classes):
+        return [("own", data)]
+    ways: list[tuple[Any, ImageSet]] = []
+    if len(theirs) == model.num_classes:
+        ways.append(("raw", data))
+    shared = set(ours) & set(theirs)
+    if shared:
+        number = torch.tensor([ours.index(name) if name in shared else -1 for name in theirs])
+        labels = number[data.labels]
+        keep = (labels >= 0).nonzero().flatten()
+        if len(keep):
+            kept = data.subset(keep)
+            names = replace(kept.preprocessing, class_names=model.preprocessing.class_names)
+            ways.append(("matched", replace(kept, labels=labels[keep], preprocessing=names)))
+    if not ways:
+        raise AibError(
+            f"the model's {model.num_classes} classes do not fit {data.name}: it has {len(theirs)} "
+            "and shares no name with them"
+        )
+    return ways
+
+
+def canonical(name: str) -> str:
+    """One spelling for one class."""
+    word = name.lower().replace(" ", "_")
+    return CIFAR10_NAME.get(word, word)

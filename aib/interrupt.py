@@ -1,0 +1,44 @@
+"""SIGINT and SIGTERM as a request: finish the step, save, then stop."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class StopRequest:
+    """Inside the `with`, the first signal sets `signal`; a second one stops at once as usual."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():  # Python allows it only there
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.signal = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous = {}
+
+
+class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
+    """Training stopped on request after saving. `signal` says which; the exit code is 128 + it."""
+
+    def __init__(self, message: str, number: int):
+        super().__init__(message)
+        self.signal = number

@@ -1,0 +1,54 @@
+"""Fabric as the settings ask for it: devices, precision, loggers."""
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+
+from aib.errors import AibError
+from aib.settings import Settings
+
+PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
+    """Devices, precision and loggers as the settings say."""
+    if s.precision == "fp16" and (s.accelerator == "cpu" or not torch.cuda.is_available()):
+        raise AibError("fp16 needs a GPU; on a CPU take bf16 or fp32")
+    if s.accelerator == "cuda" and not torch.cuda.is_available():
+        raise AibError("no CUDA device was found; take --accelerator cpu")
+    for name in ("lightning.fabric", "lightning.pytorch"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # the reporter says what matters
+    warnings.filterwarnings("ignore", message=".*The `srun` command is available.*")
+    return Fabric(
+        accelerator=s.accelerator,
+        devices=s.devices,
+        num_nodes=s.nodes,
+        strategy="auto" if s.devices * s.nodes == 1 else "ddp",
+        precision=PRECISIONS[s.precision],
+        loggers=make_loggers(s, folder),
+    )
+
+
+def make_loggers(s: Settings, folder: Path | None) -> list[Any]:
+    """TensorBoard and Weights & Biases, for those who asked."""
+    loggers: list[Any] = []
+    place = folder or Path("runs")
+    try:
+        if "tensorboard" in s.loggers:
+            from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+
+            loggers.append(TensorBoardLogger(place, name="tensorboard", version=""))
+        if "wandb" in s.loggers:
+            from lightning.pytorch.loggers import WandbLogger
+
+            loggers.append(WandbLogger(save_dir=place, name=place.name, project="aib"))
+    except ModuleNotFoundError as error:
+        raise AibError(
+            f"a logger's package is missing ({error.name}); pip install 'aib[tensorboard]' or "
+            "'aib[wandb]'"
+        ) from error
+    return loggers

@@ -1,0 +1,63 @@
+"""Parameter groups, the optimizer, and what changes from step to step: learning rate and beta."""
+
+import math
+
+import torch
+from torch import nn
+
+from aib.quantize import AnchorQuantizer
+from aib.settings import Settings
+
+NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+    """Weights, which decay; norms and biases, which do not; anchors, which must not.
+
+    Decay would pull every anchor to 0, and an anchor is a place on a scale, not a weight.
+    """
+    named: dict[str, list[nn.Parameter]] = {"weights": [], "norms_and_biases": [], "anchors": []}
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if not parameter.requires_grad:
+                continue
+            if isinstance(module, AnchorQuantizer):
+                named["anchors"].append(parameter)
+            elif isinstance(module, NORMS) or name == "bias":
+                named["norms_and_biases"].append(parameter)
+            else:
+                named["weights"].append(parameter)
+    return [
+        {
+            "name": name,
+            "params": list(dict.fromkeys(parameters)),  # a tied weight counts once
+            "weight_decay": weight_decay if name == "weights" else 0.0,
+        }
+        for name, parameters in named.items()
+        if parameters
+    ]
+
+
+def make_optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum, or AdamW, over the three groups."""
+    groups = parameter_groups(model, s.weight_decay)
+    if s.optimizer == "adamw":
+        return torch.optim.AdamW(groups, lr=s.lr)
+    return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=s.momentum > 0)
+
+
+def learning_rate(s: Settings, step: int, steps_per_epoch: int) -> float:
+    """The rate of one step. A function of the step alone, so resuming needs no state."""
+    epoch = step / steps_per_epoch
+    if epoch < s.warmup:
+        return s.lr * (step + 1) / max(1.0, s.warmup * steps_per_epoch)
+    if s.schedule == "cosine":
+        share = (epoch - s.warmup) / max(1e-9, s.epochs - s.warmup)
+        return s.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+    return s.lr * s.gamma ** sum(int(epoch) >= milestone for milestone in s.milestones)
+
+
+def beta_at(s: Settings, step: int, steps_per_epoch: int) -> float:
+    """beta of one step: a straight line from 0 over the warm-up, then constant."""
+    rising = s.beta_warmup * steps_per_epoch
+    return s.beta if step >= rising else s.beta * step / rising

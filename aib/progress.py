@@ -1,0 +1,97 @@
+"""What a person sees of a long job: a live bar on a terminal, plain lines elsewhere."""
+
+import math
+import sys
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Reporter(Protocol):
+    """Told of the figures at every log interval."""
+
+    def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
+    def figures(self, row: dict[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Silent:
+    """For Python callers and for every process but the first."""
+
+    def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
+    def figures(self, row: dict[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
+def describe(row: dict[str, Any]) -> str:
+    """The figures of one row in one line."""
+    parts = [f"loss {row['total']:.3f}", f"nll {row['nll']:.3f}", f"error {row['error']:.2f}%"]
+    if row["kl"]:
+        parts.append(f"KL {row['kl'] / math.log(2):.1f} bits")
+    if row.get("perplexity") is not None:
+        parts.append(f"vq {row['quantization']:.1e} commit {row['commitment']:.1e}")
+        parts.append(f"anchors {row['perplexity']:.1f}")
+    if row["auxiliary"]:
+        parts.append(f"aux {row['auxiliary']:.3f}")
+    return "  ".join([*parts, f"{row['images_per_second']:,.0f} img/s"])
+
+
+class PlainLines:
+    """One line an interval, for logs and pipes."""
+
+    def begin(self, total_steps: int, done: int, epochs: int) -> None:
+        self.total, self.epochs = total_steps, epochs
+        self.first: tuple[int, float] | None = None
+
+    def figures(self, row: dict[str, Any]) -> None:
+        left = ""
+        if self.first is None:
+            self.first = (row["step"], row["seconds"])
+        elif row["seconds"] > self.first[1]:
+            rate = (row["step"] - self.first[0]) / (row["seconds"] - self.first[1])
+            left = f"  {(self.total - row['step']) / rate:.0f} s left"
+        where = f"epoch {row['epoch'] + 1}/{self.epochs}  step {row['step']}/{self.total}"
+        print(f"{where}  {describe(row)}{left}", flush=True)
+
+    def note(self, text: str) -> None:
+        print(text, flush=True)
+
+    def close(self) -> None: ...
+
+
+class LiveBar:
+    """A bar that stays in place, with the newest figures beside it."""
+
+    def begin(self, total_steps: int, done: int, epochs: int) -> None:
+        self.epochs = epochs
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=Console(),
+        )
+        self.task = self.bar.add_task("starting", total=total_steps, completed=done, figures="")
+        self.bar.start()
+
+    def figures(self, row: dict[str, Any]) -> None:
+        self.bar.update(
+            self.task,
+            completed=row["step"],
+            description=f"epoch {row['epoch'] + 1}/{self.epochs}",
+            figures=describe(row),
+        )
+
+    def note(self, text: str) -> None:
+        self.bar.console.print(text, highlight=False)
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+def reporter() -> Reporter:
+    """The one that suits where the output goes."""
+    return LiveBar() if sys.stdout.isatty() else PlainLines()

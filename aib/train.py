@@ -1,0 +1,114 @@
+"""From settings to a finished run: data, model, loop, and the evaluation that is reported."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from aib.classifier import Classifier
+from aib.data import ImageSet, load
+from aib.engine import fit
+from aib.errors import AibError
+from aib.evaluate import Evaluation, evaluate
+from aib.launch import make_fabric
+from aib.pretrained import WEIGHTS, load_weights
+from aib.progress import Reporter, Silent
+from aib.registry import MODELS, create_model
+from aib.run import Run, refuse_used
+from aib.settings import Settings
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run."""
+
+    folder: Path
+    model: Classifier
+    test: Evaluation
+    seconds: float
+
+
+def train(
+    settings: Settings,
+    folder: Path,
+    *,
+    resume: bool = False,
+    report: Reporter | None = None,
+) -> Trained | None:
+    """Train as the settings say, into `folder`. Processes other than the first return None."""
+    if not resume:
+        refuse_used(folder)  # before any work
+    fabric = make_fabric(settings, folder)
+    fabric.launch()
+    folder = fabric.broadcast(folder)  # each process made up its own name
+    report = (report or Silent()) if fabric.is_global_zero else Silent()
+
+    data = load_data(settings, "train")
+    validation = load_data(settings, "val") if settings.holdout else None
+    model = build_model(settings, data)
+    if resume:
+        run = Run.reopen(folder, settings)
+    elif fabric.is_global_zero:
+        run = Run.create(folder, model, settings)
+    else:
+        run = Run(folder)
+    report.note(
+        f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
+        f"{fabric.device}; writing to {folder}"
+    )
+    fitted = fit(
+        model,
+        data,
+        settings,
+        validation=validation,
+        run=run,
+        resume=resume,
+        report=report,
+        fabric=fabric,
+    )
+    if not fabric.is_global_zero:
+        return None
+    run.write_weights(fitted.model)
+    test = evaluate(
+        fitted.model,
+        load_data(settings, "test"),
+        precision=settings.precision,
+        channels_last=settings.channels_last,
+        workers=settings.workers,
+    )
+    run.write_evaluation(f"{settings.data} test", test.to_dict())
+    return Trained(folder, fitted.model, test, fitted.seconds)
+
+
+def load_data(s: Settings, split: str) -> ImageSet:
+    """One split of the settings' data set."""
+    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout)
+
+
+def build_model(s: Settings, data: ImageSet) -> Classifier:
+    """A model for these images, with fresh weights or those of `init`."""
+    if s.model not in MODELS:
+        create_model(s.model)  # says which names are close
+    size, sizes = data.preprocessing.image_size, MODELS[s.model].sizes
+    torch.manual_seed(s.seed)
+    model = create_model(
+        s.model,
+        data.num_classes,
+        224 if size >= 112 and 224 in sizes else 32,
+        width=s.width,
+        dropout=s.dropout,
+        latent_dim=s.latent_dim,
+        num_anchors=s.num_anchors,
+        modulation=s.modulation,
+        profile=s.profile,
+    )
+    model.preprocessing = data.preprocessing
+    if s.init is not None:
+        path = Path(s.init)
+        path = path / WEIGHTS if path.is_dir() else path
+        if not path.is_file():
+            raise AibError(
+                f"no weights at {path}; --init takes a run's folder or a safetensors file"
+            )
+        load_weights(model, path)
+    return model
