@@ -7,6 +7,7 @@ the decision.
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 import torch
@@ -18,7 +19,7 @@ from aib.interpret.draws import Stream, words
 
 Verdict = Literal["used", "decorative", "undecided"]
 
-# An accuracy drop below one point is no harm: about what another seed of training changes.
+# An accuracy drop below one point is called no harm: a choice, and named in every verdict.
 HARM = 0.01
 
 
@@ -154,8 +155,7 @@ def paired_drop(
         raise AibError(f"confidence must lie between 0 and 1, not {confidence}")
     n, b, c = images + 2, lost + 0.5, gained + 0.5
     centre = (b - c) / n
-    normal = torch.distributions.Normal(0.0, 1.0)
-    z = float(normal.icdf(torch.tensor((1 + confidence) / 2)))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     reach = z * math.sqrt((b + c) - (b - c) ** 2 / n) / n
     drop = (lost - gained) / images
     return Drop(accuracy - drop, drop, centre - reach, centre + reach)

@@ -52,8 +52,10 @@ def randomise_layers(
     names = list(layers_from_output(model, maps, x) if layers is None else layers)
     modules = dict(model.named_modules())
     unknown = [name for name in names if name not in modules]
-    if unknown or not names:
-        raise AibError(f"the model has no layers to randomise named {unknown or names}")
+    if unknown:
+        raise AibError(f"the model has no layers named {unknown}; `named_modules()` lists them")
+    if not names:
+        raise AibError("there is nothing to randomise: the model has no parameters")
     original = min_max(maps(model, x).detach())
     changes = []
     for position, name in enumerate(names):

@@ -106,6 +106,6 @@ def test_bad_input_is_named():
     with pytest.raises(AibError, match=r"\[2,classes\], not \[2\]"):
         deletion_insertion(lambda x: x.mean((1, 2, 3)), x, maps)
     with pytest.raises(AibError, match="'noise'"):
-        deletion_insertion(lambda x: x.mean((2, 3)), x, maps, baseline="noise")  # type: ignore
+        deletion_insertion(lambda x: x.mean((2, 3)), x, maps, baseline="noise")
     with pytest.raises(AibError, match=r"shape \[5\]"):
         deletion_insertion(lambda x: x.mean((2, 3)), x, maps, baseline=torch.ones(5))

@@ -64,7 +64,7 @@ def test_bad_input_is_named():
     with pytest.raises(AibError, match=r"\[2, 5, 5\] do not fit features \[2, 3, 4, 4\]"):
         energy_passed(torch.rand(2, 3, 4, 4), torch.rand(2, 5, 5))
     with pytest.raises(AibError, match="'sum'"):
-        energy_passed(torch.rand(2, 3, 4, 4), torch.rand(2, 4, 4), "sum")  # type: ignore[arg-type]
+        energy_passed(torch.rand(2, 3, 4, 4), torch.rand(2, 4, 4), "sum")
     with pytest.raises(AibError, match="float32"):
         index_entropy(torch.rand(2, 4, 4), 5)
     with pytest.raises(AibError, match="0 to 4, not 2 to 7"):

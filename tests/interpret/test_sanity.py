@@ -110,4 +110,4 @@ def test_bad_input_is_named(net):
     with pytest.raises(AibError, match=r"named \['tail'\]"):
         randomise_layers(net, maps, X, layers=["tail"])
     with pytest.raises(AibError, match="'random'"):
-        randomise_layers(net, maps, X, mode="random")  # type: ignore[arg-type]
+        randomise_layers(net, maps, X, mode="random")
