@@ -1,0 +1,227 @@
+"""One forward pass: shapes, samples, noise, averaging."""
+
+import math
+
+import pytest
+import torch
+
+import aib
+
+B, C, K, Q, HW = 3, 5, 8, 6, 16
+AIB_NAMES = ["tiny_aib", "tiny_aib_qt"]
+
+
+def make(name="tiny_aib_qt", **options):
+    return aib.create_model(name, num_classes=C, latent_dim=K, num_anchors=Q, width=0.25, **options)
+
+
+def images(batch=B, size=32):
+    return torch.randn(batch, 3, size, size)
+
+
+def noise_for(s, m, batch=B):
+    return torch.randn(s, batch, HW, HW), torch.randn(s, m, batch, K)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("s", "m"), [(1, 1), (1, 3), (2, 1), (2, 3)])
+def test_every_field_has_the_shape_of_s_times_m_samples(s, m, training):
+    out = make().train(training)(images(), samples=(s, m))
+    assert out.sample_logits.shape == (s, m, B, C)
+    assert out.logits.shape == (B, C)
+    a, z = out.attention, out.latent
+    assert a.mu.shape == a.sigma.shape == (B, HW, HW)
+    assert a.a.shape == a.a_q.shape == a.indices.shape == (s, B, HW, HW)
+    assert a.quantization.shape == a.commitment.shape == ()
+    assert a.maps == (a.mu,)
+    assert z.mu.shape == z.sigma.shape == (s, B, K)
+    assert z.z.shape == (s, m, B, K)
+    assert out.aux_logits is None
+
+
+def test_without_a_quantiser_a_q_is_a_and_there_are_no_indices():
+    a = make("tiny_aib")(images()).attention
+    assert a.a_q is a.a
+    assert a.indices is None and a.quantization is None and a.commitment is None
+
+
+def test_without_attention_there_is_none_and_the_latent_still_has_m_samples():
+    out = make("tiny_dvib").eval()(images(), samples=(4, 3))
+    assert out.attention is None
+    assert out.latent.z.shape == (1, 3, B, K)
+    assert out.sample_logits.shape == (1, 3, B, C)
+
+
+def test_a_plain_network_has_neither_attention_nor_latent():
+    out = make("tiny")(images())
+    assert out.attention is None and out.latent is None
+    assert out.sample_logits.shape == (1, 1, B, C)
+
+
+@pytest.mark.parametrize(("profile", "samples"), [("paper", (4, 12)), ("released", (4, 4))])
+def test_training_draws_one_sample_and_evaluation_the_profiles(profile, samples):
+    model, x = make(profile=profile), images()
+    assert model.train()(x).sample_logits.shape[:2] == (1, 1)
+    assert model.eval()(x).sample_logits.shape[:2] == samples
+
+
+@pytest.mark.parametrize("name", AIB_NAMES)
+def test_deterministic_passes_take_the_means_and_repeat_exactly(name):
+    model, x = make(name).eval(), images()
+    first = model(x, samples=(4, 12), deterministic=True)
+    second = model(x, deterministic=True)
+    assert first.sample_logits.shape == (1, 1, B, C)
+    assert torch.equal(first.sample_logits, second.sample_logits)
+    assert torch.equal(first.attention.a[0], first.attention.mu)
+    assert torch.equal(first.latent.z[:, 0], first.latent.mu)
+
+
+def test_a_deterministic_pass_leaves_the_random_generator_alone():
+    model, x = make().eval(), images()
+    state = torch.get_rng_state()
+    model(x, deterministic=True)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_samples_differ_from_each_other_and_between_passes():
+    model, x = make("tiny_aib").eval(), images()
+    first, second = model(x, samples=(2, 2)), model(x, samples=(2, 2))
+    assert not torch.equal(first.attention.a[0], first.attention.a[1])
+    assert not torch.equal(first.latent.z[0, 0], first.latent.z[0, 1])
+    assert not torch.equal(first.sample_logits, second.sample_logits)
+
+
+@pytest.mark.parametrize("name", AIB_NAMES)
+def test_passed_in_noise_makes_the_draws(name):
+    model, x = make(name).eval(), images()
+    eps_a, eps_z = noise_for(2, 3)
+    out = model(x, samples=(2, 3), noise=(eps_a, eps_z))
+    a, z = out.attention, out.latent
+    torch.testing.assert_close(a.a, a.mu + a.sigma * eps_a)
+    torch.testing.assert_close(z.z, z.mu[:, None] + z.sigma[:, None] * eps_z)
+    again = model(x, samples=(2, 3), noise=(eps_a, eps_z))
+    assert torch.equal(out.sample_logits, again.sample_logits)
+
+
+def test_one_of_the_two_noises_may_be_left_to_the_generator():
+    model, x = make().eval(), images()
+    eps_a, _ = noise_for(2, 3)
+    out = model(x, samples=(2, 3), noise=(eps_a, None))
+    torch.testing.assert_close(out.attention.a, out.attention.mu + out.attention.sigma * eps_a)
+
+
+def test_noise_of_the_wrong_shape_is_refused_with_both_shapes():
+    model, x = make(), images()
+    eps_a, eps_z = noise_for(2, 3)
+    with pytest.raises(aib.AibError, match=r"noise for a must be \(1, 3, 16, 16\), not \(2, 3"):
+        model(x, noise=(eps_a, None))
+    with pytest.raises(aib.AibError, match=r"noise for z must be \(1, 1, 3, 8\), not \(2, 3, 3, 8"):
+        model(x, noise=(None, eps_z))
+
+
+def test_features_are_computed_once_and_the_tail_runs_once_on_all_samples():
+    model, x = make().eval(), images()
+    batches = {"stem": [], "tail": []}
+    for part, seen in batches.items():
+        getattr(model, part).register_forward_pre_hook(
+            lambda _, args, s=seen: s.append(len(args[0]))
+        )
+    model(x, samples=(4, 12))
+    assert batches == {"stem": [B], "tail": [4 * B]}
+
+
+def test_each_attention_sample_is_what_one_pass_with_its_noise_gives():
+    """The S x M pass against S separate passes: samples and images are not mixed up."""
+    model, x = make().eval(), images()
+    eps_a, eps_z = noise_for(3, 2)
+    together = model(x, samples=(3, 2), noise=(eps_a, eps_z))
+    for s in range(3):
+        for m in range(2):
+            noise = (eps_a[s : s + 1], eps_z[s : s + 1, m : m + 1])
+            alone = model(x, samples=(1, 1), noise=noise)
+            torch.testing.assert_close(together.sample_logits[s, m], alone.sample_logits[0, 0])
+
+
+@pytest.mark.parametrize("how", ["gate", "residual"])
+def test_the_tail_sees_the_modulated_features(how):
+    model, x = make(modulation=how).eval(), images()
+    seen = []
+    model.tail.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    out = model(x, samples=(2, 1))
+    f = model.stem(x)
+    for s, b in [(0, 0), (1, 2)]:
+        gain = out.attention.a_q[s, b] + (how == "residual")
+        torch.testing.assert_close(seen[0][s * B + b], f[b] * gain)
+
+
+def test_the_profile_picks_the_modulation():
+    assert make(profile="paper").modulation == "gate"
+    assert make(profile="released").modulation == "residual"
+
+
+def test_logits_are_the_log_of_the_mean_probability():
+    out = make().eval()(images(), samples=(2, 3))
+    probabilities = [
+        [[math.exp(v) / sum(map(math.exp, row)) for v in row] for row in sample.double().tolist()]
+        for sample in out.sample_logits.flatten(0, 1)
+    ]
+    mean = torch.tensor(probabilities).mean(0)
+    torch.testing.assert_close(out.logits, mean.log(), rtol=1e-4, atol=1e-5)
+
+
+def test_released_logits_are_the_mean_of_the_logits():
+    out = make(profile="released").eval()(images(), samples=(2, 3))
+    total = sum(out.sample_logits[s, m] for s in range(2) for m in range(3))
+    torch.testing.assert_close(out.logits, total / 6)
+
+
+def test_either_average_can_be_asked_for():
+    out = make().eval()(images(), samples=(2, 3))
+    assert torch.equal(out.average("probabilities"), out.logits)
+    torch.testing.assert_close(out.average("logits"), out.sample_logits.mean((0, 1)))
+
+
+def test_the_mean_probability_survives_samples_that_are_sure_of_different_classes():
+    logits = torch.tensor([[1e4, 0.0], [0.0, 1e4]]).view(2, 1, 1, 2)
+    out = aib.Output(logits)
+    torch.testing.assert_close(out.logits.exp(), torch.tensor([[0.5, 0.5]]))
+
+
+@pytest.mark.parametrize("samples", [(0, 1), (1, 0), (1, 2, 3), 4])
+def test_impossible_sample_counts_are_refused_with_their_value(samples):
+    with pytest.raises(aib.AibError, match="samples must be two numbers"):
+        make()(images(), samples=samples)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (2, 1, 32, 32), (2, 32, 32, 3), (0, 3, 32, 32)])
+def test_images_of_another_shape_are_refused_with_it(shape):
+    with pytest.raises(aib.AibError) as error:
+        make()(torch.zeros(shape))
+    assert str(list(shape)) in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64, torch.bfloat16])
+def test_images_of_another_type_are_refused_with_it(dtype):
+    with pytest.raises(aib.AibError, match=str(dtype)):
+        make()(torch.zeros(2, 3, 32, 32, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["tiny_aib_qt", "vgg_pan", "vgg_att3", "wrn_abn"])
+def test_a_model_converted_as_a_whole_works_in_that_type(name, dtype):
+    model = aib.create_model(name, num_classes=C, width=1 / 32).to(dtype)
+    out = model(images().to(dtype))
+    aib.aib_loss(out, torch.arange(B)).total.backward()
+    assert out.logits.isfinite().all()
+    assert all(p.grad.dtype == dtype for p in model.parameters())
+
+
+def test_float64_is_kept_from_end_to_end():
+    out = make().double()(images().double())
+    tensors = [out.logits, out.attention.a_q, out.attention.sigma, out.latent.z]
+    assert {t.dtype for t in tensors} == {torch.float64}
+
+
+def test_a_batch_of_one_is_fine_in_training_and_evaluation():
+    for training in (True, False):
+        assert make().train(training)(images(1)).logits.shape == (1, C)

@@ -1,0 +1,121 @@
+"""The loss, term by term, against arithmetic done by hand."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+
+import aib
+from aib.types import Attention, Latent, Output
+
+S, M, B, C, K = 2, 3, 4, 5, 6
+
+
+def output(profile="paper", quantised=True, auxiliary=False):
+    mu = torch.rand(B, 4, 4)
+    a = torch.rand(S, B, 4, 4)
+    terms = (torch.tensor(0.25), torch.tensor(0.5)) if quantised else (None, None)
+    attention = Attention(mu, mu, a, a, None, *terms)
+    latent = Latent(torch.randn(S, B, K), torch.rand(S, B, K) + 0.1, torch.randn(S, M, B, K))
+    aux_logits = torch.randn(B, C) if auxiliary else None
+    return Output(torch.randn(S, M, B, C) * 3, attention, latent, aux_logits, profile)
+
+
+def labels():
+    return torch.tensor([0, 4, 2, 2])
+
+
+def nll_of(row, label):
+    return math.log(sum(math.exp(v) for v in row)) - row[label]
+
+
+def test_nll_is_the_mean_over_samples_and_images():
+    out, y = output(), labels()
+    rows = [
+        nll_of(out.sample_logits[s, m, b].tolist(), int(y[b]))
+        for s in range(S)
+        for m in range(M)
+        for b in range(B)
+    ]
+    assert aib.aib_loss(out, y).nll.item() == pytest.approx(sum(rows) / len(rows), rel=1e-5)
+
+
+def test_released_nll_is_that_of_the_mean_logits():
+    out, y = output("released"), labels()
+    mean = out.sample_logits.mean((0, 1)).tolist()
+    expected = sum(nll_of(row, int(label)) for row, label in zip(mean, y, strict=True)) / B
+    assert aib.aib_loss(out, y).nll.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_kl_is_summed_over_dimensions_and_averaged_over_samples_and_images(profile):
+    out = output(profile)
+    deviation = out.latent.sigma if profile == "paper" else out.latent.sigma.exp()
+    divergence = kl_divergence(Normal(out.latent.mu, deviation), Normal(0.0, 1.0))
+    expected = divergence.sum() / (S * B)
+    torch.testing.assert_close(aib.aib_loss(out, labels()).kl, expected)
+
+
+def test_total_is_the_weighted_sum():
+    terms = aib.aib_loss(output(auxiliary=True), labels(), beta=0.3, lambda_q=0.7, lambda_c=0.2)
+    expected = (
+        terms.nll.item() + 0.3 * terms.kl.item() + 0.7 * 0.25 + 0.2 * 0.5 + terms.auxiliary.item()
+    )
+    assert terms.total.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_default_weights_are_the_papers():
+    out, y = output(), labels()
+    default = aib.aib_loss(out, y).total
+    assert torch.equal(default, aib.aib_loss(out, y, beta=0.01, lambda_q=0.4, lambda_c=0.1).total)
+
+
+def test_beta_may_be_a_tensor():
+    out, y = output(), labels()
+    as_tensor = aib.aib_loss(out, y, beta=torch.tensor(0.3)).total
+    torch.testing.assert_close(as_tensor, aib.aib_loss(out, y, beta=0.3).total)
+
+
+def test_the_auxiliary_term_is_the_cross_entropy_of_the_second_head():
+    out, y = output(auxiliary=True), labels()
+    rows = out.aux_logits.tolist()
+    expected = sum(nll_of(row, int(label)) for row, label in zip(rows, y, strict=True)) / B
+    assert aib.aib_loss(out, y).auxiliary.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_terms_that_a_model_does_not_have_are_zero():
+    terms = aib.aib_loss(Output(torch.randn(1, 1, B, C)), labels())
+    assert terms.kl == terms.quantization == terms.commitment == terms.auxiliary == 0
+    assert torch.equal(terms.total, terms.nll)
+
+
+def test_terms_come_without_gradient_on_request():
+    out = output()
+    out.sample_logits.requires_grad_()
+    terms = aib.aib_loss(out, labels())
+    detached = terms.detached()
+    assert set(detached) == {"total", "nll", "kl", "quantization", "commitment", "auxiliary"}
+    assert terms.total.requires_grad and not detached["total"].requires_grad
+
+
+def test_bf16_logits_are_scored_in_float32():
+    out, y = Output(torch.randn(1, 1, B, C).bfloat16()), labels()
+    expected = torch.nn.functional.cross_entropy(out.sample_logits[0, 0].float(), y)
+    assert torch.equal(aib.aib_loss(out, y).nll, expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "named"),
+    [
+        (torch.tensor([0.0, 1.0, 2.0, 2.0]), "torch.float32"),
+        (torch.tensor([0, 1, 2, 2], dtype=torch.int32), "torch.int32"),
+        (torch.tensor([0, 1, 2]), r"\(3,\)"),
+        (torch.zeros(B, C, dtype=torch.int64), r"\(4, 5\)"),
+        (torch.tensor([0, 1, 2, 5]), "0 to 5, but the model has 5 classes"),
+        (torch.tensor([-1, 1, 2, 2]), "-1 to 2"),
+    ],
+)
+def test_wrong_labels_are_refused_and_named(y, named):
+    with pytest.raises(aib.AibError, match=named):
+        aib.aib_loss(output(), y)

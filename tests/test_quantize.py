@@ -1,0 +1,257 @@
+"""The quantiser against brute force, its gradients, its book-keeping."""
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aib import AibError, AnchorQuantizer
+
+# Multiples of 1/64 are exact in float32 and so are their midpoints: ties are real ties.
+grid = st.integers(-128, 128).map(lambda k: k / 64)
+
+
+def quantizer_with(anchors, training=False):
+    quantizer = AnchorQuantizer(len(anchors)).train(training)
+    quantizer.anchors.data = torch.tensor(anchors, dtype=torch.float32)
+    return quantizer
+
+
+def brute_force(scores, anchors):
+    """For every score the closest anchor's value, the lower one in a tie."""
+    by_value = sorted(anchors)
+    return [min(by_value, key=lambda v: (abs(score - v), v)) for score in scores]
+
+
+@given(st.lists(grid, min_size=2, max_size=12), st.lists(grid, min_size=1, max_size=30))
+def test_every_score_takes_the_nearest_anchor_and_the_lower_in_a_tie(anchors, scores):
+    q = quantizer_with(anchors)(torch.tensor(scores))
+    assert q.a_q.tolist() == brute_force(scores, anchors)
+
+
+@pytest.mark.slow
+@settings(max_examples=500)
+@given(st.lists(grid, min_size=2, max_size=50), st.lists(grid, min_size=1, max_size=200))
+def test_the_same_with_more_anchors_and_scores(anchors, scores):
+    q = quantizer_with(anchors)(torch.tensor(scores))
+    assert q.a_q.tolist() == brute_force(scores, anchors)
+
+
+real = st.floats(-2, 2, width=32)
+
+
+@given(st.lists(real, min_size=2, max_size=12), st.lists(real, min_size=1, max_size=30))
+def test_no_anchor_is_closer_than_the_one_taken_whatever_the_numbers(anchors, scores):
+    a_q = quantizer_with(anchors)(torch.tensor(scores)).a_q.double().numpy()
+    distances = np.abs(np.array(scores)[:, None] - np.array(anchors)[None])
+    # a midpoint is rounded to float32, so a score next to it may go either way
+    assert (np.abs(np.array(scores) - a_q) <= distances.min(1) + 3e-7).all()
+
+
+def test_a_q_holds_the_anchors_values_bit_for_bit():
+    quantizer = AnchorQuantizer(20)
+    quantizer.anchors.data += torch.randn(20) / 100
+    q = quantizer(torch.rand(3, 2, 8, 8, requires_grad=True))
+    assert torch.equal(q.a_q, quantizer.anchors[q.indices])
+    assert q.indices.dtype == torch.int64 and q.indices.shape == (3, 2, 8, 8)
+
+
+def test_anchors_begin_by_dividing_the_unit_interval_evenly():
+    torch.testing.assert_close(
+        AnchorQuantizer(5).anchors.data, torch.tensor([0, 0.25, 0.5, 0.75, 1])
+    )
+
+
+def test_bf16_scores_are_compared_in_full_precision():
+    a = torch.rand(1000).bfloat16()
+    quantizer = AnchorQuantizer(50)
+    q = quantizer(a)
+    assert q.a_q.dtype == torch.float32
+    assert q.a_q.tolist() == brute_force(a.tolist(), quantizer.anchors.tolist())
+
+
+def test_levels_rise_with_the_anchors_value():
+    quantizer = quantizer_with([0.9, 0.1, 0.5])
+    assert quantizer.rank(torch.tensor([0, 1, 2])).tolist() == [2, 0, 1]
+
+
+def test_fewer_than_two_anchors_are_refused():
+    with pytest.raises(AibError, match="at least 2 anchors, not 1"):
+        AnchorQuantizer(1)
+
+
+def test_the_task_gradient_passes_straight_through_and_leaves_the_anchors_alone():
+    quantizer = AnchorQuantizer(7)
+    a = torch.rand(2, 5, 5, requires_grad=True)
+    a_q = quantizer(a).a_q
+    task = (a_q**3 * torch.rand(2, 5, 5)).sum()
+    to_a, to_a_q, to_anchors = torch.autograd.grad(
+        task, (a, a_q, quantizer.anchors), allow_unused=True
+    )
+    assert torch.equal(to_a, to_a_q)
+    assert to_anchors is None
+
+
+def test_the_quantisation_term_moves_only_the_anchors():
+    quantizer = AnchorQuantizer(4)
+    a = torch.rand(100, requires_grad=True)
+    q = quantizer(a)
+    to_a, to_anchors = torch.autograd.grad(
+        q.quantization, (a, quantizer.anchors), allow_unused=True
+    )
+    assert to_a is None
+    v = quantizer.anchors.detach()
+    expected = [2 * (v[i] - a[q.indices == i]).sum() / 100 for i in range(4)]
+    torch.testing.assert_close(to_anchors, torch.stack(expected).detach())
+
+
+def test_the_commitment_term_moves_only_the_attention():
+    quantizer = AnchorQuantizer(4)
+    a = torch.rand(100, requires_grad=True)
+    q = quantizer(a)
+    to_a, to_anchors = torch.autograd.grad(q.commitment, (a, quantizer.anchors), allow_unused=True)
+    assert to_anchors is None
+    torch.testing.assert_close(to_a, 2 * (a - q.a_q).detach() / 100)
+
+
+def test_both_terms_are_the_mean_squared_distance():
+    a = torch.rand(3, 2, 4, 4)
+    q = AnchorQuantizer(6)(a)
+    expected = float(np.mean((a.numpy() - q.a_q.detach().numpy()) ** 2))
+    assert q.quantization.item() == pytest.approx(expected, rel=1e-5)
+    assert q.commitment.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_no_table_of_positions_by_anchors_is_kept_for_the_backward_pass():
+    positions, largest = 1000, 0
+
+    def note(tensor):
+        nonlocal largest
+        largest = max(largest, tensor.numel())
+        return tensor
+
+    a = torch.rand(positions, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        AnchorQuantizer(50).train()(a)
+    assert 0 < largest <= positions
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=60), st.integers(2, 9))
+def test_usage_counts_what_was_chosen_in_training(scores, num_anchors):
+    quantizer = AnchorQuantizer(num_anchors).train()
+    first = quantizer(torch.tensor(scores)).indices
+    second = quantizer(torch.tensor(scores[:1])).indices
+    chosen = np.concatenate([first.numpy(), second.numpy()])
+    assert quantizer.usage.tolist() == np.bincount(chosen, minlength=num_anchors).tolist()
+
+
+def test_evaluation_does_not_count_and_a_reset_forgets():
+    quantizer = AnchorQuantizer(3).train()
+    quantizer(torch.rand(10))
+    quantizer.eval()(torch.rand(10))
+    assert quantizer.usage.sum() == 10
+    quantizer.reset_usage()
+    assert quantizer.usage.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("usage", "perplexity"),
+    [
+        ([5, 5, 5, 5], 4.0),
+        ([9, 0, 0, 0], 1.0),
+        ([3, 3, 0, 0], 2.0),
+        ([0, 0, 0, 0], 1.0),
+        ([2, 1, 1, 0], math.exp(0.5 * math.log(2) + 0.5 * math.log(4))),
+    ],
+)
+def test_perplexity_is_the_number_of_anchors_really_in_use(usage, perplexity):
+    quantizer = AnchorQuantizer(4)
+    quantizer.usage = torch.tensor(usage)
+    assert quantizer.perplexity().item() == pytest.approx(perplexity, rel=1e-5)
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=2, max_size=50),
+    st.lists(grid, min_size=50, max_size=50),
+)
+def test_revival_moves_the_unused_next_to_used_ones_and_leaves_those_alone(usage, anchors):
+    quantizer = quantizer_with(anchors[: len(usage)])
+    quantizer.usage = torch.tensor(usage)
+    before = quantizer.anchors.detach().clone()
+    moved = quantizer.revive_unused()
+    after, used = quantizer.anchors.detach(), torch.tensor(usage) > 0
+    if not used.any():
+        assert moved == 0 and torch.equal(after, before)
+        return
+    assert moved == int((~used).sum())
+    assert torch.equal(after[used], before[used])
+    assert after.isfinite().all()
+    # each newcomer stands alone: it would otherwise be as unused as before
+    assert len(set(after[~used].tolist())) == moved
+    assert not set(after[~used].tolist()) & set(after[used].tolist())
+
+
+def test_revival_is_the_same_in_every_process_and_does_nothing_a_second_time():
+    quantizers = [quantizer_with([0.0, 0.25, 0.5, 0.75, 1.0]) for _ in range(2)]
+    for quantizer in quantizers:
+        quantizer.usage = torch.tensor([0, 90, 0, 10, 0])
+        assert quantizer.revive_unused() == 3
+    anchors = quantizers[0].anchors.detach().clone()
+    assert torch.equal(anchors, quantizers[1].anchors)
+    assert quantizers[0].revive_unused() == 0
+    assert torch.equal(anchors, quantizers[0].anchors)
+
+
+def test_a_revived_anchor_is_chosen_by_scores_of_the_busy_one():
+    quantizer = AnchorQuantizer(20).train()
+    scores = 0.5 + torch.randn(2000) / 50
+    quantizer(scores)
+    before = int((quantizer.usage > 0).sum())
+    quantizer.revive_unused()
+    quantizer(scores)
+    assert int((quantizer.usage > 0).sum()) > before
+
+
+def test_anchors_in_bf16_still_give_their_own_values():
+    quantizer = AnchorQuantizer(20).bfloat16()
+    q = quantizer(torch.rand(100))
+    assert q.a_q.tolist() == quantizer.anchors[q.indices].float().tolist()
+
+
+TWO_PROCESSES = textwrap.dedent(
+    """
+    import sys
+    import torch, torch.distributed as dist
+    from aib.quantize import AnchorQuantizer
+
+    rank, store = int(sys.argv[1]), sys.argv[2]
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    quantizer = AnchorQuantizer(4).train()
+    quantizer(torch.full((3 + rank,), [0.0, 1.0][rank]))
+    print(quantizer.usage.tolist())
+    dist.destroy_process_group()
+    """
+)
+
+
+def test_two_processes_see_the_usage_of_both(tmp_path):
+    command = [sys.executable, "-c", TWO_PROCESSES]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert outputs == ["[3, 0, 0, 4]"] * 2
