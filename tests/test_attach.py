@@ -1,0 +1,279 @@
+"""attach(): a whole CNN of somebody else's, shown on a ResNet-like and a DenseNet-like one."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import aib
+
+B, C, K = 2, 5, 8
+
+
+class Residual(nn.Module):
+    def __init__(self, c_in, c_out, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(c_out)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c_out)
+        self.downsample = nn.Conv2d(c_in, c_out, 1, stride, bias=False)
+
+    def forward(self, x):
+        out = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(out)) + self.downsample(x))
+
+
+class ResNet(nn.Module):
+    """The names and the wiring of torchvision's."""
+
+    def __init__(self, num_classes=7):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, 2, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.relu = nn.ReLU(inplace=True)
+        self.layer1 = nn.Sequential(Residual(8, 8, 1), Residual(8, 8, 1))
+        self.layer2 = nn.Sequential(Residual(8, 12, 2), Residual(12, 12, 1))
+        self.layer3 = nn.Sequential(Residual(12, 16, 2))
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(16, num_classes)
+
+    def forward(self, x):
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+class DenseLayer(nn.Module):
+    def __init__(self, c_in, growth):
+        super().__init__()
+        self.norm, self.conv = nn.BatchNorm2d(c_in), nn.Conv2d(c_in, growth, 3, 1, 1, bias=False)
+
+    def forward(self, x):
+        return torch.cat([x, self.conv(F.relu(self.norm(x)))], 1)
+
+
+class DenseNet(nn.Module):
+    """The names and the wiring of torchvision's: features, then everything functional."""
+
+    def __init__(self, num_classes=7):
+        super().__init__()
+        self.features = nn.Sequential()
+        self.features.add_module("conv0", nn.Conv2d(3, 8, 3, 2, 1, bias=False))
+        block1 = nn.Sequential(DenseLayer(8, 4), DenseLayer(12, 4))
+        self.features.add_module("denseblock1", block1)
+        transition = nn.Sequential(nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 1))
+        transition.append(nn.AvgPool2d(2))
+        self.features.add_module("transition1", transition)
+        self.features.add_module("denseblock2", nn.Sequential(DenseLayer(8, 4), DenseLayer(12, 4)))
+        self.features.add_module("norm5", nn.BatchNorm2d(16))
+        self.classifier = nn.Linear(16, num_classes)
+
+    def forward(self, x):
+        f = F.relu(self.features(x), inplace=True)
+        return self.classifier(torch.flatten(F.adaptive_avg_pool2d(f, 1), 1))
+
+
+NETWORKS = [(ResNet, "layer1", 8), (ResNet, "layer2", 12), (DenseNet, "features.transition1", 8)]
+parametrize_networks = pytest.mark.parametrize(("network", "at", "channels"), NETWORKS)
+
+
+def attached(network=ResNet, at="layer2", **options):
+    options = {"quantizer": 4, "latent_dim": K, "image_size": 32, **options}
+    return aib.attach(network(), at=at, num_classes=C, **options)
+
+
+def images(batch=B):
+    return torch.randn(batch, 3, 32, 32)
+
+
+@parametrize_networks
+def test_an_attached_network_gives_the_same_output_as_any_aib_model(network, at, channels):
+    out = attached(network, at).eval()(images(), samples=(3, 2))
+    assert out.sample_logits.shape == (3, 2, B, C)
+    assert out.attention.a_q.shape == out.attention.indices.shape == (3, *out.attention.mu.shape)
+    assert out.latent.z.shape == (3, 2, B, K)
+
+
+@parametrize_networks
+def test_the_loss_reaches_every_parameter_of_an_attached_network(network, at, channels):
+    model = attached(network, at).train()
+    aib.aib_loss(model(images()), torch.arange(B)).total.backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+    assert model.attention.trunk.in_channels == channels
+
+
+@parametrize_networks
+def test_an_attached_network_explains_itself(network, at, channels):
+    explanation = attached(network, at).explain(images())
+    assert explanation.attention.shape == explanation.std.shape == (B, 32, 32)
+    assert explanation.levels.max() < 4
+
+
+@parametrize_networks
+def test_an_attached_network_is_saved_and_loaded_with_its_backbone(network, at, channels, tmp_path):
+    model, x = attached(network, at).eval(), images()
+    model.save_pretrained(tmp_path)
+    loaded = aib.from_pretrained(tmp_path, backbone=network())
+    expected = model(x, deterministic=True).logits
+    assert torch.equal(loaded(x, deterministic=True).logits, expected)
+
+
+def test_an_attached_network_does_not_load_without_its_backbone(tmp_path):
+    attached().save_pretrained(tmp_path)
+    with pytest.raises(aib.AibError, match="backbone="):
+        aib.from_pretrained(tmp_path)
+
+
+def test_an_attached_network_does_not_load_into_another_one(tmp_path):
+    attached(DenseNet, "features").save_pretrained(tmp_path)
+    with pytest.raises(aib.AibError, match="no layer 'features'|no layer 'classifier'"):
+        aib.from_pretrained(tmp_path, backbone=ResNet())
+
+
+def test_the_tail_runs_once_per_attention_sample_and_the_stem_once():
+    model, batches = attached().eval(), {}
+    for name in ("layer1", "layer2", "layer3"):
+        model.get_submodule(f"tail.{name}").register_forward_hook(
+            lambda _, args, __, n=name: batches.update({n: len(args[0])})
+        )
+    model(images(), samples=(4, 1))
+    assert batches == {"layer1": B, "layer2": B, "layer3": 4 * B}
+
+
+def test_attention_at_a_layer_is_the_composition_of_the_two_halves():
+    """attach() against the same network cut in two by hand and given to AIB."""
+    network = ResNet().eval()
+    whole = aib.attach(network, at="layer2", num_classes=C, latent_dim=K, image_size=32).eval()
+    net = whole.tail
+    stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.layer1)
+    tail = nn.Sequential(net.layer3, net.avgpool, nn.Flatten())
+    x = images()
+    out = whole(x, samples=(2, 2))
+    # by hand: layer2 without its hook
+    f = stem(x)
+    for block in net.layer2:
+        f = block(f)
+    mu, _sigma, _ = whole.attention(f)
+    torch.testing.assert_close(out.attention.mu, mu)
+    gated = (f[None] * out.attention.a[:, :, None]).flatten(0, 1)
+    encoded = whole.head.encode(tail(gated))
+    torch.testing.assert_close(out.latent.mu.flatten(0, 1), encoded[:, :K])
+
+
+def test_deterministic_passes_and_given_noise_work_as_elsewhere():
+    model, x = attached().eval(), images()
+    first, second = model(x, deterministic=True), model(x, deterministic=True)
+    assert torch.equal(first.sample_logits, second.sample_logits)
+    noise = torch.randn(2, B, 8, 8), torch.randn(2, 3, B, K)
+    first, second = (model(x, samples=(2, 3), noise=noise) for _ in range(2))
+    assert torch.equal(first.sample_logits, second.sample_logits)
+
+
+def test_a_pass_that_failed_leaves_no_trace():
+    model, x = attached().eval(), images()
+    with pytest.raises(aib.AibError, match="noise for a"):
+        model(x, noise=(torch.randn(1), None))
+    assert model(x).logits.shape == (B, C)
+
+
+def test_the_callers_network_is_neither_changed_nor_shared():
+    network, x = ResNet().train(), images()
+    before = {k: v.clone() for k, v in network.state_dict().items()}
+    model = aib.attach(network, at="layer2", num_classes=C, image_size=32)
+    torch.nn.init.zeros_(model.tail.conv1.weight)
+    after = network.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[k], before[k]) for k in before)
+    assert isinstance(network.fc, nn.Linear) and network.training
+    assert network(x).shape == (B, 7)
+
+
+def test_the_networks_weights_are_kept():
+    network = ResNet()
+    model = aib.attach(network, at="layer2", num_classes=C, image_size=32)
+    assert torch.equal(model.tail.layer3[0].conv1.weight, network.layer3[0].conv1.weight)
+
+
+def test_an_unknown_layer_lists_close_ones():
+    with pytest.raises(aib.AibError, match="no layer 'layer22'.*layer2"):
+        attached(at="layer22")
+    with pytest.raises(aib.AibError, match="no layer 'zzz'.*conv1"):
+        attached(at="zzz")
+
+
+def test_a_layer_that_gives_no_feature_map_is_refused_with_its_shape():
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, 4), nn.Flatten(), nn.Linear(256, 8), nn.Linear(8, 3))
+    with pytest.raises(aib.AibError, match=r"'1' must give features .* gives \[2, 256\]"):
+        aib.attach(network, at="1", num_classes=C, image_size=32)
+
+
+def test_a_layer_inside_a_skip_connection_is_refused():
+    for at in ("layer2.1.conv2", "layer2.0.downsample"):
+        with pytest.raises(aib.AibError, match=f"{at}.*skip connection"):
+            attached(at=at)
+    with pytest.raises(aib.AibError, match="skip connection"):
+        attached(DenseNet, "features.denseblock1.0.conv")
+
+
+def test_a_layer_that_runs_twice_is_refused():
+    relu = nn.ReLU()
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), relu, nn.Conv2d(4, 4, 3), relu)
+    network.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 9)])
+    with pytest.raises(aib.AibError, match="'1' runs more than once"):
+        aib.attach(network, at="1", num_classes=C, image_size=32)
+
+
+def test_a_layer_that_never_runs_is_refused():
+    class Idle(ResNet):
+        def __init__(self):
+            super().__init__()
+            self.idle = nn.Conv2d(3, 3, 1)
+            self.fc = nn.Linear(16, 7)
+
+    with pytest.raises(aib.AibError, match="'idle' does not run"):
+        attached(Idle, "idle")
+
+
+def test_a_head_that_is_not_linear_or_not_there_is_refused():
+    with pytest.raises(aib.AibError, match="head 'conv1' must be a Linear layer, not Conv2d"):
+        attached(head="conv1")
+    with pytest.raises(aib.AibError, match="no Linear layer"):
+        aib.attach(nn.Sequential(nn.Conv2d(3, 3, 1)), at="0", num_classes=C)
+
+
+def test_a_network_that_goes_on_after_its_head_is_refused():
+    network = nn.Sequential(ResNet(), nn.LogSoftmax(dim=1))
+    with pytest.raises(aib.AibError, match="'0.fc', and something comes after it"):
+        aib.attach(network, at="0.layer2", num_classes=C, image_size=32)
+
+
+def test_a_head_inside_a_sequential_is_found_and_named():
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    network.append(nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 9)))
+    model = aib.attach(network, at="0", num_classes=C, image_size=32)
+    assert model.recipe["head"] == "3.1"
+    assert model(images()).logits.shape == (B, C)
+
+
+def test_the_number_of_classes_is_checked_before_anything_is_built():
+    with pytest.raises(aib.AibError, match="not -1"):
+        aib.attach(ResNet(), at="layer2", num_classes=-1)
+
+
+def test_an_attached_network_keeps_the_type_of_the_backbone():
+    model = aib.attach(ResNet().double(), at="layer2", num_classes=C, image_size=32, quantizer=3)
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
+    assert model(images().double()).logits.dtype == torch.float64
+
+
+def test_a_copy_attends_for_itself():
+    model, x = attached().eval(), images()
+    copy = deepcopy(model)
+    torch.nn.init.zeros_(copy.attention.trunk.weight)
+    torch.nn.init.zeros_(copy.attention.trunk.bias)
+    assert (copy(x, deterministic=True).attention.mu == 0.5).all()
+    assert not (model(x, deterministic=True).attention.mu == 0.5).all()

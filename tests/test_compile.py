@@ -1,0 +1,159 @@
+"""torch.compile takes a model whole: no graph break, no waiting for the device, same numbers."""
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import aib
+
+CASES = [
+    ("tiny_aib", 32),
+    ("tiny_aib_qt", 32),
+    ("vgg_aib", 32),
+    ("vgg_aib_qt", 32),
+    ("wrn_aib", 32),
+    ("wrn_aib_qt", 32),
+    ("vgg_aib_qt", 224),
+    pytest.param("wrn_aib_qt", 224, marks=pytest.mark.slow),
+]
+
+
+class SmallNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU())
+        self.more = nn.Sequential(nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+        self.fc = nn.Linear(6, 10)
+
+    def forward(self, x):
+        return self.fc(self.more(self.features(x)).flatten(1))
+
+
+def attached():
+    return aib.attach(SmallNet(), at="features", num_classes=3, quantizer=4, image_size=32)
+
+
+def make(name, image_size):
+    # WRN without dropout: it draws from the generator, and compiled code draws differently
+    return aib.create_model(name, 3, image_size, width=1 / 32, dropout=0.0, latent_dim=8)
+
+
+def batch_for(model, size, samples=(2, 2)):
+    x, y = torch.randn(2, 3, size, size), torch.tensor([0, 2])
+    out = model.eval()(x, samples=samples)
+    noise = torch.randn_like(out.attention.a), torch.randn_like(out.latent.z)
+    return x, y, noise
+
+
+def gradients(run, model, x, y, noise):
+    model.train().zero_grad()
+    out = run(x, samples=(2, 2), noise=noise)
+    terms = aib.aib_loss(out, y)
+    terms.total.backward()
+    return out, terms, {n: p.grad.clone() for n, p in model.named_parameters()}
+
+
+def assert_compiled_equals_eager(model, size, backend, **tolerance):
+    torch.compiler.reset()
+    x, y, noise = batch_for(model, size)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    _, eager_terms, eager = gradients(model, model, x, y, noise)
+    after_eager = {k: v.clone() for k, v in model.state_dict().items()}
+    model.load_state_dict(state)
+
+    counter = CompileCounterWithBackend(backend)
+    step = torch.compile(model, fullgraph=True, backend=counter)
+    out, terms, compiled = gradients(step, model, x, y, noise)
+    assert counter.frame_count == 1
+    assert isinstance(out, aib.Output) and out.sample_logits.shape[:2] == (2, 2)
+    torch.testing.assert_close(terms.detached(), eager_terms.detached(), **tolerance)
+    torch.testing.assert_close(compiled, eager, **tolerance)
+    # running statistics and the anchors' usage as well
+    torch.testing.assert_close(dict(model.state_dict()), after_eager, **tolerance)
+
+
+@pytest.mark.parametrize(("name", "image_size"), CASES)
+def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_size):
+    assert_compiled_equals_eager(
+        make(name, image_size), min(image_size, 64), "aot_eager", rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_compiled_attached_model_equals_the_eager_one():
+    assert_compiled_equals_eager(attached(), 32, "aot_eager", rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("samples", [None, (2, 3)])
+def test_a_compiled_model_draws_its_own_noise(samples):
+    torch.compiler.reset()
+    model = make("tiny_aib_qt", 32).train()
+    step = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 3, 32, 32)
+    first, second = step(x, samples=samples), step(x, samples=samples)
+    assert not torch.equal(first.sample_logits, second.sample_logits)
+
+
+def test_the_whole_step_with_its_loss_compiles_and_beta_may_change_without_another_compile():
+    torch.compiler.reset()
+    model = make("tiny_aib_qt", 32).train()
+    counter = CompileCounterWithBackend("aot_eager")
+
+    @torch.compile(fullgraph=True, backend=counter)
+    def step(x, y, beta):
+        return aib.aib_loss(model(x), y, beta=beta).total
+
+    x, y = torch.randn(2, 3, 32, 32), torch.tensor([0, 2])
+    for beta in (0.0, 0.005, 0.01):
+        step(x, y, torch.tensor(beta)).backward()
+    assert counter.frame_count == 1
+
+
+def test_a_batch_of_another_size_costs_one_more_compile_and_then_no_more():
+    torch.compiler.reset()
+    model = make("tiny_aib_qt", 32).train()
+    counter = CompileCounterWithBackend("aot_eager")
+    step = torch.compile(model, fullgraph=True, backend=counter)
+    for batch in (4, 3, 5, 7):
+        assert step(torch.randn(batch, 3, 32, 32), samples=(2, 2)).logits.shape == (batch, 3)
+    assert counter.frame_count == 2
+
+
+def test_bf16_autocast_compiles():
+    torch.compiler.reset()
+    model = make("tiny_aib_qt", 32).train()
+    step = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = step(torch.randn(2, 3, 32, 32))
+        terms = aib.aib_loss(out, torch.tensor([0, 2]))
+    terms.total.backward()
+    assert terms.total.isfinite()
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("name", "image_size"), [*CASES, ("wrn_abn", 32), ("vgg_att3", 32)])
+def test_no_forward_pass_reads_a_value_back_from_the_device(name, image_size, training):
+    """Fake tensors have shapes and no values: .item(), a branch on data or bincount would raise."""
+    with FakeTensorMode():
+        model = make(name, image_size).train(training)
+        size = min(image_size, 64)
+        out = model(torch.randn(2, 3, size, size), samples=(2, 2))
+        assert out.logits.shape == (2, 3)
+
+
+def test_no_forward_pass_of_an_attached_model_reads_a_value_back():
+    model = attached().train()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert model(torch.randn(2, 3, 32, 32)).logits.shape == (2, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "image_size"), [("tiny_aib_qt", 32), ("wrn_aib_qt", 32)])
+def test_the_real_compiler_gives_the_same_numbers(name, image_size):
+    assert_compiled_equals_eager(make(name, image_size), 32, "inductor", rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_real_compiler_takes_an_attached_model():
+    assert_compiled_equals_eager(attached(), 32, "inductor", rtol=1e-3, atol=1e-4)

@@ -1,0 +1,283 @@
+"""The twelve models of the paper: names, counts, costs, sizes, maps."""
+
+import pytest
+import torch
+
+import aib
+from aib.inventory import measure
+
+NARROW = 1 / 32
+TWELVE = [
+    "vgg",
+    "vgg_gap",
+    "vgg_pan",
+    "vgg_dvib",
+    "vgg_att2",
+    "vgg_att3",
+    "vgg_aib",
+    "vgg_aib_qt",
+    "wrn",
+    "wrn_abn",
+    "wrn_aib",
+    "wrn_aib_qt",
+]
+AT_224 = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "wrn", "wrn_aib", "wrn_aib_qt"]
+WITH_ATTENTION = [n for n in TWELVE if n.endswith(("pan", "att2", "att3", "abn", "aib", "qt"))]
+
+
+def count(name, num_classes=10, image_size=32, **options):
+    with torch.device("meta"):
+        model = aib.create_model(name, num_classes, image_size, **options)
+    return sum(p.numel() for p in model.parameters())
+
+
+def images(height=32, width=None, batch=2):
+    return torch.randn(batch, 3, height, width or height)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_classes", "image_size", "parameters"),
+    [
+        ("vgg_aib", 10, 32, 20_040_789),
+        ("vgg_aib", 100, 32, 20_063_919),
+        ("vgg_aib_qt", 10, 32, 20_040_789 + 20),
+        ("wrn_aib", 10, 32, 65_004_500),
+        ("wrn_aib", 100, 32, 65_109_260),
+        ("wrn_aib_qt", 10, 32, 65_004_500 + 50),
+        ("vgg_att3", 10, 32, 19_855_434),
+        ("vgg_att3", 100, 32, 19_993_764),
+        ("wrn_abn", 10, 32, 64_349_486),
+        ("wrn_abn", 100, 32, 64_475_666),
+        ("vgg_aib_qt", 200, 224, 24_275_751),
+        ("wrn_aib", 200, 224, 109_990_675),
+    ],
+)
+def test_released_models_have_exactly_the_parameters_of_the_released_code(
+    name, num_classes, image_size, parameters
+):
+    assert count(name, num_classes, image_size, profile="released") == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "image_size"), [*((n, 32) for n in TWELVE), *((n, 224) for n in AT_224)]
+)
+def test_the_paper_profile_differs_by_the_kernel_of_sigma_alone(name, image_size):
+    released = count(name, 10, image_size, profile="released")
+    paper = count(name, 10, image_size, profile="paper")
+    assert released - paper == (3 * 3 - 1 if "aib" in name else 0)
+
+
+@pytest.mark.parametrize("backbone", ["vgg", "wrn"])
+def test_quantising_adds_the_anchors_and_nothing_else(backbone):
+    anchors = {"vgg": 20, "wrn": 50}[backbone]
+    assert count(f"{backbone}_aib_qt") - count(f"{backbone}_aib") == anchors
+
+
+def test_att2_is_att3_without_one_score_and_its_share_of_the_classifier():
+    assert count("vgg_att3") - count("vgg_att2") == 512 + 512 * 10
+
+
+def by_hand_vgg_aib(k=256, c=10):
+    """Multiply-adds of the layers in the description, added up."""
+
+    def conv(c_in, c_out, size, kernel=3):
+        return c_in * c_out * kernel**2 * size**2
+
+    widths = [(3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 256)]
+    stem = sum(conv(a, b, 32) for a, b in widths)
+    attention = conv(256, 1, 16) + conv(1, 1, 16, 1)
+    tail = conv(256, 512, 16) + 2 * conv(512, 512, 16) + 3 * conv(512, 512, 8)
+    tail += conv(512, 512, 4) + conv(512, 512, 2) + conv(512, 512, 1, 1)
+    return stem + attention + tail + 512 * 2 * k + k * k + k * c
+
+
+def test_multiply_adds_of_vgg_aib_are_those_of_its_layers():
+    assert measure("vgg_aib").multiply_adds == by_hand_vgg_aib()
+
+
+@pytest.mark.parametrize(
+    ("name", "num_classes", "image_size", "giga"),
+    [("vgg_aib", 10, 32, 3.787), ("wrn_aib", 10, 32, 12.38), ("wrn_aib", 200, 224, 19.62)],
+)
+def test_multiply_adds_of_one_sample(name, num_classes, image_size, giga):
+    row = measure(name, num_classes, image_size)
+    assert row.multiply_adds / 1e9 == pytest.approx(giga, abs=0.005)
+
+
+def test_there_are_twelve_models():
+    assert aib.list_models() == TWELVE
+
+
+def test_models_are_listed_by_wildcard_size_and_exclusion():
+    assert aib.list_models("wrn*") == ["wrn", "wrn_abn", "wrn_aib", "wrn_aib_qt"]
+    assert aib.list_models("*aib*", exclude="tiny*") == [n for n in TWELVE if "aib" in n]
+    assert aib.list_models(image_size=224) == AT_224
+    assert aib.list_models("vgg_aib") == ["vgg_aib"]
+    assert aib.list_models("resnet*") == []
+
+
+def test_an_unknown_name_is_answered_with_close_ones():
+    with pytest.raises(aib.AibError, match=r"no model 'vgg_aib_q'.*vgg_aib_qt"):
+        aib.create_model("vgg_aib_q")
+
+
+@pytest.mark.parametrize("name", [n for n in TWELVE if n not in AT_224])
+def test_models_that_do_not_exist_at_224_say_so(name):
+    with pytest.raises(aib.AibError, match=f"{name} exists for image_size 32, not 224"):
+        aib.create_model(name, image_size=224)
+
+
+@pytest.mark.parametrize("name", TWELVE)
+def test_every_model_gives_logits_for_any_number_of_classes(name):
+    for num_classes in (2, 7):
+        model = aib.create_model(name, num_classes=num_classes, width=NARROW).eval()
+        assert model(images(), samples=(2, 3)).logits.shape == (2, num_classes)
+
+
+@pytest.mark.parametrize("name", AT_224)
+def test_the_224_models_see_14_by_14_places(name):
+    model = aib.create_model(name, num_classes=5, image_size=224, width=NARROW).eval()
+    out = model(images(224, batch=1), samples=(1, 2))
+    assert out.logits.shape == (1, 5)
+    if "aib" in name:
+        assert out.attention.mu.shape == (1, 14, 14)
+        assert out.latent.mu.shape[-1] == 256
+
+
+@pytest.mark.parametrize("size", [(40, 48), (64, 64)])
+@pytest.mark.parametrize("name", TWELVE)
+def test_other_image_sizes_pass_through_the_32_family(name, size):
+    model = aib.create_model(name, num_classes=3, width=NARROW).eval()
+    out = model(images(*size), samples=(2, 1))
+    assert out.logits.shape == (2, 3)
+    if name in WITH_ATTENTION:
+        assert out.attention.mu.shape[1:] == (size[0] // 2, size[1] // 2)
+
+
+@pytest.mark.parametrize("name", ["vgg_aib_qt", "wrn_aib"])
+def test_even_224_passes_through_the_32_family(name):
+    model = aib.create_model(name, num_classes=3, width=NARROW).eval()
+    out = model(images(224, batch=1), samples=(1, 1))
+    assert out.attention.mu.shape == (1, 112, 112)
+
+
+@pytest.mark.parametrize("name", [*TWELVE, "tiny_aib"])
+def test_images_too_small_for_the_strides_are_refused_and_the_smallest_is_not(name):
+    model = aib.create_model(name, num_classes=3, width=NARROW).train()
+    smallest = model.min_size
+    assert model(images(smallest)).logits.shape == (2, 3)
+    with pytest.raises(aib.AibError, match=rf"{smallest - 1} x {smallest} are too small"):
+        model(images(smallest - 1, smallest))
+
+
+@pytest.mark.parametrize("name", ["vgg_aib", "wrn_aib"])
+def test_at_224_images_too_small_are_refused_and_the_smallest_is_not(name):
+    model = aib.create_model(name, num_classes=3, image_size=224, width=NARROW).train()
+    assert model(images(model.min_size)).logits.shape == (2, 3)
+    with pytest.raises(aib.AibError, match="too small"):
+        model(images(model.min_size - 1))
+
+
+@pytest.mark.parametrize("name", WITH_ATTENTION)
+def test_every_attention_model_shows_its_map_in_the_same_fields(name):
+    model = aib.create_model(name, num_classes=3, width=NARROW).eval()
+    attention = model(images(), samples=(2, 1)).attention
+    assert attention.mu.shape == (2, 16, 16)
+    assert attention.a.shape == attention.a_q.shape
+    assert attention.a.shape[1:] == (2, 16, 16)
+    assert attention.maps[0] is attention.mu
+    assert (attention.sigma is None) == ("aib" not in name)
+    assert (attention.mu >= 0).all() and (attention.mu <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("vgg_att2", [16, 8]), ("vgg_att3", [16, 8, 4]), ("vgg_pan", [16, 8, 4])]
+)
+def test_models_with_several_maps_score_the_first_and_give_them_all(name, sizes):
+    maps = aib.create_model(name, width=NARROW)(images()).attention.maps
+    assert [list(m.shape) for m in maps] == [[2, size, size] for size in sizes]
+
+
+@pytest.mark.parametrize("name", ["vgg_att2", "vgg_att3"])
+def test_the_maps_of_pay_attention_share_out_one(name):
+    maps = aib.create_model(name, width=NARROW)(images()).attention.maps
+    for m in maps:
+        torch.testing.assert_close(m.sum((1, 2)), torch.ones(2))
+
+
+def test_pay_attention_decides_from_the_attended_sums_alone():
+    model = aib.create_model("vgg_att3", width=NARROW).eval()
+    x, kept = images(), {}
+    for part in ("project", "block4", "block5", "to_global"):
+        getattr(model, part).register_forward_hook(lambda _, __, f, p=part: kept.update({p: f}))
+    out = model(x)
+    sums = []
+    for i, part in enumerate(["project", "block4", "block5"]):
+        u = model.compatibilities[i].score.weight.flatten()
+        local, g = kept[part], kept["to_global"]
+        scores = torch.einsum("bchw,c->bhw", local, u) + (g @ u)[:, None, None]
+        share = scores.exp() / scores.exp().sum((1, 2), keepdim=True)
+        torch.testing.assert_close(out.attention.maps[i], share)
+        sums.append(torch.einsum("bchw,bhw->bc", local, share))
+    logits = torch.cat(sums, 1) @ model.classify.weight.T + model.classify.bias
+    torch.testing.assert_close(out.sample_logits[0, 0], logits)
+
+
+def test_abn_has_a_second_head_with_its_own_loss():
+    model = aib.create_model("wrn_abn", num_classes=4, width=NARROW)
+    out, y = model(images()), torch.tensor([1, 3])
+    assert out.aux_logits.shape == (2, 4)
+    terms = aib.aib_loss(out, y)
+    rows = out.aux_logits.softmax(1)[torch.arange(2), y]
+    torch.testing.assert_close(terms.auxiliary, -rows.log().mean())
+    torch.testing.assert_close(terms.total, terms.nll + terms.auxiliary)
+
+
+def test_abn_modulates_by_one_plus_the_map_in_both_profiles():
+    for profile in ("paper", "released"):
+        model = aib.create_model("wrn_abn", width=NARROW, profile=profile).eval()
+        seen = []
+        model.tail.register_forward_pre_hook(lambda _, args, s=seen: s.append(args[0]))
+        x = images()
+        out = model(x)
+        torch.testing.assert_close(seen[0], model.stem(x) * (1 + out.attention.mu[:, None]))
+
+
+@pytest.mark.parametrize("name", TWELVE)
+def test_the_profile_reaches_the_model_and_its_output(name):
+    model = aib.create_model(name, width=NARROW, profile="released").eval()
+    assert model.profile == model(images()).profile == "released"
+
+
+def test_width_scales_the_backbone_and_not_the_latent():
+    full, half = count("vgg_aib"), count("vgg_aib", width=0.5)
+    assert 3.5 < full / half < 4.2
+    model = aib.create_model("vgg_aib", width=0.5)
+    assert model.head.latent_dim == 256
+    assert model.attention.trunk.in_channels == 128
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"num_classes": 1}, "2, not 1"),
+        ({"num_classes": 2.5}, "2.5"),
+        ({"width": 0}, "width .* not 0"),
+        ({"width": float("nan")}, "width .* nan"),
+        ({"dropout": 1.0}, "dropout .* not 1.0"),
+        ({"latent_dim": 0}, "latent_dim .* not 0"),
+        ({"latent_dim": -3}, "latent_dim .* not -3"),
+        ({"num_anchors": 1}, "2 anchors, not 1"),
+        ({"modulation": "add"}, "modulation .* not 'add'"),
+        ({"profile": "ours"}, "profile .* not 'ours'"),
+        ({"image_size": 64}, "image_size 32 or 224, not 64"),
+    ],
+)
+def test_impossible_options_are_refused_with_their_value(options, named):
+    with pytest.raises(aib.AibError, match=named):
+        aib.create_model("vgg_aib_qt", **options)
+
+
+def test_dropout_is_wrns_and_can_be_set():
+    model = aib.create_model("wrn_aib", width=NARROW, dropout=0.1)
+    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.1}
