@@ -14,7 +14,7 @@ SCHEMA = 1
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write beside `path`, flush to disk, rename. A reader, or a crash, meets the old or the new."""
+    """Write beside `path`, flush, rename: a reader, or a crash, meets the old or the new file."""
     partial = path.with_name(path.name + ".partial")
     try:
         write(partial)

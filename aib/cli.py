@@ -11,6 +11,7 @@ COMMANDS = {
     "models": "the models: parameters, multiply-adds, the paper's figures beside ours",
     "train": "train a model on one CPU, one GPU or many",
     "eval": "measure a trained model: error, calibration, bits",
+    "bench": "speed on this machine, as ratios inside one run",
     "data": "list, fetch, verify and look at data sets",
 }
 

@@ -5,6 +5,8 @@ from copy import deepcopy
 import torch
 from torch import nn
 
+from aib.classifier import Classifier
+
 
 class WeightAverage:
     """average <- decay * average + (1 - decay) * weights, after every step.
@@ -12,9 +14,9 @@ class WeightAverage:
     Buffers that are not floats (counts) are copied; BatchNorm's statistics are averaged too.
     """
 
-    def __init__(self, model: nn.Module, decay: float):
+    def __init__(self, model: Classifier, decay: float):
         self.decay = decay
-        self.model = deepcopy(model).eval().requires_grad_(False)
+        self.model: Classifier = deepcopy(model).eval().requires_grad_(False)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:

@@ -127,9 +127,11 @@ class Loop:
         self.total_steps = s.epochs * self.steps_per_epoch
 
         if world > 1 and fabric.device.type == "cuda":
-            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+            nn.SyncBatchNorm.convert_sync_batchnorm(model)  # in place, below the top module
         self.memory_format = torch.channels_last if s.channels_last else torch.contiguous_format
-        self.model = model.to(fabric.device, memory_format=self.memory_format)  # type: ignore[call-overload]
+        self.model: Classifier = model.to(  # type: ignore[call-overload]
+            fabric.device, memory_format=self.memory_format
+        )
         self.average = WeightAverage(self.model, s.ema) if s.ema else None
         objective: nn.Module = Objective(self.model, s)
         if s.compile:
@@ -214,7 +216,7 @@ class Loop:
 
     def look(self, epoch: int, began: float) -> dict[str, Any]:
         """Read the figures since the last look, log them, stop if any was not finite."""
-        s, now = self.settings, time.monotonic()
+        s = self.settings
         self.watch.check()
         steps = self.step - self.looked_at
         images = steps * s.batch_size
@@ -227,7 +229,7 @@ class Loop:
         }
         if self.quantizers:
             row["perplexity"] = float(self.quantizers[0].perplexity())
-        now = time.monotonic()  # again: `read` waited for the device
+        now = time.monotonic()  # after `read`, which waited for the device
         row["images_per_second"] = images / max(1e-9, now - self.last_look)
         row["seconds"] = now - began
         self.looked_at, self.last_look = self.step, now
@@ -307,8 +309,11 @@ class Loop:
         self.last_save = time.monotonic()
 
     def restore(self) -> None:
-        """Take everything back to the run's checkpoint."""
+        """Take everything back to the run's checkpoint, or to the start if there is none yet."""
         assert self.run is not None
+        if not self.run.checkpoint.exists():
+            self.cut_metrics()
+            return
         state = load_checkpoint(self.run.checkpoint)
         try:
             self.model.load_state_dict(state["model"])
@@ -321,5 +326,8 @@ class Loop:
         except (KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
             reason = str(error).splitlines()[0]
             raise AibError(f"{self.run.checkpoint} does not fit this run: {reason}") from error
-        if self.fabric.is_global_zero:
+        self.cut_metrics()
+
+    def cut_metrics(self) -> None:
+        if self.run is not None and self.fabric.is_global_zero:
             self.run.cut_metrics(self.step)

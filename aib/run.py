@@ -94,7 +94,7 @@ def refuse_used(folder: Path) -> None:
             f"{folder} holds an interrupted run; go on with `aib train --resume {folder}` or "
             "choose another --out"
         )
-    if any(folder.iterdir()):
+    if any(path.suffix != ".partial" for path in folder.iterdir()):  # left by a kill
         raise AibError(f"{folder} is not empty; choose another --out")
 
 

@@ -158,7 +158,9 @@ class Settings:
         if set(values) != set(hints):
             odd = sorted(set(values) ^ set(hints))
             raise AibError(f"{where}: settings are missing or unknown: {', '.join(odd)}")
-        ready = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        ready: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
         for name, value in ready.items():
             if not _fits(value, hints[name]):
                 raise AibError(f"{where}: {name} cannot be {value!r}")
@@ -166,7 +168,7 @@ class Settings:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Is the value of this (simple) type? Whole numbers pass for floats, as JSON writes 1.0 as 1."""
+    """Is the value of this simple type? A whole number passes for a float, as JSON may write it."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)

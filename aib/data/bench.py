@@ -14,7 +14,7 @@ from aib.data.batches import Batches
 from aib.data.imageset import ImageSet
 
 
-class _OneByOne(Dataset):
+class OneByOne(Dataset):
     """The usual way: each image padded, cropped, mirrored and normalised on its own."""
 
     def __init__(self, dataset: ImageSet, pad: int, flip: bool) -> None:
@@ -52,7 +52,7 @@ def bench_data(
     """Images per second of both, measured for about `seconds` each after a warm-up."""
     ours = Batches(dataset, batch_size, train=True, device=device, pad=pad, flip=flip)
     plain = DataLoader(
-        _OneByOne(dataset, pad, flip),
+        OneByOne(dataset, pad, flip),
         batch_size,
         shuffle=True,
         drop_last=True,

@@ -1,0 +1,280 @@
+"""Speed, as ratios inside one run: the plain way, ours, and what a matrix product reaches here."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+from torch.utils.flop_counter import FlopCounterMode
+
+from aib.classifier import Classifier
+from aib.data import Batches, ImageSet
+from aib.data.bench import OneByOne
+from aib.engine import fit
+from aib.evaluate import autocast
+from aib.loss import aib_loss
+from aib.progress import Silent
+from aib.registry import create_model
+from aib.run import environment
+from aib.settings import Precision, Settings
+
+
+@dataclass(frozen=True)
+class Fast:
+    """How we run a model: what a GPU likes, or what a CPU does."""
+
+    batch_size: int
+    precision: Precision
+    channels_last: bool
+    compile: bool
+
+    @classmethod
+    def on(cls, device: torch.device) -> "Fast":
+        """bf16, channels-last, compiled on a GPU; a CPU gains too little to wait for a compiler."""
+        gpu = device.type == "cuda"
+        return cls(512 if gpu else 64, "bf16" if gpu else "fp32", gpu, gpu)
+
+
+def bench_train(
+    name: str,
+    device: torch.device,
+    how: Fast,
+    *,
+    steps: int,
+    workers: int = 2,
+    image_size: int = 32,
+    width: float = 1.0,
+    repeats: int = 3,
+) -> dict[str, Any]:
+    """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s."""
+    data = noise_images(how.batch_size * steps, image_size)
+    make = lambda: create_model(name, 10, _family(image_size), width=width)  # noqa: E731
+    settings = Settings(
+        epochs=1 + repeats,
+        batch_size=how.batch_size,
+        clip=2.0,
+        precision=how.precision,
+        channels_last=how.channels_last,
+        compile=how.compile,
+        accelerator="cuda" if device.type == "cuda" else "cpu",
+        log_every=steps,
+    )
+    _reset_peak(device)
+    rows = _Rows()
+    began = time.perf_counter()
+    fit(make(), data, settings, report=rows)
+    # The first epoch compiles and warms up; the best of the others is the least disturbed.
+    ours = max(row["images_per_second"] for row in rows.rows[1:])
+    first = rows.rows[0]["seconds"]
+    memory = _peak(device)
+    plain_steps = max(8, min(steps, 40))
+    plain = _plain_training(make().to(device), data, device, workers, plain_steps)
+    operations = 3 * flops(make, image_size, (1, 1))  # the backward pass costs two forward ones
+    return _verdict(device, ours, plain, operations, how) | {
+        "what": "train",
+        "model": name,
+        "image_size": image_size,
+        "width": width,
+        "batch_size": how.batch_size,
+        "first_epoch_seconds": round(first, 1),
+        "seconds": round(time.perf_counter() - began, 1),
+        "peak_memory_gib": memory,
+        "plain": f"fp32, eager, batch 128, DataLoader with {workers} workers",
+    }
+
+
+def bench_infer(
+    name: str,
+    device: torch.device,
+    how: Fast,
+    *,
+    samples: tuple[int, int] = (4, 12),
+    seconds: float = 3.0,
+    image_size: int = 32,
+    width: float = 1.0,
+) -> dict[str, Any]:
+    """Images/s of evaluation: fp32 and eager against ours, both with the same samples."""
+    make = lambda: create_model(name, 10, _family(image_size), width=width)  # noqa: E731
+    _reset_peak(device)
+    ours = infer_rate(make(), device, how, samples, image_size, seconds)
+    memory = _peak(device)
+    eager = Fast(128, "fp32", False, False)
+    plain = infer_rate(make(), device, eager, samples, image_size, seconds)
+    return _verdict(device, ours, plain, flops(make, image_size, samples), how) | {
+        "what": "infer",
+        "model": name,
+        "image_size": image_size,
+        "width": width,
+        "batch_size": how.batch_size,
+        "samples": "{}x{}".format(*samples),
+        "peak_memory_gib": memory,
+        "plain": "fp32, eager, batch 128",
+    }
+
+
+def growth(
+    name: str, device: torch.device, how: Fast, *, seconds: float = 1.0, width: float = 1.0
+) -> list[dict[str, Any]]:
+    """What evaluation costs as one of S, M, batch and image size grows and the rest stays."""
+    sizes = (32, 48, 64, 96)
+    batches = [how.batch_size // 8, how.batch_size // 4, how.batch_size // 2, how.batch_size]
+    cases: list[tuple[str, int, tuple[int, int], Fast, int]] = [
+        *(("S", s, (s, 1), how, 32) for s in (1, 2, 4, 8)),
+        *(("M", m, (1, m), how, 32) for m in (1, 4, 12, 48)),
+        *(("batch", b, (1, 1), replace(how, batch_size=b), 32) for b in batches),
+        *(("image size", z, (1, 1), how, z) for z in sizes),
+    ]
+    rows = []
+    for axis, value, samples, setup, size in cases:
+        _reset_peak(device)
+        model = create_model(name, 10, 32, width=width)
+        setup = replace(setup, compile=False)  # a compilation for each case would take minutes
+        rate = infer_rate(model, device, setup, samples, size, seconds)
+        rows.append(
+            {
+                "axis": axis,
+                "value": value,
+                "images_per_second": round(rate, 1),
+                "milliseconds_per_image": 1000 / rate,
+                "peak_memory_gib": _peak(device),
+            }
+        )
+    return rows
+
+
+@torch.no_grad()
+def infer_rate(
+    model: Classifier,
+    device: torch.device,
+    how: Fast,
+    samples: tuple[int, int],
+    image_size: int,
+    seconds: float,
+) -> float:
+    """Images/s of forward passes over batches that are on the device as uint8."""
+    layout = torch.channels_last if how.channels_last else torch.contiguous_format
+    model = model.eval().to(device, memory_format=layout)  # type: ignore[call-overload]
+    data = noise_images(4 * how.batch_size, image_size)
+    batches = Batches(data, how.batch_size, train=False, device=device)
+    forward = torch.compile(model) if how.compile else model
+
+    def epoch() -> None:
+        for x, _ in batches.epoch(0):
+            with autocast(device, how.precision):
+                forward(x.contiguous(memory_format=layout), samples).logits  # noqa: B018
+
+    return len(data) * rate(epoch, device, seconds)
+
+
+def matmul_rate(device: torch.device, precision: Precision, seconds: float = 1.0) -> float:
+    """FLOP/s of one large matrix product: the ceiling that this machine shows."""
+    n = 8192 if device.type == "cuda" else 1024
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
+    return 2 * n**3 * rate(lambda: torch.mm(a, b), device, seconds)
+
+
+def rate(call: Callable[[], Any], device: torch.device, seconds: float) -> float:
+    """Calls per second, after two that are not counted."""
+    for _ in range(2):
+        call()
+    _finish(device)
+    count, began = 0, time.perf_counter()
+    while True:
+        for _ in range(3):
+            call()
+        _finish(device)
+        count += 3
+        elapsed = time.perf_counter() - began
+        if elapsed > seconds:
+            return count / elapsed
+
+
+def flops(make: Callable[[], Classifier], image_size: int, samples: tuple[int, int]) -> int:
+    """Floating-point operations of a forward pass of one image."""
+    with torch.device("meta"):
+        model, x = make().eval(), torch.empty(1, 3, image_size, image_size)
+    with FlopCounterMode(display=False) as counter:
+        model(x, samples)
+    return counter.get_total_flops()
+
+
+def noise_images(count: int, size: int) -> ImageSet:
+    """Random pixels and labels: speed does not depend on what they show."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(10, (count,), generator=generator)
+    names = [str(i) for i in range(10)]
+    return ImageSet.from_tensors(images, labels, class_names=names, name="noise")
+
+
+class _Rows(Silent):
+    """A reporter that only remembers."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def figures(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+
+
+def _plain_training(
+    model: Classifier, data: ImageSet, device: torch.device, workers: int, steps: int
+) -> float:
+    """The loop of a tutorial: images one by one in a DataLoader, fp32, eager."""
+    loader = DataLoader(OneByOne(data, 4, True), 128, True, num_workers=workers, drop_last=True)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
+    model.train()
+    done, began = 0, time.perf_counter()
+    while True:
+        for x, y in loader:
+            loss = aib_loss(model(x.to(device)), y.to(device)).total
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            done += 1
+            if done == 4:  # workers are up, memory is allocated
+                _finish(device)
+                began = time.perf_counter()
+            if done == 4 + steps:
+                _finish(device)
+                return steps * 128 / (time.perf_counter() - began)
+
+
+def _verdict(
+    device: torch.device, ours: float, plain: float, operations: int, how: Fast
+) -> dict[str, Any]:
+    ceiling = matmul_rate(device, how.precision)
+    return {
+        "images_per_second": round(ours, 1),
+        "plain_images_per_second": round(plain, 1),
+        "ratio": round(ours / plain, 2),
+        "precision": how.precision,
+        "channels_last": how.channels_last,
+        "compile": how.compile,
+        "tflops": ours * operations / 1e12,
+        "matmul_tflops": ceiling / 1e12,
+        "share_of_matmul": ours * operations / ceiling,
+        "environment": environment(),
+    }
+
+
+def _family(image_size: int) -> int:
+    return 224 if image_size >= 112 else 32
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _reset_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _peak(device: torch.device) -> float | None:
+    """GiB; None on a CPU, where it is not counted."""
+    return torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None

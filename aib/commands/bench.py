@@ -1,0 +1,199 @@
+"""`aib bench`: speed on this machine."""
+
+import json as jsonlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+
+from aib.bench import Fast, bench_infer, bench_train, growth
+from aib.commands.options import parse_samples
+from aib.data.bench import bench_data
+from aib.data.load import load
+from aib.settings import Precision
+
+
+def train(
+    model: str = "vgg_aib_qt",
+    width: float = 1.0,
+    image_size: int = 32,
+    batch_size: int | None = None,
+    precision: Precision | None = None,
+    compile: bool | None = None,
+    steps: int | None = None,
+    workers: int = 2,
+    device: str | None = None,
+    json: bool = False,
+) -> None:
+    """Training with augmentation: a plain PyTorch loop against ours, in one run.
+
+    Example: aib bench train --model tiny_aib_qt
+
+    Args:
+        model: model name.
+        width: scales its channels.
+        image_size: of the random images.
+        batch_size: ours; the plain loop takes 128.
+        precision: ours; bf16 on a GPU, fp32 on a CPU if not given.
+        compile: ours; on a GPU if not given.
+        steps: steps an epoch; four epochs are run.
+        workers: of the plain loop's DataLoader.
+        device: cpu or cuda.
+        json: print JSON.
+    """
+    where = pick_device(device)
+    steps = steps or (100 if where.type == "cuda" else 5)
+    how = pick(where, batch_size, precision, compile)
+    show(
+        bench_train(
+            model, where, how, steps=steps, workers=workers, image_size=image_size, width=width
+        ),
+        json,
+    )
+
+
+def infer(
+    model: str = "vgg_aib_qt",
+    samples: str = "4x12",
+    width: float = 1.0,
+    image_size: int = 32,
+    batch_size: int | None = None,
+    precision: Precision | None = None,
+    compile: bool | None = None,
+    seconds: float = 3.0,
+    grow: Path | None = None,
+    device: str | None = None,
+    json: bool = False,
+) -> None:
+    """Evaluation with S x M samples: fp32 and eager against ours, in one run.
+
+    Example: aib bench infer --model tiny_aib_qt --samples 4x12 --grow growth.png
+
+    Args:
+        model: model name.
+        samples: attention x latent samples.
+        width: scales its channels.
+        image_size: of the random images.
+        batch_size: ours; the plain path takes 128.
+        precision: ours.
+        compile: ours.
+        seconds: how long each is measured.
+        grow: also measure the cost as S, M, batch and image size grow; the picture goes here.
+        device: cpu or cuda.
+        json: print JSON.
+    """
+    where = pick_device(device)
+    how = pick(where, batch_size, precision, compile)
+    result = bench_infer(
+        model,
+        where,
+        how,
+        samples=parse_samples(samples),
+        seconds=seconds,
+        image_size=image_size,
+        width=width,
+    )
+    if grow is not None:
+        result["growth"] = growth(model, where, how, seconds=seconds / 3, width=width)
+        draw_growth(result["growth"], grow, model)
+    show(result, json)
+
+
+def data(
+    data: str = "shapes",
+    root: str | None = None,
+    batch_size: int = 256,
+    workers: int = 2,
+    seconds: float = 5.0,
+    device: str | None = None,
+    json: bool = False,
+) -> None:
+    """Batches of augmented images: ours on the device against a plain torch DataLoader.
+
+    Example: aib bench data --data cifar10 --root downloads
+
+    Args:
+        data: data set of small images.
+        root: folder of its official files.
+        batch_size: images a batch, of both.
+        workers: of the DataLoader.
+        seconds: how long each is measured.
+        device: cpu or cuda.
+        json: print JSON.
+    """
+    images = load(data, "train", root=root, holdout=0)
+    where = pick_device(device)
+    show(
+        bench_data(
+            images, batch_size=batch_size, workers=workers, seconds=seconds, device=str(where)
+        ),
+        json,
+    )
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The one named, or the best there is."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def pick(
+    device: torch.device, batch_size: int | None, precision: Precision | None, compile: bool | None
+) -> Fast:
+    """The device's way, with what the user changed."""
+    how = Fast.on(device)
+    given = {"batch_size": batch_size, "precision": precision, "compile": compile}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    return replace(how, **changes)
+
+
+def show(result: dict[str, Any], as_json: bool) -> None:
+    """All figures, one a line, or JSON."""
+    if as_json:
+        print(jsonlib.dumps(result, indent=2))
+        return
+    rows = result.pop("growth", [])
+    environment = result.pop("environment", {})
+    for key, value in (result | environment).items():
+        text = f"{value:,.3g}" if isinstance(value, float) and value < 100 else value
+        print(f"{key.replace('_', ' '):<28} {text}")
+    for row in rows:
+        print(
+            f"{row['axis']:>12} {row['value']:>5}  {row['images_per_second']:>12,.1f} images/s"
+            f"  {row['milliseconds_per_image']:.3f} ms an image"
+        )
+
+
+def draw_growth(rows: list[dict[str, Any]], path: Path, model: str) -> None:
+    """Four small panels: time per image against S, M, batch and image size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    axes_names = list(dict.fromkeys(row["axis"] for row in rows))
+    figure, axes = pyplot.subplots(1, len(axes_names), figsize=(3 * len(axes_names), 2.8))
+    for axis, name in zip(axes, axes_names, strict=True):
+        mine = [row for row in rows if row["axis"] == name]
+        axis.plot(
+            [r["value"] for r in mine], [r["milliseconds_per_image"] for r in mine], marker="o"
+        )
+        axis.set(xlabel=name, ylim=(0, None))
+    axes[0].set_ylabel("ms an image")
+    figure.suptitle(f"{model}: cost of evaluation")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    tyro.extras.subcommand_cli_from_dict(
+        {"train": train, "infer": infer, "data": data},
+        args=argv,
+        prog="aib bench",
+        description="Speed on this machine, as ratios inside one run.",
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
