@@ -126,10 +126,13 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def environment() -> dict[str, Any]:
     """Versions and hardware, for every result to carry."""
-    packages = ("aib", "torch", "lightning", "numpy")
+    from aib import __version__  # here: aib itself is made of modules like this one
+
+    packages = ("torch", "lightning", "numpy")
     cuda = torch.cuda.is_available()
     return {
         "python": platform.python_version(),
+        "aib": __version__,
         **{package: version(package) for package in packages},
         "device": torch.cuda.get_device_name() if cuda else platform.machine() + " CPU",
         "threads": torch.get_num_threads(),
