@@ -152,7 +152,8 @@ def _rebuild(
         if kind == "composed" and isinstance(backbone, tuple):
             return AIB(*deepcopy(backbone), **arguments)
     except (TypeError, ValueError, RuntimeError) as error:  # an argument unknown or out of range
-        raise AibError(f"{path} describes a model this version cannot build: {error}") from error
+        reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
+        raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
     if kind == "custom":
         raise AibError(f"{path.parent} has parts of its own; pass backbone=, the whole model")
     raise AibError(

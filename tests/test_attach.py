@@ -130,7 +130,7 @@ def test_an_attached_network_does_not_load_without_its_backbone(tmp_path):
 
 def test_an_attached_network_does_not_load_into_another_one(tmp_path):
     attached(DenseNet, "features").save_pretrained(tmp_path)
-    with pytest.raises(aib.AibError, match="no layer 'features'|no layer 'classifier'"):
+    with pytest.raises(aib.AibError, match=r"no layer 'features'|no layer 'classifier'"):
         aib.from_pretrained(tmp_path, backbone=ResNet())
 
 
@@ -199,9 +199,9 @@ def test_the_networks_weights_are_kept():
 
 
 def test_an_unknown_layer_lists_close_ones():
-    with pytest.raises(aib.AibError, match="no layer 'layer22'.*layer2"):
+    with pytest.raises(aib.AibError, match=r"no layer 'layer22'.*layer2"):
         attached(at="layer22")
-    with pytest.raises(aib.AibError, match="no layer 'zzz'.*conv1"):
+    with pytest.raises(aib.AibError, match=r"no layer 'zzz'.*conv1"):
         attached(at="zzz")
 
 
@@ -247,7 +247,7 @@ def test_a_head_that_is_not_linear_or_not_there_is_refused():
 
 def test_a_network_that_goes_on_after_its_head_is_refused():
     network = nn.Sequential(ResNet(), nn.LogSoftmax(dim=1))
-    with pytest.raises(aib.AibError, match="'0.fc', and something comes after it"):
+    with pytest.raises(aib.AibError, match=r"'0.fc', and something comes after it"):
         aib.attach(network, at="0.layer2", num_classes=C, image_size=32)
 
 

@@ -1,0 +1,301 @@
+"""Weights on disk: what is written, how strictly it is read, what is said of a bad file."""
+
+import json
+
+import pytest
+import torch
+from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import aib
+from aib import pretrained
+
+ALL = [*aib.list_models(), "tiny_aib_qt"]
+
+
+def make(name="tiny_aib_qt", **options):
+    return aib.create_model(name, num_classes=3, **{"width": 1 / 16, **options}).eval()
+
+
+def images():
+    return torch.randn(2, 3, 32, 32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def edit_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+
+
+def edit_config(folder, change):
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def assert_refused(folder, match):
+    """One sentence: an AibError, on one line."""
+    with pytest.raises(aib.AibError, match=match) as error:
+        aib.from_pretrained(folder)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_model_comes_back_as_it_was(name, tmp_path):
+    model, x = make(name), images()
+    for value in model.state_dict().values():  # not the values that a fresh model has
+        value.add_(1 if not value.is_floating_point() else torch.rand_like(value) / 10)
+    model.save_pretrained(tmp_path)
+    loaded = aib.from_pretrained(tmp_path)
+    assert not loaded.training
+    assert loaded.recipe == model.recipe
+    saved, read = model.state_dict(), loaded.state_dict()
+    assert saved.keys() == read.keys()
+    assert all(torch.equal(saved[k], read[k]) and saved[k].dtype == read[k].dtype for k in saved)
+    assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
+
+
+@pytest.mark.parametrize("name", ["vgg_aib_qt", "wrn_aib"])
+def test_the_224_forms_come_back_too(name, tmp_path):
+    model = make(name, image_size=224, width=1 / 32, profile="released", modulation="gate")
+    model.save_pretrained(tmp_path)
+    loaded, x = aib.from_pretrained(tmp_path), torch.randn(1, 3, 64, 64)
+    assert (loaded.profile, loaded.modulation) == ("released", "gate")
+    assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
+
+
+def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder):
+    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    assert json.loads((folder / "config.json").read_text())["schema"] == 1
+    assert "library_name: aib" in (folder / "README.md").read_text()
+    header_size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
+    header = json.loads((folder / "model.safetensors").read_bytes()[8 : 8 + header_size])
+    assert header.keys() - {"__metadata__"} == make().state_dict().keys()
+
+
+def test_saving_and_loading_say_nothing(tmp_path, capfd):
+    make().save_pretrained(tmp_path)
+    aib.from_pretrained(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_saving_again_replaces_the_old_model(folder):
+    second = make("tiny_aib", num_anchors=None)
+    second.save_pretrained(folder)
+    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    loaded = aib.from_pretrained(folder)
+    assert loaded.recipe["name"] == "tiny_aib"
+    assert torch.equal(loaded.head.encode.weight, second.head.encode.weight)
+
+
+def test_the_class_can_be_asked_as_well(folder):
+    assert aib.AIB.from_pretrained(folder).recipe["name"] == "tiny_aib_qt"
+    assert aib.Classifier.from_pretrained(str(folder)).recipe["name"] == "tiny_aib_qt"
+
+
+def test_preprocessing_travels_with_the_weights(tmp_path):
+    preprocessing = aib.Preprocessing(48, "crop", (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), ("a", "é", "c"))
+    model = aib.create_model("tiny_aib", num_classes=3, preprocessing=preprocessing)
+    model.save_pretrained(tmp_path)
+    assert aib.from_pretrained(tmp_path).preprocessing == preprocessing
+
+
+def test_half_precision_files_are_read_into_full_precision(folder):
+    edit_weights(
+        folder, lambda w: w.update({k: v.half() for k, v in w.items() if v.is_floating_point()})
+    )
+    loaded = aib.from_pretrained(folder)
+    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
+    assert loaded(images()).logits.isfinite().all()
+
+
+def test_tied_weights_are_written_once_and_come_back_tied(tmp_path):
+    def network():
+        net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1))
+        net[2].weight = net[1].weight
+        return net.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)])
+
+    model = aib.attach(network(), at="0", num_classes=3, image_size=32).eval()
+    model.save_pretrained(tmp_path)
+    loaded, x = aib.from_pretrained(tmp_path, backbone=network()), images()
+    assert loaded.tail[1].weight is loaded.tail[2].weight
+    assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
+
+
+def test_a_missing_key_is_an_error(folder):
+    edit_weights(folder, lambda w: w.pop("head.encode.bias"))
+    assert_refused(folder, r"1 keys missing \(head.encode.bias first\), 0 foreign")
+
+
+def test_a_foreign_key_is_an_error(folder):
+    edit_weights(folder, lambda w: w.update({"extra": torch.zeros(1)}))
+    assert_refused(folder, r"0 keys missing, 1 foreign \(extra first\)")
+
+
+def test_a_wrong_shape_is_an_error_with_both_shapes(folder):
+    edit_weights(folder, lambda w: w.update({"head.encode.bias": torch.zeros(5)}))
+    assert_refused(folder, r"head.encode.bias is \[5\] in the file and \[64\] in the model")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
+def test_a_truncated_file_is_an_error(folder, share):
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    assert_refused(folder, "truncated or not a safetensors file")
+
+
+@pytest.mark.parametrize("content", [b"not weights at all", b"\x80\x04.", b"\xff" * 100])
+def test_a_foreign_file_is_an_error(folder, content):
+    (folder / "model.safetensors").write_bytes(content)
+    assert_refused(folder, "truncated or not a safetensors file")
+
+
+def test_a_pickle_is_never_opened(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+    assert_refused(folder, "no model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1, 2]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"model_type": "bert"}'],
+)
+def test_a_corrupt_or_foreign_config_is_an_error(folder, content):
+    (folder / "config.json").write_bytes(content)
+    assert_refused(folder, "cannot be read as JSON|not an aib model's config")
+
+
+def test_another_schema_is_an_error_with_both_numbers(folder):
+    edit_config(folder, lambda c: c.update(schema=99))
+    assert_refused(folder, "schema 99; this version reads 1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "resnet50"},
+        {"name": ["vgg"]},
+        {"name": None},
+        {"kind": "other"},
+        {"kind": None},
+        {"num_classes": "3"},
+        {"num_classes": 3.5},
+        {"num_classes": -1},
+        {"num_classes": 10**15},
+        {"num_classes": 10**30},
+        {"image_size": "32"},
+        {"image_size": 33},
+        {"width": "wide"},
+        {"width": -1},
+        {"width": None},
+        {"latent_dim": "many"},
+        {"latent_dim": 2.5},
+        {"latent_dim": -8},
+        {"num_anchors": "some"},
+        {"num_anchors": -2},
+        {"num_anchors": 2.5},
+        {"profile": "mine"},
+        {"profile": ["paper"]},
+        {"modulation": 7},
+        {"unknown_option": 1},
+    ],
+)
+def test_a_recipe_that_cannot_be_built_is_an_error(folder, change):
+    edit_config(folder, lambda c: c["model"].update(change))
+    assert_refused(folder, ".")
+
+
+@pytest.mark.parametrize("part", ["model", "preprocessing"])
+@pytest.mark.parametrize("value", [None, 3, "text", []])
+def test_a_part_of_the_config_of_another_type_is_an_error(folder, part, value):
+    edit_config(folder, lambda c: c.update({part: value}))
+    assert_refused(folder, "model and preprocessing are objects")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"image_size": "32"}, "image_size .* not '32'"),
+        ({"image_size": 32.5}, "image_size .* not 32.5"),
+        ({"image_size": True}, "image_size .* not True"),
+        ({"image_size": 0}, "image_size .* not 0"),
+        ({"mean": "abc"}, "mean 'abc'"),
+        ({"mean": [0, 0]}, r"mean \(0, 0\)"),
+        ({"std": [1, 0, 1]}, r"std \(1, 0, 1\)"),
+        ({"std": [1, "1", 1]}, r"std \(1, '1', 1\)"),
+        ({"std": [1, float("nan"), 1]}, "nan"),
+        ({"std": None}, "std None"),
+        ({"class_names": [1, 2, 3]}, "class_names"),
+        ({"class_names": "abc"}, "class_names .* 'abc'"),
+        ({"class_names": ["a"]}, "1 class names for a model of 3 classes"),
+        ({"resize": "stretch"}, "resize .* 'stretch'"),
+        ({"resize": []}, "resize"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+def test_preprocessing_of_the_wrong_kind_is_an_error_with_its_value(folder, change, named):
+    edit_config(folder, lambda c: c["preprocessing"].update(change))
+    assert_refused(folder, named)
+
+
+def test_a_missing_preprocessing_key_is_an_error(folder):
+    edit_config(folder, lambda c: c["preprocessing"].pop("mean"))
+    assert_refused(folder, "preprocessing needs exactly")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_folder_without_one_of_the_files_is_no_model(folder, name):
+    (folder / name).unlink()
+    assert_refused(folder, f"no {name}")
+
+
+class Answer:
+    """As much of an HTTP response as the error wants to see."""
+
+    headers: dict = {}  # noqa: RUF012
+    request = None
+    status_code = 404
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LocalEntryNotFoundError("offline"),
+        RepositoryNotFoundError("404", response=Answer()),
+        ConnectionError("no route"),
+    ],
+)
+def test_a_name_that_the_hub_does_not_answer_for_gives_one_sentence(monkeypatch, error):
+    def refuse(*_args, **_kwargs):
+        raise error
+
+    monkeypatch.setattr(pretrained, "hf_hub_download", refuse)
+    assert_refused("nobody/nothing", "no folder 'nobody/nothing' here, and config.json could not")
+
+
+def test_a_path_that_is_no_hub_name_gives_one_sentence(tmp_path):
+    assert_refused(tmp_path / "runs" / "that" / "never" / "were", "no folder")
+
+
+def test_the_hub_is_asked_for_the_two_files_alone(folder, monkeypatch):
+    asked = []
+
+    def download(source, name, revision, local_files_only):
+        asked.append((source, name, revision, local_files_only))
+        return str(folder / name)
+
+    monkeypatch.setattr(pretrained, "hf_hub_download", download)
+    loaded = aib.from_pretrained("someone/model", revision="v1", local_files_only=True)
+    assert loaded.recipe["name"] == "tiny_aib_qt"
+    assert asked == [
+        ("someone/model", "config.json", "v1", True),
+        ("someone/model", "model.safetensors", "v1", True),
+    ]
