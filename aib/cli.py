@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(command: str, argv: list[str], debug: bool) -> int:
     try:
-        # Imported only now: `aib --help` should not wait for torch.
+        # Imported only now: no command waits for what another one needs.
         import_module(f"aib.commands.{command}").main(argv)
         sys.stdout.flush()
     except SystemExit as stop:  # --help, or a bad option that the parser has explained

@@ -1,0 +1,130 @@
+"""The aib command: help, exit codes, errors in one sentence, `aib models`."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from aib import __version__, cli
+from aib.commands import models as models_command
+
+
+def run(capsys, *words):
+    code = cli.main(list(words))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_alone_it_shows_how_to_use_it_and_fails(capsys):
+    code, out, _ = run(capsys)
+    assert code == 2 and "usage: aib COMMAND" in out
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_lists_every_command(capsys, word):
+    code, out, err = run(capsys, word)
+    assert code == 0 and err == ""
+    assert all(command in out for command in cli.COMMANDS)
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, f"{__version__}\n", "")
+
+
+def test_an_unknown_command_is_refused_by_name(capsys):
+    code, out, err = run(capsys, "modles")
+    assert code == 2 and out == ""
+    assert "no command 'modles'" in err and "models" in err
+
+
+def test_the_help_of_a_command_has_an_example(capsys):
+    code, out, _ = run(capsys, "models", "--help")
+    assert code == 0
+    assert 'Example: aib models "*aib*"' in out
+
+
+def test_models_prints_a_table(capsys):
+    code, out, err = run(capsys, "models", "vgg_a*")
+    assert code == 0 and err == ""
+    for text in ("vgg_aib_qt", "20,040,801", "20.05 M", "3.79 G", "16x16", "running statistics"):
+        assert text in out
+    assert "wrn" not in out and "vgg_gap" not in out
+
+
+def test_models_prints_json_for_programs(capsys):
+    code, out, _ = run(capsys, "models", "--json")
+    answer = json.loads(out)
+    rows = {row["name"]: row for row in answer["models"]}
+    assert code == 0 and len(rows) == 12
+    assert rows["wrn_aib"]["parameters"] == 65_004_500 - 8
+    assert rows["wrn_aib"]["multiply_adds"] == pytest.approx(12.38e9, rel=1e-3)
+    assert rows["wrn_aib"]["paper_multiply_adds"] == 39.14
+    assert rows["wrn_aib"]["attention"] == [16, 16]
+    assert rows["vgg"]["attention"] is None and rows["vgg"]["paper_parameters"] is None
+    assert any("artefact" in remark for remark in answer["remarks"])
+
+
+def test_models_takes_size_classes_width_and_profile(capsys):
+    words = ["models", "vgg_aib_qt", "--image-size", "224", "--num-classes", "200", "--json"]
+    _, out, _ = run(capsys, *words, "--profile", "released")
+    (row,) = json.loads(out)["models"]
+    assert row["parameters"] == 24_275_751 and row["paper_parameters"] == 24.28
+    _, out, _ = run(capsys, *words, "--width", "0.5")
+    (row,) = json.loads(out)["models"]
+    assert row["parameters"] < 24_275_751 / 2
+    assert row["paper_parameters"] is None  # the paper has no such model
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--num-classes", "many"], "many"),
+        (["--num-classes", "1"], "not 1"),
+        (["--image-size", "33"], "33"),
+        (["--width", "-1"], "-1"),
+        (["--profile", "mine"], "mine"),
+        (["resnet*"], "resnet*"),
+        (["--no-such-option"], "no-such-option"),
+    ],
+)
+def test_a_bad_value_is_named_without_a_traceback(capsys, words, named):
+    code, out, err = run(capsys, "models", *words)
+    assert code == 2 and out == ""
+    assert named in err and "Traceback" not in err
+
+
+def test_debug_shows_where_an_error_came_from(capsys):
+    code, _, err = run(capsys, "models", "resnet*", "--debug")
+    assert code == 2
+    assert "Traceback" in err and "no model matches 'resnet*'" in err
+
+
+def test_a_programming_error_is_one_line_and_another_exit_code(capsys, monkeypatch):
+    def broken(argv):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(models_command, "main", broken)
+    code, _, err = run(capsys, "models")
+    assert code == 1 and err == "aib models: ZeroDivisionError: oops\n"
+
+
+def test_an_interrupt_is_not_an_error_report(capsys, monkeypatch):
+    def interrupted(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(models_command, "main", interrupted)
+    assert run(capsys, "models") == (130, "", "aib models: interrupted\n")
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    """`aib models --json | head -1`, with a pipe that is closed before anything is written."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", "models", "vgg", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 141

@@ -1,0 +1,97 @@
+"""explain(): what was decided and where the model looked, at image size."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import aib
+
+B, C = 3, 4
+NO_MAP = ["vgg", "vgg_gap", "vgg_dvib", "wrn"]
+
+
+def make(name="tiny_aib_qt", **options):
+    return aib.create_model(name, num_classes=C, width=1 / 16, **options)
+
+
+def images(height=32, width=32):
+    return torch.randn(B, 3, height, width)
+
+
+@pytest.mark.parametrize("name", [n for n in aib.list_models() if n not in NO_MAP])
+def test_every_attention_model_explains_at_image_size(name):
+    expl = make(name).explain(images(32, 40))
+    assert expl.prediction.shape == expl.probability.shape == (B,)
+    assert expl.attention.shape == (B, 32, 40)
+    assert (expl.std is None) == ("aib" not in name)
+    assert (expl.levels is None) == (not name.endswith("_qt"))
+    assert (expl.probability > 1 / C).all() and (expl.probability <= 1).all()
+
+
+@pytest.mark.parametrize("name", NO_MAP)
+def test_a_model_without_attention_says_so(name):
+    with pytest.raises(aib.AibError, match="no attention map of its own"):
+        make(name).explain(images())
+
+
+def test_the_explanation_is_that_of_the_deterministic_pass():
+    model, x = make("tiny_aib").eval(), images()
+    expl, out = model.explain(x, deterministic=True), model(x, deterministic=True)
+    assert torch.equal(expl.prediction, out.logits.argmax(-1))
+    probability = out.sample_logits[0, 0].softmax(-1).max(-1).values
+    torch.testing.assert_close(expl.probability, probability)
+    enlarged = F.interpolate(out.attention.mu[:, None], size=(32, 32), mode="bilinear")
+    torch.testing.assert_close(expl.attention, enlarged[:, 0])
+
+
+def test_the_map_does_not_depend_on_the_draw():
+    model, x = make(), images()
+    assert torch.equal(model.explain(x).attention, model.explain(x).attention)
+
+
+def test_a_quantised_map_takes_only_the_anchors_levels():
+    model = make(num_anchors=5)
+    model.quantizer.anchors.data = torch.tensor([0.9, 0.3, 0.6, 0.5, 0.4])
+    x = images()
+    expl = model.explain(x)
+    mu = model.eval()(x, deterministic=True).attention.mu
+    values = torch.tensor([0.3, 0.4, 0.5, 0.6, 0.9])
+    nearest = (mu[..., None] - values).abs().argmin(-1)  # levels, in rising order
+    assert expl.levels.dtype == torch.int64
+    assert torch.equal(expl.levels[:, ::2, ::2], nearest)
+    assert torch.equal(expl.levels[:, 1::2, 1::2], nearest)
+
+
+def test_the_mode_of_every_layer_is_restored():
+    model = make().train()
+    model.stem.eval()  # frozen statistics, say
+    model.explain(images())
+    assert model.training and model.tail.training
+    assert not any(layer.training for layer in model.stem.modules())
+
+
+def test_the_mode_is_restored_after_an_error_too():
+    model = make().train()
+    with pytest.raises(aib.AibError):
+        model.explain(torch.zeros(1))
+    assert model.training and model.tail.training
+
+
+def test_explaining_counts_no_anchors_and_keeps_no_graph():
+    model = make().train()
+    expl = model.explain(images())
+    assert model.quantizer.usage.sum() == 0
+    assert not expl.attention.requires_grad and not expl.probability.requires_grad
+
+
+def test_predictions_come_by_name_where_the_model_has_names():
+    names = ("ant", "bee", "cat", "dog")
+    model = make(preprocessing=aib.Preprocessing(class_names=names))
+    expl = model.explain(images())
+    assert expl.names() == [names[i] for i in expl.prediction]
+    assert make().explain(images()).names()[0] in {"0", "1", "2", "3"}
+
+
+def test_the_wrong_number_of_class_names_is_refused():
+    with pytest.raises(aib.AibError, match="2 class names for a model of 4 classes"):
+        make(preprocessing=aib.Preprocessing(class_names=("ant", "bee")))
