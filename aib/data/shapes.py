@@ -25,7 +25,7 @@ SIDE = 32
 FINE = 2  # coverage of a pixel is counted on FINE x FINE points
 MAX_STROKES = 8
 
-RADII = {"small": (4.5, 7.0), "medium": (6.5, 11.0), "large": (9.0, 13.0)}
+RADII = {"small": (5.0, 7.5), "medium": (7.5, 11.5), "large": (10.0, 13.5)}
 
 # Where the ground of the `spurious` variant has a colour for each class: ten that differ clearly.
 PALETTE = np.array(
@@ -207,7 +207,7 @@ def _shape_colours(rng: np.random.Generator, base: Floats, contrast: float) -> F
     """A colour in a random direction from the ground's, far enough away to be seen."""
     toward = _uniform(rng, 0, 255, (BLOCK, 3)) - base
     length = np.sqrt(toward[:, :1] ** 2 + toward[:, 1:2] ** 2 + toward[:, 2:] ** 2)
-    distance = _uniform(rng, 100, 190, (BLOCK, 1)) * np.float32(contrast)
+    distance = _uniform(rng, 110, 190, (BLOCK, 1)) * np.float32(contrast)
     return np.clip(base + toward * (distance / np.maximum(length, 1)), 0, 255)
 
 
@@ -221,8 +221,8 @@ def _strokes(rng: np.random.Generator, clutter: float) -> tuple[list[Layer], lis
         half = _uniform(rng, 3, 11, (BLOCK,))
         thickness = _uniform(rng, 0.4, 0.9, (BLOCK,))
         colour = _uniform(rng, 0, 255, (BLOCK, 3))
-        # About half of the strokes that the clutter allows are there; one in four lies in front.
-        there = rng.random(BLOCK) * MAX_STROKES < 4 * clutter
+        # Three strokes an image on average at the usual clutter; one in four lies in front.
+        there = rng.random(BLOCK) * MAX_STROKES < 3 * clutter
         coverage = _segment(middle, turn, half, thickness) * there[:, None, None]
         (front if number % 4 == 3 else behind).append((coverage, colour))
     return behind, front

@@ -1,0 +1,118 @@
+"""Tiny data sets in the official formats, for the readers' tests."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from aib.data.specs import CUB200
+
+
+def pixels(count: int, side: int = 32, seed: int = 0) -> np.ndarray:
+    """uint8 [N,3,side,side]"""
+    return np.random.default_rng(seed).integers(0, 256, (count, 3, side, side), np.uint8)
+
+
+def write_cifar10(root: Path, per_file: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Binary form; returns the training images and labels."""
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    images = pixels(per_file * 6)
+    labels = np.arange(per_file * 6, dtype=np.uint8) % 10
+    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
+    for number, name in enumerate(names):
+        part = slice(number * per_file, (number + 1) * per_file)
+        rows = np.hstack([labels[part, None], images[part].reshape(per_file, -1)])
+        rows.tofile(folder / f"{name}.bin")
+    return images[: per_file * 5], labels[: per_file * 5]
+
+
+def write_cifar10_pickles(root: Path, per_file: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    images = pixels(per_file * 6)
+    labels = np.arange(per_file * 6) % 10
+    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
+    for number, name in enumerate(names):
+        part = slice(number * per_file, (number + 1) * per_file)
+        content = {
+            b"data": images[part].reshape(per_file, -1),
+            b"labels": labels[part].tolist(),
+        }
+        (folder / name).write_bytes(pickle.dumps(content, protocol=4))
+    return images[: per_file * 5], labels[: per_file * 5]
+
+
+def write_cifar100(root: Path, count: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns images, fine labels, coarse labels of both files, which are alike."""
+    folder = root / "cifar-100-binary"
+    folder.mkdir(parents=True)
+    images = pixels(count)
+    fine = (np.arange(count) % 100).astype(np.uint8)
+    coarse = (np.arange(count) % 20).astype(np.uint8)
+    rows = np.hstack([coarse[:, None], fine[:, None], images.reshape(count, -1)])
+    for name in ("train.bin", "test.bin"):
+        rows.tofile(folder / name)
+    return images, fine, coarse
+
+
+def write_svhn(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Returns images and the labels as the files spell them, 1 to 10."""
+    from scipy.io import savemat
+
+    folder = root / "svhn"
+    folder.mkdir(parents=True)
+    images = pixels(count)
+    labels = (np.arange(count) % 10 + 1).astype(np.uint8)
+    for split in ("train", "test", "extra"):
+        content = {"X": images.transpose(2, 3, 1, 0), "y": labels[:, None]}
+        savemat(folder / f"{split}_32x32.mat", content)
+    return images, labels
+
+
+def write_stl10(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Returns images and the labels as the files spell them, 1 to 10."""
+    folder = root / "stl10_binary"
+    folder.mkdir(parents=True)
+    images = pixels(count, side=96)
+    labels = (np.arange(count) % 10 + 1).astype(np.uint8)
+    for split in ("train", "test"):
+        images.transpose(0, 1, 3, 2).tofile(folder / f"{split}_X.bin")  # column by column
+        labels.tofile(folder / f"{split}_y.bin")
+    return images, labels
+
+
+def write_cub(root: Path, count: int = 12) -> Path:
+    """Images of 40 x 30 pixels with a red box at (10, 5), 20 wide and 15 high, on blue."""
+    folder = root / CUB200.folders[0]
+    tables: dict[str, list[str]] = {
+        "images": [],
+        "image_class_labels": [],
+        "train_test_split": [],
+        "bounding_boxes": [],
+    }
+    for i in range(1, count + 1):
+        name = f"{i % 3 + 1:03d}.Bird_{i % 3}/Bird_{i}.png"
+        path = folder / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image = Image.new("RGB", (40, 30), "blue")
+        image.paste((255, 0, 0), (10, 5, 30, 20))
+        image.save(path)
+        tables["images"].append(f"{i} {name}")
+        tables["image_class_labels"].append(f"{i} {i % 3 + 1}")
+        tables["train_test_split"].append(f"{i} {int(i > 4)}")
+        tables["bounding_boxes"].append(f"{i} 10.0 5.0 20.0 15.0")
+    tables["classes"] = [f"{i} {i:03d}.Bird_{i - 1}" for i in (1, 2, 3)]
+    for name, lines in tables.items():
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_folder(root: Path, classes: int = 3, per_class: int = 4, side: int = 40) -> Path:
+    for label in range(classes):
+        (root / f"class_{label}").mkdir(parents=True)
+        for number, image in enumerate(pixels(per_class, side, seed=label)):
+            array = image.transpose(1, 2, 0)
+            Image.fromarray(array).save(root / f"class_{label}" / f"{number}.png")
+    return root

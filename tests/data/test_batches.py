@@ -1,0 +1,187 @@
+"""Batches: right pixels, and the same ones for any number of workers, ranks and resumptions."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from aib.data import Batches, ImageSet, load
+from aib.data.augment import EpochPlan, crop_batch
+from aib.errors import AibError
+from tests.data import official
+
+
+def in_memory(count: int = 103, side: int = 32) -> ImageSet:
+    return ImageSet.from_tensors(
+        torch.from_numpy(official.pixels(count, side)),
+        torch.arange(count) % 7,
+        mean=(0.4, 0.5, 0.6),
+        std=(0.2, 0.3, 0.4),
+    )
+
+
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory) -> ImageSet:
+    folder = official.write_folder(tmp_path_factory.mktemp("photos"), per_class=9, side=80)
+    return load(f"folder:{folder}:image_size=72", "train", holdout=0)
+
+
+def same(a, b) -> bool:
+    a, b = list(a), list(b)
+    return len(a) == len(b) and all(
+        torch.equal(x, u) and torch.equal(y, v) for (x, y), (u, v) in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("pad", "flip"), [(0, False), (0, True), (4, False), (4, True), (31, True)]
+)
+def test_the_batched_crop_equals_one_image_after_another(pad, flip):
+    images = torch.from_numpy(official.pixels(40))
+    plan = EpochPlan.draw(40, seed=1, epoch=2)
+    batch = crop_batch(images, plan.order, plan.uniform, pad=pad, flip=flip)
+    for position, index in enumerate(plan.order.tolist()):
+        down, across, mirror = plan.uniform[position, :3].tolist()
+        top, left = int(down * (2 * pad + 1)), int(across * (2 * pad + 1))
+        padded = F.pad(images[index].float(), (pad,) * 4, mode="reflect")
+        expected = padded[:, top : top + 32, left : left + 32]
+        if flip and mirror < 0.5:
+            expected = expected.flip(2)
+        assert torch.equal(batch[position].float(), expected)
+
+
+def test_crops_reach_every_offset_and_half_are_mirrored():
+    plan = EpochPlan.draw(20_000, seed=0, epoch=0)
+    offsets = (plan.uniform[:, :2] * 9).long()
+    assert offsets.min() == 0 and offsets.max() == 8
+    assert abs((plan.uniform[:, 2] < 0.5).float().mean() - 0.5) < 0.02
+
+
+def test_evaluation_shows_every_image_once_in_order_normalised():
+    data = in_memory()
+    batches = Batches(data, 10, train=False)
+    x, y = (torch.cat(part) for part in zip(*batches.epoch(0), strict=True))
+    assert len(batches) == 11
+    assert torch.equal(x, data.preprocessing.normalise(data.images))
+    assert torch.equal(y, data.labels)
+
+
+def test_training_drops_what_is_left_below_a_global_batch():
+    data = in_memory(103)
+    assert len(Batches(data, 10, train=True)) == 10
+    assert len(Batches(data, 10, train=True, world_size=2)) == 5
+    seen = torch.cat(Batches(data, 10, train=True).indices(0))
+    assert len(seen.unique()) == len(seen) == 100
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_ranks_together_see_what_one_process_sees(train, world):
+    data = in_memory(103)
+    alone = list(Batches(data, 6 * world, train=train, seed=5).epoch(3))
+    ranks = [
+        list(Batches(data, 6, train=train, seed=5, rank=r, world_size=world).epoch(3))
+        for r in range(world)
+    ]
+    for step, (x, y) in enumerate(alone):
+        parts = [rank[step] for rank in ranks if step < len(rank)]
+        assert torch.equal(torch.cat([p[0] for p in parts]), x)
+        assert torch.equal(torch.cat([p[1] for p in parts]), y)
+    assert max(len(rank) for rank in ranks) == len(alone)
+
+
+def test_fewer_images_than_ranks_still_evaluates_each_once():
+    data = in_memory(3)
+    lengths = [
+        sum(len(y) for _, y in Batches(data, 4, train=False, rank=r, world_size=5).epoch(0))
+        for r in range(5)
+    ]
+    assert sum(lengths) == 3 and max(lengths) == 1
+
+
+@pytest.mark.parametrize("start", [0, 1, 4, 9, 10])
+def test_a_resumed_epoch_goes_on_to_the_bit(start):
+    batches = Batches(in_memory(), 10, train=True, seed=2)
+    assert same(list(batches.epoch(7))[start:], batches.epoch(7, start=start))
+
+
+def test_seed_and_epoch_change_the_order_and_the_global_generator_does_not():
+    data = in_memory()
+    orders = [
+        torch.cat(Batches(data, 10, train=True, seed=s).indices(e)).tolist()
+        for s, e in ((0, 0), (0, 1), (1, 0))
+    ]
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    assert torch.cat(Batches(data, 10, train=True).indices(0)).tolist() == orders[0]
+    list(Batches(data, 10, train=True).epoch(0))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_number_of_workers_changes_nothing(on_disk, train):
+    alone, two = (Batches(on_disk, 4, train=train, seed=1, workers=w) for w in (0, 2))
+    assert same(alone.epoch(1), two.epoch(1))
+    assert same(list(alone.epoch(1))[2:], two.epoch(1, start=2))
+
+
+def test_files_and_memory_have_one_interface(on_disk):
+    for data in (on_disk, in_memory(27, 72)):
+        batches = Batches(data, 5, train=True)
+        x, y = next(batches.epoch(0))
+        assert x.shape == (5, 3, 72, 72) and x.dtype == torch.float32
+        assert y.shape == (5,) and y.dtype == torch.int64
+        assert len(batches) == len(list(batches.epoch(0))) == 5
+
+
+def test_files_leave_the_global_generator_alone(on_disk):
+    before = torch.get_rng_state()
+    list(Batches(on_disk, 5, train=True, workers=1).epoch(0))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_file_that_breaks_later_is_named_in_one_sentence(tmp_path, workers):
+    folder = official.write_folder(tmp_path, side=80)
+    data = load(f"folder:{folder}:image_size=72", "train", holdout=0)
+    (folder / "class_1/2.png").write_text("gone")
+    with pytest.raises(AibError, match=r"2\.png") as caught:
+        list(Batches(data, 3, train=False, workers=workers).epoch(0))
+    assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
+
+
+def test_digits_are_not_mirrored_and_shapes_are_not_cropped(tmp_path):
+    official.write_svhn(tmp_path)
+    digits = Batches(load("svhn:partial", "test", root=tmp_path), 4, train=True)
+    assert not digits.flip and digits.pad == 4
+    shapes = Batches(load("shapes:count=100", "test"), 4, train=True)
+    assert shapes.flip and shapes.pad == 0
+    assert Batches(load("svhn:partial", "test", root=tmp_path), 4, train=True, flip=True).flip
+
+
+def test_impossible_settings_are_refused():
+    data = in_memory(20)
+    for settings in (
+        {"batch_size": 0},
+        {"batch_size": 4, "rank": 2, "world_size": 2},
+        {"batch_size": 4, "workers": -1},
+        {"batch_size": 4, "pad": 32},
+        {"batch_size": 11, "world_size": 2},
+    ):
+        with pytest.raises(AibError):
+            Batches(data, train=True, **settings)
+
+
+def test_one_by_one_images_get_no_padding():
+    dot = ImageSet.from_tensors(torch.zeros(4, 3, 1, 1, dtype=torch.uint8), torch.zeros(4))
+    assert len(list(Batches(dot, 2, train=True).epoch(0))) == 2
+    with pytest.raises(AibError, match="1 x 1"):
+        Batches(dot, 2, train=True, pad=4)
+
+
+def test_the_benchmark_reports_both_ways():
+    from aib.data.bench import bench_data
+
+    figures = bench_data(in_memory(600), batch_size=50, workers=1, seconds=0.1)
+    assert figures["device_images_per_second"] > 0 < figures["dataloader_images_per_second"]
+    assert figures["ratio"] > 0

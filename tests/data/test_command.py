@@ -1,0 +1,92 @@
+"""`aib data`: what it prints, and its exit codes."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from aib.cli import main
+from aib.data import SPECS, load
+from aib.data.sheet import contact_sheet
+from tests.data import official
+
+
+@pytest.mark.parametrize("word", ["list", "fetch", "verify", "show"])
+def test_help_has_an_example(capsys, word):
+    assert main(["data", word, "--help"]) == 0
+    assert f"aib data {word}" in capsys.readouterr().out.split("example:")[1]
+
+
+def test_no_or_unknown_sub_command_is_exit_code_2(capsys):
+    assert main(["data"]) == 2
+    assert main(["data", "wipe"]) == 2
+
+
+def test_list_knows_what_is_on_disk(capsys, tmp_path):
+    official.write_cifar10(tmp_path)
+    assert main(["data", "list", "--root", str(tmp_path), "--json"]) == 0
+    sets = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sets"]}
+    assert set(sets) == set(SPECS)
+    assert sets["cifar10"]["location"].endswith("cifar-10-batches-bin")
+    assert sets["stl10"]["location"] is None and sets["shapes"]["location"] == "generated"
+    assert main(["data", "list", "--root", str(tmp_path)]) == 0
+    assert "aib data fetch stl10" in capsys.readouterr().out
+
+
+def test_the_cache_folder_can_be_set(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIB_DATA", str(tmp_path))
+    official.write_cifar10(tmp_path)
+    assert len(load("cifar10:partial", "test")) == 20
+
+
+def test_verify_states_what_differs_and_exits_2(capsys, tmp_path):
+    official.write_cifar10(tmp_path)
+    assert main(["data", "verify", "cifar10", "--root", str(tmp_path), "--json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    text = " ".join(report["differences"])
+    assert "100 images, officially 50,000" in text and "MD5" in text and "mean" in text
+    assert report["splits"]["train"]["images_per_class"] == [10, 10]
+
+
+def test_verify_cub_and_stl10_state_what_differs(capsys, tmp_path):
+    official.write_cub(tmp_path)
+    official.write_stl10(tmp_path)
+    (tmp_path / "stl10_binary/test_X.bin").unlink()
+    assert main(["data", "verify", "cub200", "--root", str(tmp_path)]) == 2
+    assert "officially .jpg" in capsys.readouterr().out
+    assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
+    assert "test_X.bin is missing" in capsys.readouterr().out
+
+
+def test_verify_passes_a_good_folder(capsys, tmp_path):
+    official.write_folder(tmp_path)
+    assert main(["data", "verify", f"folder:{tmp_path}", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["splits"]["train"]["images"] == 12 and report["differences"] == []
+
+
+@pytest.mark.slow
+def test_verify_passes_the_shapes(capsys):
+    assert main(["data", "verify", "shapes"]) == 0
+    assert "nothing differs" in capsys.readouterr().out
+
+
+def test_show_writes_a_sheet_with_a_row_a_class(capsys, tmp_path):
+    out = tmp_path / "sheet.png"
+    name = "shapes:count=100"
+    assert main(["data", "show", name, "--split", "test", "--columns", "3", "--out", str(out)]) == 0
+    with Image.open(out) as sheet:
+        assert sheet.height == 10 * 66 and sheet.width > 3 * 128
+    assert "100 images of 10 classes" in capsys.readouterr().out
+
+
+def test_show_says_so_when_it_cannot_write(capsys, tmp_path):
+    out = str(tmp_path / "nowhere" / "sheet.png")
+    assert main(["data", "show", "shapes:count=100", "--out", out]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_sheet_shows_the_mask_beside_the_image():
+    shapes = load("shapes:count=100", "test")
+    plain = contact_sheet(shapes.subset((shapes.labels == 0).nonzero().flatten()), columns=1)
+    assert plain.width == 110 + 2 * 64 + 2

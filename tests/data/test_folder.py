@@ -1,0 +1,106 @@
+"""A user's own images: every mode and size, rotation, splits, options in the name."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from aib.data import load
+from aib.data.decode import open_rgb
+from aib.data.load import parse_name
+from aib.errors import AibError
+from tests.data import official
+
+
+def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
+    official.write_folder(tmp_path)
+    images = load(f"folder:{tmp_path}", "train", holdout=0)
+    assert images.class_names == ("class_0", "class_1", "class_2")
+    assert images.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert images[0][0].shape == (3, 224, 224)
+
+
+def test_small_sizes_are_kept_in_memory(tmp_path):
+    official.write_folder(tmp_path)
+    images = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
+    assert images.images is not None and images.images.shape == (12, 3, 32, 32)
+
+
+def test_own_splits_are_used(tmp_path):
+    for split, count in (("train", 5), ("val", 2), ("test", 3)):
+        official.write_folder(tmp_path / split, per_class=count)
+    counts = {s: len(load(f"folder:{tmp_path}", s)) for s in ("train", "val", "test")}
+    assert counts == {"train": 15, "val": 6, "test": 9}
+
+
+def test_a_class_unknown_to_training_is_refused(tmp_path):
+    official.write_folder(tmp_path / "train", classes=2)
+    official.write_folder(tmp_path / "test", classes=3)
+    with pytest.raises(AibError, match="class_2"):
+        load(f"folder:{tmp_path}", "test")
+
+
+def test_a_class_may_be_absent_from_the_test_images(tmp_path):
+    official.write_folder(tmp_path / "train", classes=3)
+    official.write_folder(tmp_path / "test", classes=2)
+    assert load(f"folder:{tmp_path}", "test").num_classes == 3
+
+
+def save(path, mode):
+    array = np.zeros((10, 12, 4), np.uint8)
+    array[..., 0], array[..., 3] = 200, 255
+    Image.fromarray(array, "RGBA").convert(mode).save(path)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1"])
+def test_every_mode_becomes_rgb(tmp_path, mode):
+    save(tmp_path / "image.png", mode)
+    image = open_rgb(tmp_path / "image.png")
+    assert image.mode == "RGB" and image.size == (12, 10)
+
+
+def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path):
+    Image.fromarray(np.full((4, 4), 32_768, np.uint16)).save(tmp_path / "deep.png")
+    assert open_rgb(tmp_path / "deep.png").getpixel((0, 0)) == (127, 127, 127)
+
+
+def test_transparent_pixels_are_white(tmp_path):
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert open_rgb(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_exif_rotation_is_undone(tmp_path):
+    image = Image.new("RGB", (20, 10), "black")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned by 90 degrees
+    image.save(tmp_path / "turned.jpg", exif=exif)
+    assert open_rgb(tmp_path / "turned.jpg").size == (10, 20)
+
+
+def test_crop_policy_cuts_the_centre_and_squash_keeps_all(tmp_path):
+    (tmp_path / "a").mkdir()
+    image = Image.new("RGB", (30, 10), "white")
+    image.paste("black", (10, 0, 20, 10))
+    image.save(tmp_path / "a/wide.png")
+    image.save(tmp_path / "a/wide2.png")
+    crop = load(f"folder:{tmp_path}:resize=crop,image_size=10", "train", holdout=0)
+    squash = load(f"folder:{tmp_path}:image_size=30", "train", holdout=0)
+    assert (crop.pixels(0) == 0).all()
+    assert 0.3 < (squash.pixels(0) > 127).float().mean() < 0.8
+
+
+def test_a_name_may_hold_a_path_with_colons_and_options():
+    assert parse_name("folder:/a:b/c")[1].as_posix() == "/a:b/c"
+    kind, path, options = parse_name("folder:/a:b/c:image_size=64,resize=crop")
+    assert (kind, path.as_posix()) == ("folder", "/a:b/c")
+    assert options == {"image_size": "64", "resize": "crop"}
+    assert parse_name("shapes_spurious:size=small")[2] == {"size": "small", "spurious": "true"}
+
+
+def test_your_own_tensors(tmp_path):
+    from aib.data import ImageSet
+
+    images = torch.from_numpy(official.pixels(6))
+    mine = ImageSet.from_tensors(images, torch.tensor([0, 1, 2] * 2), class_names=("a", "b", "c"))
+    assert len(mine) == 6 and mine.preprocessing.image_size == 32
+    assert mine[4][1] == 1 and torch.equal(mine[4][0], images[4])

@@ -1,0 +1,98 @@
+"""Cluttered shapes: the same bytes for a seed, exact masks, difficulty, the spurious variant."""
+
+import numpy as np
+import pytest
+import torch
+
+from aib.data import load
+from aib.data.glyphs import GLYPHS
+from aib.data.shapes import BLOCK, Difficulty, generate
+from aib.data.specs import SHAPES
+from aib.data.verify import SHAPES_SHA256, shapes_sha256
+
+
+@pytest.fixture(scope="module")
+def block():
+    return generate("train", 400, 0, Difficulty())
+
+
+def test_seed_0_gives_the_known_bytes():
+    assert shapes_sha256(load("shapes:count=200", "train", holdout=0)) == SHAPES_SHA256
+
+
+def test_an_image_does_not_depend_on_how_many_are_made(block):
+    fewer = generate("train", BLOCK + 7, 0, Difficulty())
+    assert np.array_equal(fewer.images, block.images[: BLOCK + 7])
+    assert np.array_equal(fewer.masks, block.masks[: BLOCK + 7])
+
+
+def test_splits_and_seeds_differ(block):
+    assert not np.array_equal(generate("test", 50, 0, Difficulty()).images, block.images[:50])
+    assert not np.array_equal(generate("train", 50, 1, Difficulty()).images, block.images[:50])
+
+
+def test_classes_are_balanced_and_named(block):
+    assert (np.bincount(block.labels) == 40).all()
+    assert tuple(GLYPHS) == SHAPES.classes
+
+
+def test_the_mask_is_the_shape(block):
+    """Inside the mask the colour is one (up to noise and soft edges); outside it is not."""
+    pairs = list(zip(block.images, block.masks, strict=True))
+    inside = [image[:, mask].std(1).mean() for image, mask in pairs]
+    outside = [image[:, ~mask].std(1).mean() for image, mask in pairs]
+    assert np.median(inside) < 15 < np.median(outside)
+    area = block.masks.mean((1, 2))
+    assert area.min() > 0.02 and area.max() < 0.5
+
+
+def test_strokes_in_front_are_cut_out_of_the_mask():
+    cluttered = generate("train", 400, 0, Difficulty(clutter=2.0)).masks.sum()
+    plain = generate("train", 400, 0, Difficulty(clutter=0.0)).masks.sum()
+    assert cluttered < plain
+
+
+def test_no_shape_leaves_the_image():
+    # Without clutter a mask is the whole shape; a disc cut by the border would be smaller.
+    discs = generate("train", 400, 0, Difficulty(clutter=0.0))
+    masks = discs.masks[discs.labels == SHAPES.classes.index("disc")]
+    heights, widths = masks.any(2).sum(1), masks.any(1).sum(1)
+    assert (np.abs(heights - widths) <= 1).all()
+
+
+def test_difficulty_changes_what_it_says():
+    sizes = [
+        load(f"shapes:size={s},count=200", "test").masks.float().mean()
+        for s in ("small", "medium", "large")
+    ]
+    assert sizes[0] < sizes[1] < sizes[2]
+    pale, strong = (
+        load(f"shapes:contrast={c},clutter=0,count=200", "test") for c in ("0.3", "1.5")
+    )
+    assert pale.images.float().std() < strong.images.float().std()
+
+
+def ground_tells_class(split: str) -> float:
+    """How often the nearest mean ground colour of the training classes gives the right class."""
+    train = load("shapes_spurious:count=1000", "train", holdout=0)
+    data = load("shapes_spurious:count=1000", split, holdout=0)
+
+    def ground(images, masks):
+        weight = (~masks).float()[:, None]
+        return (images.float() * weight).sum((2, 3)) / weight.sum((2, 3))  # [N,3]
+
+    colours = ground(train.images, train.masks)
+    means = torch.stack([colours[train.labels == k].mean(0) for k in range(10)])  # [10,3]
+    guess = torch.cdist(ground(data.images, data.masks), means).argmin(1)
+    return (guess == data.labels).float().mean().item()
+
+
+def test_spurious_ground_colour_predicts_in_training_and_not_in_test():
+    assert ground_tells_class("train") > 0.8
+    assert ground_tells_class("test") < 0.2
+
+
+def test_the_two_spellings_of_spurious_are_one():
+    a, b = load("shapes_spurious:count=50", "test"), load("shapes:spurious,count=50", "test")
+    assert torch.equal(a.images, b.images) and a.name == "shapes_spurious"
+    assert torch.equal(a.images, load("shapes", "test", spurious=True, count=50).images)

@@ -1,0 +1,60 @@
+"""The held-out part: seeded, stratified, disjoint, and never from the test set."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aib.data import load
+from aib.data.split import stratified_split
+from aib.errors import AibError
+
+NAMES = tuple("abcdefghij")
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    counts=st.lists(st.integers(2, 40), min_size=1, max_size=10),
+    holdout=st.floats(0.01, 0.9),
+    seed=st.integers(0, 100),
+)
+def test_every_class_is_on_both_sides_in_its_share(counts, holdout, seed):
+    labels = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    kept, held_out = stratified_split(labels, holdout, seed, NAMES)
+    assert sorted(torch.cat([kept, held_out]).tolist()) == list(range(len(labels)))
+    for label, count in enumerate(counts):
+        out = int((labels[held_out] == label).sum())
+        assert 1 <= out < count and abs(out - holdout * count) <= 1
+
+
+def test_the_seed_decides_and_nothing_else():
+    labels = torch.arange(100) % 10
+    first, again = (stratified_split(labels, 0.2, 3, NAMES)[1] for _ in range(2))
+    torch.manual_seed(9)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, stratified_split(labels, 0.2, 4, NAMES)[1])
+
+
+def test_train_and_val_share_no_image_and_make_up_the_whole():
+    whole = load("shapes:count=200", "train", holdout=0)
+    train, val = (load("shapes:count=200", s, holdout=0.25) for s in ("train", "val"))
+    assert len(train) == 150 and len(val) == 50
+    pictures = {image.numpy().tobytes() for image in whole.images}
+    parts = [{image.numpy().tobytes() for image in s.images} for s in (train, val)]
+    assert parts[0] | parts[1] == pictures and not parts[0] & parts[1]
+    assert torch.bincount(val.labels).tolist() == [5] * 10
+
+
+def test_holdout_may_be_written_in_the_name():
+    assert len(load("shapes:count=100,holdout=0.3", "val")) == 30
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, 2.0])
+def test_impossible_shares_are_refused(holdout):
+    with pytest.raises(AibError, match="holdout"):
+        load("shapes:count=100", "train", holdout=holdout)
+
+
+def test_val_without_a_holdout_is_refused():
+    with pytest.raises(AibError, match="holdout=0"):
+        load("shapes:count=100", "val", holdout=0)
