@@ -93,12 +93,15 @@ class AttachedAIB(AIB):
         *,
         deterministic: bool = False,
         noise: Noise | None = None,
+        attention_map: Tensor | None = None,
     ) -> Output:
         self.check_input(x)
         s, m = self.resolve_samples(samples, deterministic)
         eps_a, eps_z = noise or (None, None)
 
-        self._pass.update(num_samples=s, deterministic=deterministic, noise=eps_a)
+        self._pass.update(
+            num_samples=s, deterministic=deterministic, noise=eps_a, attention_map=attention_map
+        )
         e = self.tail(x)  # [S*B,d]: x to f, then _meet, then the rest of the network
         attention = self._pass.pop("attention")
         latent, logits = self.head(e, (s, m), deterministic, eps_z)
@@ -106,7 +109,8 @@ class AttachedAIB(AIB):
 
     def _meet(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """The features of the layer, on their way: S modulated copies go on instead."""
-        request = {key: self._pass.pop(key) for key in ("num_samples", "deterministic", "noise")}
+        keys = ("num_samples", "deterministic", "noise", "attention_map")
+        request = {key: self._pass.pop(key) for key in keys}
         f, self._pass["attention"], _ = self.attend(f, **request)
         return f
 

@@ -89,23 +89,34 @@ class AIB(Classifier):
         *,
         deterministic: bool = False,
         noise: Noise | None = None,
+        attention_map: Tensor | None = None,
     ) -> Output:
+        """As every classifier; `attention_map` [B,h,w] takes the place of each sample's a_q."""
         self.check_input(x)
         samples = self.resolve_samples(samples, deterministic)
         eps_a, eps_z = noise or (None, None)
 
         f = self.stem(x)  # [B,c,h,w], computed once for all samples
-        f, attention, aux_logits = self.attend(f, samples[0], deterministic, eps_a)  # [S*B,c,h,w]
+        f, attention, aux_logits = self.attend(
+            f, samples[0], deterministic, eps_a, attention_map
+        )  # [S*B,c,h,w]
         samples = (f.shape[0] // x.shape[0], samples[1])  # a deterministic map has one sample
         e = self.tail(f)  # [S*B,d]
         latent, logits = self.head(e, samples, deterministic, eps_z)  # [S,M,B,C]
         return Output(logits, attention, latent, aux_logits, self.profile)
 
     def attend(
-        self, f: Tensor, num_samples: int, deterministic: bool, noise: Tensor | None
+        self,
+        f: Tensor,
+        num_samples: int,
+        deterministic: bool,
+        noise: Tensor | None,
+        attention_map: Tensor | None = None,
     ) -> tuple[Tensor, Attention | None, Tensor | None]:
         """a ~ p(a|x), its nearest anchors, and the features seen through each of the S maps."""
         if self.attention is None:
+            if attention_map is not None:
+                raise AibError("this model has no attention, so no map can take its place")
             return f, None, None
         mu, sigma, aux_logits = self.attention(f)  # [B,h,w]
         if deterministic or sigma is None:
@@ -120,6 +131,8 @@ class AIB(Classifier):
         else:
             a_q, indices, quantization, commitment = self.quantizer(a)
             attention = Attention(mu, sigma, a, a_q, indices, quantization, commitment, (mu,))
+        if attention_map is not None:
+            attention = attention.seen_through(attention_map)
         return modulate(f, attention.a_q, self.modulation), attention, aux_logits
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:

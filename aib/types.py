@@ -6,11 +6,13 @@ S samples of the attention, and M samples of the latent for each of them.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from aib.errors import AibError
 
 ProfileName = Literal["paper", "released"]
 
@@ -32,6 +34,15 @@ class Attention:
     def fixed(cls, mu: Tensor, maps: tuple[Tensor, ...] = ()) -> "Attention":
         """A map without noise, as the baselines have it."""
         return cls(mu=mu, sigma=None, a=mu[None], a_q=mu[None], maps=maps or (mu,))
+
+    def seen_through(self, given: Tensor) -> "Attention":
+        """The same, but the features meet the map `given` [B,h,w] instead of every sample."""
+        if given.shape != self.mu.shape:
+            raise AibError(
+                f"an attention_map for these images must be {list(self.mu.shape)}, "
+                f"not {list(given.shape)}"
+            )
+        return replace(self, a_q=given.to(self.a_q).expand_as(self.a_q), indices=None)
 
 
 @dataclass(frozen=True)
