@@ -88,7 +88,8 @@ def fetch(
     before = locate(spec, root)
     place = fetch_set(spec, root, source=source, extra=extra)
     state = "was already at" if before == place else "is at"
-    print(f"{name} {state} {place}; `aib data verify {name}` checks it")
+    check = f"aib data verify {name}" + (f" --root {root}" if root else "")
+    print(f"{name} {state} {place}; `{check}` compares it with the official set")
 
 
 def verify(name: Name, /, root: Root = None, json: bool = False) -> None:

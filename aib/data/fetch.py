@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pooch
 from PIL import Image
+from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from aib.data import cifar
@@ -90,9 +91,10 @@ def _download(archive: Archive, folder: Path, bars: Progress) -> Path:
     except ValueError as error:  # pooch's word for a wrong checksum
         raise AibError(f"{archive.url} is not the published file, its checksum differs") from error
     except Exception as error:  # requests and urllib3 raise many kinds
+        other = ", or --source npm" if archive in CIFAR10.archives else ""
         raise AibError(
-            f"{archive.url} could not be fetched ({type(error).__name__}): try again later, or "
-            f"put the files under a folder yourself and name it with --root"
+            f"{archive.url} could not be fetched ({type(error).__name__}): try again later{other}, "
+            f"or put the files under a folder yourself and name it with --root"
         ) from error
 
 
@@ -136,6 +138,7 @@ def _aside(base: Path, name: str) -> Iterator[Path]:
     It goes away whatever happens; what a killed process left, the next fetch takes away. The lock
     keeps two fetches of one set apart, and dies with its process.
     """
+    ours = not base.exists()
     try:
         base.mkdir(parents=True, exist_ok=True)
         lock = (base / f".fetch-{name}.lock").open("w")
@@ -151,6 +154,9 @@ def _aside(base: Path, name: str) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             Path(lock.name).unlink(missing_ok=True)
+            if ours:
+                with contextlib.suppress(OSError):  # there is something in it now: good
+                    base.rmdir()
 
 
 def _lock(descriptor: int, name: str) -> None:
@@ -174,7 +180,12 @@ def _into_place(made: Path, target: Path) -> Path:
 
 def _bars() -> Progress:
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
 
 

@@ -1,0 +1,42 @@
+"""On a GPU: the same batches, and a loop in which the host never waits for the device."""
+
+import pytest
+import torch
+
+from aib.data import Batches, load
+from tests.data import official
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def close(a, b) -> bool:
+    """Division on the GPU may round differently in the last bit."""
+    return all(
+        torch.allclose(x, u.cpu(), atol=1e-6) and torch.equal(y, v.cpu())
+        for (x, y), (u, v) in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_gpu_gives_what_the_cpu_gives(train):
+    data = load("shapes:count=500", "test")
+    cpu, gpu = (Batches(data, 64, train=train, pad=4, device=d) for d in ("cpu", "cuda"))
+    assert close(cpu.epoch(1), gpu.epoch(1))
+
+
+def test_files_reach_the_gpu_through_pinned_memory(tmp_path):
+    official.write_folder(tmp_path, side=80)
+    data = load(f"folder:{tmp_path}:image_size=72", "train", holdout=0)
+    cpu, gpu = (Batches(data, 4, train=True, device=d, workers=2) for d in ("cpu", "cuda"))
+    assert close(cpu.epoch(0), gpu.epoch(0))
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("train", [True, False])
+def test_the_loop_never_waits_for_the_device(train):
+    batches = Batches(load("shapes:count=500", "test"), 64, train=train, pad=4, device="cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        assert sum(len(x) for x, _ in batches.epoch(0)) >= 448
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
