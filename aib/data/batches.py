@@ -92,9 +92,8 @@ class Batches:
         begins = [t * whole + self.rank * self.batch_size for t in range(count // whole)]
         spans = [(begin, begin + self.batch_size) for begin in begins]
         rest = count % whole
-        if (
-            rest and not self.train
-        ):  # shared out evenly; with fewer samples than ranks some get none
+        if rest and not self.train:
+            # Shared out evenly; with fewer samples than ranks some get none.
             first = count - rest
             begin = first + rest * self.rank // self.world_size
             end = first + rest * (self.rank + 1) // self.world_size

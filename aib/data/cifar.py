@@ -11,7 +11,6 @@ from aib.data.imageset import ImageSet
 from aib.data.safe_pickle import load_arrays
 from aib.data.specs import CIFAR10, CIFAR100, CIFAR100_COARSE_CLASSES, Spec
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 PIXELS = 3 * 32 * 32  # planes of red, green, blue, each row by row
 
@@ -77,12 +76,5 @@ def _image_set(
     labels = np.concatenate([part[1] for part in parts]).astype(np.int64)
     check_count(spec, split, len(labels), partial)
     check_labels(folder, labels, len(classes))
-    return ImageSet(
-        name=spec.name,
-        split=split,
-        labels=torch.from_numpy(labels),
-        preprocessing=Preprocessing(spec.image_size, "squash", spec.mean, spec.std, classes),
-        images=torch.from_numpy(pixels).view(-1, 3, 32, 32),
-        mirror=spec.mirror,
-        pad=spec.pad,
-    )
+    images = torch.from_numpy(pixels).view(-1, 3, 32, 32)
+    return ImageSet.of(spec, split, torch.from_numpy(labels), class_names=classes, images=images)

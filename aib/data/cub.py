@@ -8,7 +8,6 @@ from aib.data.files import check_count, require
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.specs import CUB200
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 
 def read(
@@ -32,16 +31,13 @@ def read(
         raise AibError(f"{folder} has a label or box that is no number: {error}") from error
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
     files = tuple(_inside(folder / "images", paths[i]) for i in chosen)
-    return ImageSet(
-        name=CUB200.name,
-        split=split,
-        labels=indices,
-        preprocessing=Preprocessing(
-            CUB200.image_size, "squash", CUB200.mean, CUB200.std, _class_names(folder)
-        ),
+    return ImageSet.of(
+        CUB200,
+        split,
+        indices,
+        class_names=_class_names(folder),
         files=ImageFiles(files, corners if crop else None),
         boxes=None if crop else corners,
-        mirror=CUB200.mirror,
     )
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ MAX_PIXELS = 100_000_000
 # Below this there is nothing to look at, and resizing would only invent pixels.
 MIN_SIDE = 2
 
+_warnings_lock = Lock()
+
 
 def open_rgb(path: Path, *, reduce: bool = False) -> Image.Image:
     """The upright RGB image in `path`, decoded to the end; AibError names the file and the trouble.
@@ -23,11 +26,7 @@ def open_rgb(path: Path, *, reduce: bool = False) -> Image.Image:
     `reduce` lets a JPEG be decoded at an eighth of its size: quick, for checking only.
     """
     try:
-        with warnings.catch_warnings():
-            # Pillow's own limit is lower than ours and would print a warning before our check.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(path)
-        with image:
+        with _header(path) as image:
             _check_size(image)
             if reduce:
                 image.draft("RGB", (image.width // 8, image.height // 8))
@@ -43,6 +42,13 @@ def open_rgb(path: Path, *, reduce: bool = False) -> Image.Image:
         raise AibError(f"{path} is not an image of any known format") from error
     except Exception as error:  # decoders meet damaged bytes with any exception there is
         raise AibError(f"{path} cannot be read as an image ({_first_line(error)})") from error
+
+
+def _header(path: Path) -> Image.Image:
+    # Pillow warns of images below our own limit. Silencing it is not safe in threads by itself.
+    with _warnings_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        return Image.open(path)
 
 
 def _check_size(image: Image.Image) -> None:

@@ -14,6 +14,7 @@ from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SPLITS = ("train", "val", "test")
+IMAGE_SIZE = 224  # unless the name says otherwise, as in folder:photos:image_size=32
 
 
 def has_split(path: Path, split: str) -> bool:
@@ -26,7 +27,6 @@ def read(
     path: Path,
     strict: bool = False,
     check: bool = True,
-    image_size: int = 224,
     resize: Resize = "squash",
 ) -> ImageSet:
     """One split of the folder; a flat folder has only `train`.
@@ -52,7 +52,7 @@ def read(
         name=f"folder:{path}",
         split=split,
         labels=torch.tensor([label for _, label in found]),
-        preprocessing=Preprocessing(image_size, resize, IMAGENET_MEAN, IMAGENET_STD, classes),
+        preprocessing=Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes),
         files=ImageFiles(tuple(file for file, _ in found)),
         skipped=tuple(skipped),
     )

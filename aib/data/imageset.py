@@ -1,8 +1,11 @@
 """ImageSet: labelled images with what a model must know of them, in memory or on disk."""
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from aib.data.decode import centre_square, open_rgb, resized, to_tensor
+from aib.data.specs import Spec
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 
@@ -93,6 +97,32 @@ class ImageSet(Dataset):
             raise AibError(
                 f"masks must be bool [{len(self)},{size},{size}], not {_describe(masks)}"
             )
+
+    @classmethod
+    def of(
+        cls,
+        spec: Spec,
+        split: str,
+        labels: Tensor,
+        *,
+        class_names: tuple[str, ...] = (),
+        **content: Any,
+    ) -> "ImageSet":
+        """A known set: what its spec says, with these images or files (class names if others)."""
+        return cls(
+            name=spec.name,
+            split=split,
+            labels=labels,
+            preprocessing=Preprocessing(
+                image_size=spec.image_size,
+                mean=spec.mean,
+                std=spec.std,
+                class_names=class_names or spec.classes,
+            ),
+            mirror=spec.mirror,
+            pad=spec.pad,
+            **content,
+        )
 
     @classmethod
     def from_tensors(
@@ -203,7 +233,8 @@ class ImageSet(Dataset):
         """Every file decoded now, at the model's size: for sets that fit on the device."""
         if self.images is not None:
             return self
-        pixels = torch.stack([self.pixels(i) for i in range(len(self))])  # [N,3,S,S]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the GIL
+            pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
         masks = None
         if self.boxes is not None:
             masks = torch.stack([self.mask(i) for i in range(len(self))])  # type: ignore[misc]

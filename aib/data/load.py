@@ -43,9 +43,9 @@ def load(
         `shapes:clutter=0.5,size=small`, `stl10:classes=cifar10,image_size=32`, `cub200:crop`.
     split: `train`, `test`, `val` (the seeded, stratified held-out share `holdout` of `train`;
         with holdout=0 `train` is the whole), and `extra` for svhn. A folder's own val/ is used.
-    options: as after the colon; those written in the name come first.
     seed: of the held-out part, and of generated images.
     strict: a damaged file in a folder stops everything instead of being skipped.
+    options: the same as after the colon, where those in the name win.
     """
     kind, path, written = parse_name(name)
     options = options | written
@@ -65,7 +65,7 @@ def load(
     reader = READERS[kind]
     dataset = reader(official, **fixed, **_checked(kind, reader, fixed, options))
     if split in ("train", "val") and not own_val:
-        indices = part(dataset.labels, split, holdout, seed, dataset.class_names)  # type: ignore[arg-type]
+        indices = part(dataset.labels, split, holdout, seed, dataset.class_names)
         dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         dataset = replace(dataset, split=split)
     return _at_size(dataset, image_size)
@@ -104,13 +104,11 @@ def _checked(
     """The options with the types of the reader's defaults; an unknown one is an error."""
     parameters = inspect.signature(reader).parameters.values()
     defaults = {
-        p.name: p.default
-        for p in parameters
-        if p.kind is p.KEYWORD_ONLY and p.name not in fixed and p.name != "image_size"
+        p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in fixed
     }
     for key in options:
         if key not in defaults:
-            known = ", ".join([*defaults, "image_size"])
+            known = ", ".join([*defaults, "image_size", "holdout"])
             raise AibError(f"{kind} has no option '{key}'; it has {known}")
     return {key: _convert(key, value, type(defaults[key])) for key, value in options.items()}
 

@@ -7,7 +7,7 @@ defines to the bit are used, so a seed gives the same bytes on any CPU.
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from aib.data.glyphs import GLYPHS
 from aib.data.imageset import ImageSet
 from aib.data.specs import SHAPES
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 BLOCK = 100  # a multiple of the ten classes; small enough to stay in the cache
 SIDE = 32
@@ -93,15 +92,12 @@ def read(
         raise AibError(f"count of shapes must be positive, not {count}")
     difficulty = Difficulty(clutter, contrast, size, spurious)
     block = generate(split, count or SHAPES.sizes[split], seed, difficulty)
-    return ImageSet(
-        name="shapes_spurious" if spurious else "shapes",
-        split=split,
-        labels=torch.from_numpy(block.labels),
-        preprocessing=Preprocessing(SIDE, "squash", SHAPES.mean, SHAPES.std, SHAPES.classes),
+    return ImageSet.of(
+        replace(SHAPES, name="shapes_spurious") if spurious else SHAPES,
+        split,
+        torch.from_numpy(block.labels),
         images=torch.from_numpy(block.images),
         masks=torch.from_numpy(block.masks),
-        mirror=SHAPES.mirror,
-        pad=SHAPES.pad,
     )
 
 

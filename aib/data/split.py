@@ -1,7 +1,5 @@
 """The held-out part of a training set: seeded, and with every class in its share."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
@@ -37,7 +35,7 @@ def stratified_split(
 
 def part(
     labels: Tensor,
-    which: Literal["train", "val"],
+    which: str,
     holdout: float,
     seed: int,
     class_names: tuple[str, ...],

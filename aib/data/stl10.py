@@ -7,7 +7,6 @@ from aib.data.files import check_count, check_labels, read_records, require
 from aib.data.imageset import ImageSet
 from aib.data.specs import CIFAR10, STL10
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 SIDE = 96
 CIFAR10_NAME = {"car": "automobile"}  # the one class that the two sets call differently
@@ -35,14 +34,12 @@ def read(
     names = STL10.classes
     if classes == "cifar10":
         images, labels, names = *_matched(images, labels), CIFAR10.classes
-    return ImageSet(
-        name=STL10.name,
-        split=split,
-        labels=torch.from_numpy(labels),
-        preprocessing=Preprocessing(SIDE, "squash", STL10.mean, STL10.std, names),
+    return ImageSet.of(
+        STL10,
+        split,
+        torch.from_numpy(labels),
+        class_names=names,
         images=torch.from_numpy(np.ascontiguousarray(images)),
-        mirror=STL10.mirror,
-        pad=STL10.pad,
     )
 
 

@@ -9,7 +9,6 @@ from aib.data.files import check_count, check_labels, require
 from aib.data.imageset import ImageSet
 from aib.data.specs import SVHN
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 
 def read(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
@@ -24,15 +23,8 @@ def read(split: str, *, root: str | None = None, partial: bool = False) -> Image
         raise AibError(f"{path} has {pixels.shape[3]} {pixels.dtype} images, {len(labels)} labels")
     labels[labels == 10] = 0  # the files call the digit zero 10
     check_labels(path, labels, SVHN.num_classes)
-    return ImageSet(
-        name=SVHN.name,
-        split=split,
-        labels=torch.from_numpy(labels),
-        preprocessing=Preprocessing(SVHN.image_size, "squash", SVHN.mean, SVHN.std, SVHN.classes),
-        images=torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1))),
-        mirror=SVHN.mirror,
-        pad=SVHN.pad,
-    )
+    images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)))  # [N,3,32,32]
+    return ImageSet.of(SVHN, split, torch.from_numpy(labels), images=images)
 
 
 def _load_mat(path: Path) -> dict[str, np.ndarray]:

@@ -52,8 +52,10 @@ def test_verify_cub_and_stl10_state_what_differs(capsys, tmp_path):
     official.write_cub(tmp_path)
     official.write_stl10(tmp_path)
     (tmp_path / "stl10_binary/test_X.bin").unlink()
+    (tmp_path / "CUB_200_2011/images/002.Bird_1/Bird_1.png").unlink()
     assert main(["data", "verify", "cub200", "--root", str(tmp_path)]) == 2
-    assert "officially .jpg" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "officially .jpg" in printed and "1 files are missing, Bird_1.png" in printed
     assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
     assert "test_X.bin is missing" in capsys.readouterr().out
 
