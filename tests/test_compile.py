@@ -9,7 +9,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import aib
 
 CASES = [
-    ("tiny_aib", 32),
     ("tiny_aib_qt", 32),
     ("vgg_aib", 32),
     ("vgg_aib_qt", 32),
@@ -85,13 +84,12 @@ def test_a_compiled_attached_model_equals_the_eager_one():
     assert_compiled_equals_eager(attached(), 32, "aot_eager", rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("samples", [None, (2, 3)])
-def test_a_compiled_model_draws_its_own_noise(samples):
+def test_a_compiled_model_draws_its_own_noise():
     torch.compiler.reset()
     model = make("tiny_aib_qt", 32).train()
     step = torch.compile(model, fullgraph=True, backend="aot_eager")
     x = torch.randn(2, 3, 32, 32)
-    first, second = step(x, samples=samples), step(x, samples=samples)
+    first, second = step(x), step(x)
     assert not torch.equal(first.sample_logits, second.sample_logits)
 
 
@@ -115,7 +113,7 @@ def test_a_batch_of_another_size_costs_one_more_compile_and_then_no_more():
     model = make("tiny_aib_qt", 32).train()
     counter = CompileCounterWithBackend("aot_eager")
     step = torch.compile(model, fullgraph=True, backend=counter)
-    for batch in (4, 3, 5, 7):
+    for batch in (4, 3, 5):
         assert step(torch.randn(batch, 3, 32, 32), samples=(2, 2)).logits.shape == (batch, 3)
     assert counter.frame_count == 2
 
