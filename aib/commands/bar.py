@@ -1,0 +1,25 @@
+"""A progress bar for long measurements: on a terminal only, and never on standard output."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from aib.interpret.survey import Tick
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Tick]:
+    """Gives a function to call with (what is being done, how many images more)."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task("starting", total=total)
+
+        def tick(what: str, images: int) -> None:
+            bar.update(task, description=what, advance=images)
+
+        yield tick

@@ -1,0 +1,224 @@
+"""`aib interpret`: how far can the maps be trusted?"""
+
+import json as jsonlib
+from itertools import permutations
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from aib.checkpoint import write_whole
+from aib.commands.bar import progress
+from aib.commands.options import parse
+from aib.errors import AibError
+from aib.interpret.figures import disagreement, modified_grid
+from aib.interpret.perturb import modifications
+from aib.interpret.picture import save_figure
+from aib.interpret.pixels import Feed
+from aib.interpret.runs import (
+    Opened,
+    check_alike,
+    feed_for,
+    foreign_images,
+    images_for,
+    open_runs,
+)
+from aib.interpret.study import Plan, Study, study
+from aib.interpret.survey import Tick
+from aib.interpret.tables import Table, all_tables, write_csv
+from aib.run import environment
+
+RESULT = "interpret.json"
+
+
+def interpret(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")],
+    /,
+    data: str | None = None,
+    split: str = "test",
+    root: str | None = None,
+    foreign: str = "svhn",
+    foreign_root: str | None = None,
+    images: int | None = None,
+    subset: int = 256,
+    quick: bool = False,
+    csv: Path | None = None,
+    out: Path | None = None,
+    batch_size: int = 256,
+    workers: int = 2,
+    seed: int = 0,
+    device: str | None = None,
+    json: bool = False,
+) -> None:
+    """Measure the maps of one run, or compare several on the same modified images: do they stay
+    put, do they find the object, are they faithful, does the decision use them, how many bits.
+
+    Writes interpret.json and figures/ into each run.
+
+    Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
+
+    Args:
+        runs: folders of runs or of saved models.
+        data: data set; the first run's own if not given.
+        split: train, val or test.
+        root: folder of the data set's official files.
+        foreign: data set whose images occlude; the paper takes svhn.
+        foreign_root: folder of its files; --root if not given.
+        images: take this many images at random; all if not given.
+        subset: images of the expensive parts (other methods' maps, deletion and insertion).
+        quick: leave the expensive parts out.
+        csv: write every image's figures to this file.
+        out: folder for the results instead of the runs' own.
+        batch_size: images at a time.
+        workers: processes that decode large images.
+        seed: of the modifications and of every sample of images.
+        device: cpu or cuda; whatever there is if not given.
+        json: print JSON.
+    """
+    if not runs:
+        raise AibError("name at least one run")
+    opened = open_runs(runs, device)
+    name = data or (opened[0].settings.data if opened[0].settings else None)
+    feeds = [
+        feed_for(
+            run,
+            images_for(run, name, split, root),
+            images=images,
+            batch_size=batch_size,
+            workers=workers,
+            seed=seed,
+        )
+        for run in opened
+    ]
+    check_alike(feeds, opened)
+    others = foreign_images(foreign, foreign_root or root, seed)
+    here = not isinstance(others, str)
+    ten = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
+    plan = Plan(ten, None if isinstance(others, str) else others, subset, seed)
+    notes = [] if here else [str(others)]
+    work = sum(len(f) * (len(ten) + 1) + 5 * min(subset, len(f)) * (not quick) for f in feeds)
+    with progress(work) as tick:
+        studies = [
+            one_study(run, feed, plan, str(name), notes, quick, tick)
+            for run, feed in zip(opened, feeds, strict=True)
+        ]
+    results = {run.label: s.to_dict() for run, s in zip(opened, studies, strict=True)}
+    places = [_place(run, out, len(opened)) for run in opened]
+    for place, result in zip(places, results.values(), strict=True):
+        _write(place / RESULT, result)
+    pictures = draw(opened, feeds, studies, plan, places)
+    if csv is not None:
+        surveys = {run.label: s.survey.columns for run, s in zip(opened, studies, strict=True)}
+        write_csv(csv, surveys, feeds[0].data.class_names)
+    if json:
+        print(jsonlib.dumps({"runs": results, "environment": environment()}, indent=2))
+        return
+    show(results, feeds[0], str(name))
+    written = [str(place / RESULT) for place in places] + [str(path) for path in pictures]
+    print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
+
+
+def one_study(
+    run: Opened, feed: Feed, plan: Plan, data: str, notes: list[str], quick: bool, tick: Tick
+) -> Study:
+    """The study of one run, with what it takes to repeat it."""
+    facts = {
+        "run": str(run.folder),
+        "profile": run.model.profile,
+        "weights_sha256": run.checksum,
+        "data": data,
+        "split": feed.data.split,
+        "of_images": len(feed.data),
+        "seed": plan.seed,
+        "class_names": feed.data.class_names,
+        "environment": environment(),
+    }
+    done = study(run.model, feed, plan, name=run.name, facts=facts, expensive=not quick, tick=tick)
+    return done.with_notes(notes)
+
+
+def draw(
+    opened: list[Opened], feeds: list[Feed], studies: list[Study], plan: Plan, places: list[Path]
+) -> list[Path]:
+    """The qualitative grid of each run, and for several where each pair disagrees."""
+    made = []
+    for run, feed, done, place in zip(opened, feeds, studies, places, strict=True):
+        if "contrast" in done.survey.columns:
+            path = place / "figures" / "modified.png"
+            figure = modified_grid(
+                run.model, feed, plan.modifications, foreign=plan.foreign, seed=plan.seed
+            )
+            save_figure(figure, path)
+            made.append(path)
+    sides = [
+        (run.label, run.model, feed, done.survey.columns)
+        for run, feed, done in zip(opened, feeds, studies, strict=True)
+    ]
+    for i, j in permutations(range(len(sides)), 2):
+        figure = disagreement(sides[i], sides[j])
+        if figure is not None:
+            wrong, right = (opened[k].folder.resolve().name for k in (i, j))
+            path = places[i] / "figures" / f"wrong_{wrong}_right_{right}.png"
+            save_figure(figure, path)
+            made.append(path)
+    return made
+
+
+def show(results: dict[str, dict[str, Any]], feed: Feed, data: str) -> None:
+    """Tables for people, then what has to be said in words."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 180  # a pipe's 80 columns would break every cell
+    count, total = len(feed), len(feed.data)
+    chosen = "" if count == total else f" (of {total:,}, chosen at random)"
+    console.print(f"{data} {feed.data.split}: {count:,} images{chosen}", highlight=False)
+    for table in all_tables(results):
+        console.print(rich_table(table))
+        if table.note:
+            console.print(table.note, highlight=False)
+    for label, result in results.items():
+        console.print(f"{label}: {result['reliance']['words']}", highlight=False)
+        for sentence in [*randomisation_words(result), *result["notes"]]:
+            console.print(f"{label}: {sentence}", highlight=False)
+
+
+def randomisation_words(result: dict[str, Any]) -> list[str]:
+    """What the layer randomisation came to, in a sentence."""
+    changes = result["randomised_layers"]
+    if not changes:
+        return []
+    last = changes[-1]
+    r = "undefined (flat maps)" if last["pearson"] is None else f"{last['pearson']:.2f}"
+    return [
+        f"With all {len(changes)} layers randomised the map's correlation with itself is {r}; "
+        "near 1 would mean that it shows the image and nothing that was learnt."
+    ]
+
+
+def rich_table(table: Table) -> RichTable:
+    """For the terminal."""
+    made = RichTable(title=table.title)
+    for i, name in enumerate(table.head):
+        made.add_column(name, justify="left" if i < 2 else "right")
+    for row in table.rows:
+        made.add_row(*row)
+    return made
+
+
+def _place(run: Opened, out: Path | None, count: int) -> Path:
+    if out is None:
+        return run.folder
+    return out if count == 1 else out / run.label.strip("/").replace("/", "_")
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    text = jsonlib.dumps(result, indent=2, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    parse(interpret, argv, "aib interpret")

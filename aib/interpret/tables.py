@@ -1,0 +1,235 @@
+"""The study's figures as tables: one list of rows for the terminal, the CSV file and the report.
+
+Several runs stand side by side; they saw the same modified images.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from aib.checkpoint import write_whole
+from aib.interpret.score import PRIMARY_TAU, TAUS
+
+Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.json
+
+NAMES = {
+    "own": "own map",
+    "gradcam": "Grad-CAM",
+    "integrated_gradients": "Integrated Gradients",
+    "centre": "centre Gaussian (control)",
+    "random": "random (control)",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words and figures, already written out."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def all_tables(results: Results) -> list[Table]:
+    """Every table that the results can fill."""
+    made = [
+        overview(results),
+        stability(results),
+        localisation(results),
+        faithfulness(results),
+        information(results),
+    ]
+    return [table for table in made if table.rows]
+
+
+def overview(results: Results) -> Table:
+    """One row a run: accuracy, and where the maps' mass lies if that can be said."""
+    rows = []
+    for label, result in results.items():
+        places = result["localisation"]
+        mass = [_number(_background(places.get(source)), 1, 100) for source in ("own", "gradcam")]
+        rows.append(
+            (
+                label,
+                result["model"],
+                result.get("profile") or "-",
+                f"{result['accuracy']:.2f}",
+                *mass,
+                result["reliance"]["verdict"] or "-",
+            )
+        )
+    head = (
+        "run",
+        "model",
+        "profile",
+        "accuracy %",
+        "own map's mass on background %",
+        "Grad-CAM's %",
+        "map is",
+    )
+    return Table("Accuracy and maps", head, tuple(rows), "Deterministic passes, no noise.")
+
+
+def stability(results: Results) -> Table:
+    """The interpretability score at three thresholds, the centred cosine, and the paper's."""
+    rows = []
+    names = list(dict.fromkeys(name for r in results.values() for name in r["stability"]))
+    for name in names:
+        for label, result in results.items():
+            figures = result["stability"].get(name)
+            if figures is None or f"score_{PRIMARY_TAU:g}" not in figures:
+                continue
+            scores = [
+                _interval(figures, f"score_{tau:g}")
+                if tau == PRIMARY_TAU
+                else _number(figures[f"score_{tau:g}"], 1)
+                for tau in TAUS
+            ]
+            rows.append(
+                (
+                    name,
+                    label,
+                    *scores,
+                    _number(result["paper"].get(name), 2),
+                    _number(figures[f"centred_{PRIMARY_TAU:g}"], 1),
+                    _number(figures["centred_mean"], 3),
+                    _number(figures["prediction_consistent"], 1),
+                    _number(figures["contrast"], 3),
+                    _number(figures["flat"], 0),
+                )
+            )
+    head = (
+        "modification",
+        "run",
+        *(f"score ≥{tau:g}" for tau in TAUS),
+        "paper",
+        f"centred ≥{PRIMARY_TAU:g}",
+        "mean r",
+        "same class %",
+        "contrast",
+        "flat",
+    )
+    note = (
+        "Share of images of unchanged prediction whose map keeps its cosine, with its 95% "
+        "interval. A constant map scores 100: read it with the centred cosine, the contrast and "
+        "the count of flat maps. The paper does not give its threshold."
+    )
+    return Table("Do maps stay put?", head, tuple(rows), note)
+
+
+def localisation(results: Results) -> Table:
+    """Pointing game, energy inside, AUROC by source of maps."""
+    rows = [
+        (
+            NAMES[source],
+            label,
+            _interval(figures, "pointing", 100),
+            _interval(figures, "energy", 100),
+            _number(_background(figures), 1, 100),
+            _interval(figures, "auroc", 1, 3),
+        )
+        for label, result in results.items()
+        for source, figures in result["localisation"].items()
+    ]
+    head = ("map", "run", "pointing %", "energy inside %", "on background %", "AUROC")
+    note = (
+        f"On {_subset(results)} images. An AUROC below 0.5 is a map that highlights the "
+        "background; it is never turned round."
+    )
+    return Table("Where is the object?", head, tuple(rows), note)
+
+
+def faithfulness(results: Results) -> Table:
+    """Areas under the deletion and insertion curves by source of maps."""
+    rows = [
+        (
+            NAMES[source],
+            label,
+            _interval(figures, "deletion", 1, 3),
+            _interval(figures, "insertion", 1, 3),
+        )
+        for label, result in results.items()
+        for source, figures in result["faithfulness"].items()
+    ]
+    head = ("map", "run", "deletion (low is good)", "insertion (high is good)")
+    note = f"On {_subset(results)} images; missing pixels are blurred."
+    return Table("Does the probability go where the map says?", head, tuple(rows), note)
+
+
+def information(results: Results) -> Table:
+    """Bits, anchors and energy."""
+    rows = [
+        (
+            label,
+            _number(info["kl_bits"], 1),
+            _number(info["entropy_bits"], 2),
+            _number(info["perplexity"], 1),
+            _number(info["energy_passed"], 1, 100),
+            _number(info["contrast"], 3),
+        )
+        for label, info in ((label, r["information"]) for label, r in results.items())
+    ]
+    head = (
+        "run",
+        "KL, bits an image",
+        "entropy of a map's levels, bits",
+        "anchors in use",
+        "feature energy passed %",
+        "contrast",
+    )
+    return Table("How much information?", head, tuple(rows))
+
+
+def write_csv(
+    path: Path, surveys: Mapping[str, Mapping[str, Tensor]], classes: Sequence[str]
+) -> None:
+    """A row an image and run, a column a figure; empty where undefined."""
+    names = list(dict.fromkeys(name for columns in surveys.values() for name in columns))
+
+    def write(partial: Path) -> None:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file)
+            out.writerow(["run", "class", *(name.replace(" ", "_") for name in names)])
+            for label, columns in surveys.items():
+                lists = {name: values.tolist() for name, values in columns.items()}
+                for i, y in enumerate(lists["label"]):
+                    cells = [lists[name][i] if name in lists else None for name in names]
+                    out.writerow([label, classes[y] if classes else y, *map(_cell, cells)])
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, write)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.6g}"
+    return value
+
+
+def _background(figures: Mapping[str, Any] | None) -> float | None:
+    inside = None if figures is None else figures.get("energy")
+    return None if inside is None else 1 - inside
+
+
+def _subset(results: Results) -> str:
+    counts = sorted({r["subset_images"] for r in results.values()})
+    return " or ".join(f"{count:,}" for count in counts)
+
+
+def _number(value: float | None, digits: int, times: float = 1.0) -> str:
+    return "-" if value is None else f"{times * value:.{digits}f}"
+
+
+def _interval(figures: Mapping[str, Any], name: str, times: float = 1.0, digits: int = 1) -> str:
+    value, low, high = (figures.get(key) for key in (name, f"{name}_low", f"{name}_high"))
+    if value is None:
+        return "-"
+    text = _number(value, digits, times)
+    if low is None or high is None:
+        return text
+    return f"{text} ({_number(low, digits, times)}-{_number(high, digits, times)})"
