@@ -1,5 +1,7 @@
 """aib: image classifiers whose attention you can trust."""
 
+from typing import TYPE_CHECKING, Any
+
 from aib.attach import attach
 from aib.attention import SpatialAttention
 from aib.bottleneck import AIB
@@ -13,7 +15,24 @@ from aib.quantize import AnchorQuantizer
 from aib.registry import create_model, list_models
 from aib.types import Attention, Explanation, Latent, LossTerms, Output
 
+if TYPE_CHECKING:
+    from aib.engine import fit
+    from aib.interpret import overlay
+    from aib.settings import Settings
+
 __version__ = "0.1.0"
+
+# Imported at first use: training brings Lightning along, which takes seconds to load.
+_LATER = {"fit": "aib.engine", "overlay": "aib.interpret", "Settings": "aib.settings"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'aib' has no attribute {name!r}")
+
 
 __all__ = [
     "AIB",
@@ -27,12 +46,15 @@ __all__ = [
     "LossTerms",
     "Output",
     "Preprocessing",
+    "Settings",
     "SpatialAttention",
     "VariationalHead",
     "__version__",
     "aib_loss",
     "attach",
     "create_model",
+    "fit",
     "from_pretrained",
     "list_models",
+    "overlay",
 ]

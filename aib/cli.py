@@ -11,6 +11,9 @@ COMMANDS = {
     "models": "the models: parameters, multiply-adds, the paper's figures beside ours",
     "train": "train a model on one CPU, one GPU or many",
     "eval": "measure a trained model: error, calibration, bits",
+    "explain": "where a model looks: a picture and a record for any image",
+    "interpret": "how far the maps can be trusted: stability, localisation, reliance, bits",
+    "report": "one HTML page of a run or of several",
     "bench": "speed on this machine, as ratios inside one run",
     "data": "list, fetch, verify and look at data sets",
 }

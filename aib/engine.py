@@ -24,7 +24,7 @@ from aib.progress import Reporter, Silent
 from aib.quantize import AnchorQuantizer
 from aib.run import Run
 from aib.settings import Settings
-from aib.watch import TERMS, Watch, everywhere
+from aib.watch import TERMS, NonFiniteError, Watch, everywhere
 
 
 class Objective(nn.Module):
@@ -296,6 +296,7 @@ class Loop:
         """A checkpoint of this moment. Every process may call it; the first one writes."""
         if self.run is None or not self.fabric.is_global_zero:
             return
+        self.check_weights()
         state = {
             "step": self.step,
             "looked_at": self.looked_at,
@@ -307,6 +308,14 @@ class Loop:
         }
         save_checkpoint(self.run.checkpoint, state)
         self.last_save = time.monotonic()
+
+    def check_weights(self) -> None:
+        """A weight can be lost without a trace in the loss; no checkpoint should hold one."""
+        named = list(self.model.named_parameters())
+        finite = torch.stack([p.detach().isfinite().all() for _, p in named]).tolist()
+        lost = [name for (name, _), fine in zip(named, finite, strict=True) if not fine]
+        if lost:
+            raise NonFiniteError(self.step, lost)
 
     def restore(self) -> None:
         """Take everything back to the run's checkpoint, or to the start if there is none yet."""

@@ -18,19 +18,18 @@ from aib.interpret.perturb import modifications
 from aib.interpret.picture import save_figure
 from aib.interpret.pixels import Feed
 from aib.interpret.runs import (
+    RESULT,
     Opened,
     check_alike,
     feed_for,
     foreign_images,
     images_for,
     open_runs,
+    study_run,
 )
-from aib.interpret.study import Plan, Study, study
-from aib.interpret.survey import Tick
-from aib.interpret.tables import Table, all_tables, write_csv
+from aib.interpret.study import Plan, Study
+from aib.interpret.tables import Table, all_tables, randomisation_words, write_csv
 from aib.run import environment
-
-RESULT = "interpret.json"
 
 
 def interpret(
@@ -84,7 +83,7 @@ def interpret(
     feeds = [
         feed_for(
             run,
-            images_for(run, name, split, root),
+            images_for(run, name, split, root, like=opened[0]),
             images=images,
             batch_size=batch_size,
             workers=workers,
@@ -101,7 +100,7 @@ def interpret(
     work = sum(len(f) * (len(ten) + 1) + 5 * min(subset, len(f)) * (not quick) for f in feeds)
     with progress(work) as tick:
         studies = [
-            one_study(run, feed, plan, str(name), notes, quick, tick)
+            study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)
             for run, feed in zip(opened, feeds, strict=True)
         ]
     results = {run.label: s.to_dict() for run, s in zip(opened, studies, strict=True)}
@@ -118,25 +117,6 @@ def interpret(
     show(results, feeds[0], str(name))
     written = [str(place / RESULT) for place in places] + [str(path) for path in pictures]
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
-
-
-def one_study(
-    run: Opened, feed: Feed, plan: Plan, data: str, notes: list[str], quick: bool, tick: Tick
-) -> Study:
-    """The study of one run, with what it takes to repeat it."""
-    facts = {
-        "run": str(run.folder),
-        "profile": run.model.profile,
-        "weights_sha256": run.checksum,
-        "data": data,
-        "split": feed.data.split,
-        "of_images": len(feed.data),
-        "seed": plan.seed,
-        "class_names": feed.data.class_names,
-        "environment": environment(),
-    }
-    done = study(run.model, feed, plan, name=run.name, facts=facts, expensive=not quick, tick=tick)
-    return done.with_notes(notes)
 
 
 def draw(
@@ -182,19 +162,6 @@ def show(results: dict[str, dict[str, Any]], feed: Feed, data: str) -> None:
         console.print(f"{label}: {result['reliance']['words']}", highlight=False)
         for sentence in [*randomisation_words(result), *result["notes"]]:
             console.print(f"{label}: {sentence}", highlight=False)
-
-
-def randomisation_words(result: dict[str, Any]) -> list[str]:
-    """What the layer randomisation came to, in a sentence."""
-    changes = result["randomised_layers"]
-    if not changes:
-        return []
-    last = changes[-1]
-    r = "undefined (flat maps)" if last["pearson"] is None else f"{last['pearson']:.2f}"
-    return [
-        f"With all {len(changes)} layers randomised the map's correlation with itself is {r}; "
-        "near 1 would mean that it shows the image and nothing that was learnt."
-    ]
 
 
 def rich_table(table: Table) -> RichTable:

@@ -14,6 +14,7 @@ from aib.interpret.controls import centre_gaussian, random_map
 from aib.interpret.faithfulness import deletion_insertion
 from aib.interpret.localise import Localisation
 from aib.interpret.pixels import Feed, Pixels
+from aib.interpret.posthoc import has_captum
 from aib.interpret.subject import logits, make_maps
 from aib.interpret.survey import Tick, silent
 
@@ -31,9 +32,13 @@ class Comparison:
 
 
 def sources(has_maps: bool) -> tuple[Source, ...]:
-    """What a model is compared by: its own maps if it has any, two post-hoc ones, two controls."""
-    others: tuple[Source, ...] = ("gradcam", "integrated_gradients", "centre", "random")
-    return ("own", *others) if has_maps else others
+    """What a model is compared by: its own maps if it has any, two post-hoc ones, two controls.
+
+    The post-hoc ones need captum, which is an extra.
+    """
+    own: tuple[Source, ...] = ("own",) if has_maps else ()
+    posthoc: tuple[Source, ...] = ("gradcam", "integrated_gradients") if has_captum() else ()
+    return (*own, *posthoc, "centre", "random")
 
 
 def compare(

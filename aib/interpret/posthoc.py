@@ -5,6 +5,7 @@ maps [B,H,W] for the class `target` (the predicted one by default).
 """
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -94,6 +95,11 @@ def occlusion(
             target=classes,
         )
     return values.detach().mean(dim=1).float()
+
+
+def has_captum() -> bool:
+    """Is the extra installed?"""
+    return importlib.util.find_spec("captum") is not None
 
 
 def _captum() -> ModuleType:

@@ -1,6 +1,7 @@
 """From folders and names on a command line to models and images that can be compared."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +16,13 @@ from aib.data.specs import spec_of
 from aib.errors import AibError
 from aib.evaluate import fit_classes
 from aib.interpret.pixels import Feed, sample
+from aib.interpret.study import Plan, Study, study
+from aib.interpret.survey import Tick, silent
 from aib.pretrained import CONFIG, WEIGHTS, from_pretrained, read_config
-from aib.run import read_settings
+from aib.run import environment, read_settings
 from aib.settings import Settings
 
+RESULT = "interpret.json"  # in a run's folder
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
@@ -74,10 +78,17 @@ def pick_device(name: str | None) -> torch.device:
 
 
 def images_for(
-    opened: Opened, data: str | None, split: str = "test", root: str | None = None
+    opened: Opened,
+    data: str | None = None,
+    split: str = "test",
+    root: str | None = None,
+    like: Opened | None = None,
 ) -> ImageSet:
-    """A run's own data or the data named, as its model takes it, with labels it understands."""
-    settings = opened.settings
+    """A run's own data or the data named, as its model takes it, with labels it understands.
+
+    `like` is the run whose seed and folders count: runs that are compared see the same images.
+    """
+    settings = (like or opened).settings
     name = data or (settings.data if settings else None)
     if name is None:
         raise AibError(f"{opened.folder} is a saved model, not a run: name its data with --data")
@@ -135,6 +146,32 @@ def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
         data = data.subset(sample(len(data), MAX_FOREIGN, seed)).in_memory()
     assert data.images is not None
     return data.images
+
+
+def study_run(
+    run: Opened,
+    feed: Feed,
+    plan: Plan,
+    data: str,
+    *,
+    notes: Sequence[str] = (),
+    expensive: bool = True,
+    tick: Tick = silent,
+) -> Study:
+    """The study of one run on `data`, with what it takes to repeat it."""
+    facts = {
+        "run": str(run.folder),
+        "profile": run.model.profile,
+        "weights_sha256": run.checksum,
+        "data": data,
+        "split": feed.data.split,
+        "of_images": len(feed.data),
+        "seed": plan.seed,
+        "class_names": feed.data.class_names,
+        "environment": environment(),
+    }
+    done = study(run.model, feed, plan, name=run.name, facts=facts, expensive=expensive, tick=tick)
+    return done.with_notes(notes)
 
 
 def sha256(path: Path) -> str:

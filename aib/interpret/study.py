@@ -14,6 +14,7 @@ from aib.interpret.comparison import Comparison, compare, no_masks, sources
 from aib.interpret.paper import paper_score
 from aib.interpret.perturb import Modification, modifications
 from aib.interpret.pixels import Feed
+from aib.interpret.posthoc import has_captum
 from aib.interpret.reliance import Reliance, map_reliance
 from aib.interpret.sanity import LayerChange, randomise_layers
 from aib.interpret.subject import gradcam_layer, logits, own_maps, takes_maps
@@ -129,7 +130,10 @@ def study(
         notes = [located] if located else []
         comparison, layer = None, None
         if expensive:
-            layer = gradcam_layer(model, _first(model, few, 1))
+            if has_captum():
+                layer = gradcam_layer(model, _first(model, few, 1))
+            else:
+                notes.append("Grad-CAM and Integrated Gradients need captum: aib[posthoc]")
             comparison = compare(
                 model, few, sources(has_maps), masks=located is None, seed=plan.seed, tick=tick
             )

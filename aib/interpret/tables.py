@@ -185,6 +185,19 @@ def information(results: Results) -> Table:
     return Table("How much information?", head, tuple(rows))
 
 
+def randomisation_words(result: Mapping[str, Any]) -> list[str]:
+    """What the layer randomisation came to, in a sentence."""
+    changes = result["randomised_layers"]
+    if not changes:
+        return []
+    last = changes[-1]
+    r = "undefined (flat maps)" if last["pearson"] is None else f"{last['pearson']:.2f}"
+    return [
+        f"With all {len(changes)} layers randomised the map's correlation with itself is {r}; "
+        "near 1 would mean that it shows the image and nothing that was learnt."
+    ]
+
+
 def write_csv(
     path: Path, surveys: Mapping[str, Mapping[str, Tensor]], classes: Sequence[str]
 ) -> None:

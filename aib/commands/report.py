@@ -1,0 +1,75 @@
+"""`aib report`: one HTML page of a run or of several."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from aib.checkpoint import write_whole
+from aib.commands.bar import progress
+from aib.commands.options import parse
+from aib.errors import AibError
+from aib.interpret.runs import open_runs
+from aib.report import gather, page
+
+PAGE = "report.html"
+
+
+def report(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")],
+    /,
+    out: Path | None = None,
+    data: str | None = None,
+    root: str | None = None,
+    images: int = 1000,
+    subset: int = 64,
+    stored: bool = False,
+    seed: int = 0,
+    device: str | None = None,
+) -> None:
+    """Write one self-contained HTML page: curves, tables beside the paper's, maps, calibration,
+    localisation, how to reproduce. It opens from disk; nothing is fetched.
+
+    Figures of `aib interpret` are taken where a run has them, and measured otherwise.
+
+    Example: aib report runs/cifar10
+
+    Args:
+        runs: folders of runs; several are compared on one page.
+        out: the file to write; report.html in the (first) run if not given.
+        data: data set; the run's own if not given.
+        root: folder of the data set's official files.
+        images: test images at most, for what has to be measured.
+        subset: images at most for other methods' maps, deletion and insertion.
+        stored: measure nothing: only what the run's folder holds.
+        seed: of every sample of images.
+        device: cpu or cuda; whatever there is if not given.
+    """
+    if not runs:
+        raise AibError("name at least one run")
+    opened = open_runs(runs, device)
+    materials = []
+    for run in opened:
+        with progress(images * 9) as tick:  # seven passes over the images, replaced maps, the rest
+            materials.append(
+                gather(
+                    run,
+                    data=data,
+                    root=root,
+                    images=images,
+                    subset=subset,
+                    seed=seed,
+                    stored=stored,
+                    tick=tick,
+                )
+            )
+    target = out or runs[0] / PAGE
+    text = page(materials)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, lambda partial: partial.write_text(text, encoding="utf-8"))
+    print(f"{target}: {len(text.encode()) / 1e6:.1f} MB")
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    parse(report, argv, "aib report")

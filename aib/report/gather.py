@@ -1,0 +1,204 @@
+"""What a report is made of: the files of a run, and what has to be measured for it."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aib.bottleneck import AIB
+from aib.classifier import Classifier, evaluating
+from aib.configs import PRESETS
+from aib.configs.preset import Preset
+from aib.errors import AibError
+from aib.interpret.overlay import overlay
+from aib.interpret.perturb import modifications
+from aib.interpret.picture import SIGMA_COLORS, Array, image_tile
+from aib.interpret.pixels import Feed
+from aib.interpret.posthoc import has_captum
+from aib.interpret.runs import RESULT, Opened, feed_for, images_for, study_run
+from aib.interpret.study import Plan
+from aib.interpret.subject import make_maps
+from aib.interpret.survey import Tick, silent
+from aib.pretrained import CONFIG, read_config
+from aib.report.calibration import Reliability, reliability
+from aib.run import EVALUATION, read_metrics
+from aib.settings import Settings
+
+TILE = 96  # pixels of a small picture in the page
+
+
+@dataclass(frozen=True)
+class Maps:
+    """One image of the gallery."""
+
+    truth: str
+    prediction: str
+    probability: float
+    tiles: tuple[tuple[str, Array], ...]  # what it shows, uint8 [H,W,3]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything the page says of one run. What could not be had is None, with a note."""
+
+    label: str
+    model: str
+    folder: Path
+    config: dict[str, Any]
+    settings: Settings | None
+    preset: Preset | None
+    metrics: list[dict[str, Any]]
+    evaluations: dict[str, dict[str, Any]]
+    result: dict[str, Any] | None = None  # interpret.json
+    reliability: Reliability | None = None
+    gallery: tuple[Maps, ...] = ()
+    pictures: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def gather(
+    opened: Opened,
+    *,
+    data: str | None = None,
+    root: str | None = None,
+    images: int = 1000,
+    subset: int = 64,
+    seed: int = 0,
+    stored: bool = False,
+    tick: Tick = silent,
+) -> Material:
+    """Read a run's folder; measure what it lacks on at most `images` test images.
+
+    With `stored` nothing is measured and no data are read.
+    """
+    notes: list[str] = []
+    result, stale = read_result(opened)
+    notes += [stale] if stale else []
+    calibrated: Reliability | None = None
+    gallery: tuple[Maps, ...] = ()
+    if not stored:
+        try:
+            dataset = images_for(opened, data, "test", root)
+            feed = feed_for(opened, dataset, images=min(images, len(dataset)), seed=seed)
+            calibrated = reliability(opened.model, feed, seed=seed, tick=tick)
+            gallery = make_gallery(opened.model, feed, seed=seed)
+            if result is None:
+                name = data or (opened.settings.data if opened.settings else dataset.name)
+                result = _measure(opened, feed, name, subset, seed, tick)
+        except AibError as error:
+            notes.append(f"Nothing could be measured on images: {error}.")
+    return Material(
+        label=opened.label,
+        model=opened.name,
+        folder=opened.folder,
+        config=read_config(opened.folder / CONFIG),
+        settings=opened.settings,
+        preset=find_preset(opened.settings),
+        metrics=read_metrics(opened.folder),
+        evaluations=_read_json(opened.folder / EVALUATION) or {},
+        result=result,
+        reliability=calibrated,
+        gallery=gallery,
+        pictures=tuple(sorted((opened.folder / "figures").glob("*.png"))),
+        notes=tuple(notes),
+    )
+
+
+def _measure(
+    opened: Opened, feed: Feed, data: str, subset: int, seed: int, tick: Tick
+) -> dict[str, Any]:
+    """What `aib interpret` would, without foreign images."""
+    known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
+    sentence = (
+        f"Measured for this page on {len(feed):,} images, without occlusion by foreign images; "
+        "`aib interpret` measures in full."
+    )
+    plan = Plan(known, None, subset, seed)
+    return study_run(opened, feed, plan, data, notes=[sentence], tick=tick).to_dict()
+
+
+def read_result(opened: Opened) -> tuple[dict[str, Any] | None, str]:
+    """interpret.json, if it is of these weights."""
+    result = _read_json(opened.folder / RESULT)
+    if result is None:
+        return None, ""
+    if result.get("weights_sha256") != opened.checksum:
+        return None, f"{RESULT} is of other weights than the run's and is left out."
+    return result, ""
+
+
+def find_preset(settings: Settings | None) -> Preset | None:
+    """A preset of the same model on the same data: it holds the paper's figure."""
+    if settings is None:
+        return None
+    same = [
+        preset
+        for preset in PRESETS.values()
+        if (preset.settings.model, preset.settings.data) == (settings.model, settings.data)
+    ]
+    return next((p for p in same if p.settings == settings), same[0] if same else None)
+
+
+@torch.no_grad()
+def make_gallery(
+    model: Classifier, feed: Feed, *, count: int = 12, seed: int = 0
+) -> tuple[Maps, ...]:
+    """A seeded sample of images with their maps; for a model without maps, Grad-CAM's."""
+    batch = next(iter(feed.few(count, seed)))
+    x = model.preprocessing.normalise(batch.images)
+    with evaluating(model):
+        out = model(x, deterministic=True)
+        if out.attention is not None:
+            maps, levels = model.mean_map(out.attention)
+            sigma = out.attention.sigma
+        elif has_captum():
+            maps, levels, sigma = make_maps(model, x, "gradcam"), None, None
+        else:
+            return ()
+    what = "map" if out.attention is not None else "Grad-CAM"
+    count_levels = 1
+    if isinstance(model, AIB) and model.quantizer is not None:
+        count_levels = max(model.quantizer.num_anchors - 1, 1)
+    probability, prediction = out.logits.softmax(-1).max(-1)
+    names = feed.data.class_names
+    gallery = []
+    for i in range(len(x)):
+        picture = _enlarged(image_tile(batch.images[i]))
+        tiles = [("image", picture), (f"{what} over it", overlay(picture, maps[i].cpu()))]
+        blank = picture * 0
+        if levels is not None:
+            level = levels[i].float().cpu() / count_levels
+            tiles.append(("levels", overlay(blank, _blocks(level), alpha=1.0, scale=False)))
+        if sigma is not None:
+            shown = overlay(blank, _blocks(sigma[i].cpu()), colormap=SIGMA_COLORS, alpha=1.0)
+            tiles.append(("uncertainty", shown))
+        guess, truth = int(prediction[i]), int(batch.labels[i])
+        gallery.append(Maps(names[truth], names[guess], float(probability[i]), tuple(tiles)))
+    return tuple(gallery)
+
+
+def _enlarged(tile: Array) -> Array:
+    """By whole factors to about TILE pixels; a large image is thinned out instead."""
+    factor = max(1, TILE // max(tile.shape[:2]))
+    step = max(1, max(tile.shape[:2]) // (2 * TILE))
+    return tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def _blocks(map: torch.Tensor) -> torch.Tensor:
+    """Each place as a square, not blurred into its neighbours."""
+    factor = max(1, TILE // max(map.shape))
+    return map.repeat_interleave(factor, 0).repeat_interleave(factor, 1)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AibError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise AibError(f"{path} does not hold a JSON object")
+    return value

@@ -1,0 +1,78 @@
+"""Pieces of HTML: everything that comes from a file or a user is escaped here."""
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from PIL import Image
+
+from aib.interpret.picture import Array
+from aib.interpret.tables import Table
+
+
+def table_html(table: Table, left: int = 1) -> str:
+    """A table that scrolls sideways on a narrow screen; `left` columns hold words."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
+    kind = ' class="second"' if left > 1 else ""
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.title)}">'
+        f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+    )
+
+
+def chart(caption: str, svg: str) -> str:
+    """A chart with its caption; nothing where there is no data for it."""
+    if not svg:
+        return ""
+    return f'<figure class="chart"><figcaption>{escape(caption)}</figcaption>{svg}</figure>'
+
+
+def charts(*drawn: str) -> str:
+    """Side by side where there is room."""
+    kept = [piece for piece in drawn if piece]
+    return f'<div class="charts">{"".join(kept)}</div>' if kept else ""
+
+
+def card(value: str, what: str) -> str:
+    """One figure to see first."""
+    return (
+        f'<div class="card"><div class="value">{escape(value)}</div>'
+        f'<div class="what">{escape(what)}</div></div>'
+    )
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Plain words."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<p{attribute}>{escape(text)}</p>"
+
+
+def section(title: str, anchor: str, parts: Sequence[str]) -> str:
+    """A heading with what belongs to it; nothing where there is nothing."""
+    inner = "".join(parts)
+    if not inner:
+        return ""
+    return f'<section id="{escape(anchor)}"><h2>{escape(title)}</h2>{inner}</section>'
+
+
+def picture_uri(pixels: Array) -> str:
+    """uint8 [H,W,3] as a PNG data URI."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def file_uri(path: Path) -> str:
+    """A PNG file as a data URI."""
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def image(uri: str, alt: str) -> str:
+    """A picture that a reader who cannot see it is told about."""
+    return f'<img src="{uri}" alt="{escape(alt)}">'

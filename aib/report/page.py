@@ -1,0 +1,297 @@
+"""The page: one HTML file that opens from disk, with nothing fetched from anywhere."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from aib import __version__
+from aib.interpret.tables import Table, all_tables, randomisation_words
+from aib.report import curves
+from aib.report.gather import Maps, Material
+from aib.report.html import (
+    card,
+    file_uri,
+    image,
+    paragraph,
+    picture_uri,
+    section,
+    table_html,
+)
+from aib.report.style import CSS
+from aib.settings import Settings
+
+READING = {"own": "", "raw": ", class numbers as they are", "matched": ", matched by name"}
+PICTURES = {"modified": "Images modified in four ways, with their maps beneath"}
+
+
+def page(materials: Sequence[Material]) -> str:
+    """The report of one run, or of several with their comparison first."""
+    several = len(materials) > 1
+    title = f"{len(materials)} runs compared" if several else _title(materials[0])
+    body: list[str] = []
+    if several:
+        body.append(_comparison(materials))
+    for i, material in enumerate(materials):
+        body += _run(material, f"run{i}-" if several else "", several)
+    links = "".join(f'<a href="#{a}">{escape(t)}</a>' for a, t in _anchors(body))
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{CSS}</style></head>'
+        f"<body><main><header><h1>{escape(title)}</h1>"
+        f'<p class="soft">aib {__version__}, written {made}</p><nav>{links}</nav></header>'
+        f"{''.join(body)}</main></body></html>\n"
+    )
+
+
+def _title(m: Material) -> str:
+    data = m.settings.data if m.settings else (m.result or {}).get("data", "")
+    return f"{m.model} on {data}" if data else m.model
+
+
+def _comparison(materials: Sequence[Material]) -> str:
+    results = {m.label: m.result for m in materials if m.result is not None}
+    rows = [_error_row(m) for m in materials]
+    table = Table("Test error", ("run", "model", "error %", "paper %"), tuple(rows))
+    return section("Side by side", "comparison", [table_html(table, 2), *_tables(results)])
+
+
+def _error_row(m: Material) -> tuple[str, str, str, str]:
+    own = _own_evaluation(m)
+    error = f"{own['top1_error']:.2f}" if own else "-"
+    return m.label, m.model, error, _paper(m)
+
+
+def _run(m: Material, prefix: str, several: bool) -> list[str]:
+    """The sections of one run."""
+    name = f"{m.label}: " if several else ""
+    result = m.result or {}
+    head = [*_cards(m), _verdict(result), *(paragraph(note, "soft") for note in m.notes)]
+    tables = [] if several or not result else _tables({m.label: result})
+    words = [paragraph(text) for text in randomisation_words(result)] if result else []
+    notes = [paragraph(note, "soft") for note in result.get("notes", [])]
+    trust = [
+        *tables,
+        curves.faithfulness(result["faithfulness"]) if result.get("faithfulness") else "",
+        curves.randomisation(result.get("randomised_layers", [])),
+        *words,
+        *notes,
+        *_pictures(m),
+    ]
+    return [
+        section(f"{name}at a glance", f"{prefix}summary", head),
+        section(f"{name}where it looks", f"{prefix}maps", _gallery(m.gallery)),
+        section(f"{name}evaluation", f"{prefix}evaluation", _evaluation(m)),
+        section(f"{name}how far to trust the maps", f"{prefix}trust", trust),
+        section(f"{name}training", f"{prefix}training", [curves.training(m.metrics)]),
+        section(
+            f"{name}anchors",
+            f"{prefix}anchors",
+            [curves.anchors(m.metrics, result.get("information"))],
+        ),
+        section(f"{name}classes", f"{prefix}classes", _classes(result)),
+        section(f"{name}how to reproduce", f"{prefix}reproduce", _reproduce(m)),
+    ]
+
+
+def _cards(m: Material) -> list[str]:
+    own, result, shown = _own_evaluation(m), m.result or {}, []
+    if own:
+        low, high = own["top1_interval"]
+        shown.append(card(f"{own['top1_error']:.2f}%", f"test error ({low:.2f} to {high:.2f})"))
+    if _paper(m) != "-":
+        shown.append(card(f"{_paper(m)}%", "the paper's error"))
+    if m.reliability:
+        shown.append(card(f"{m.reliability.error:.1f}%", "calibration error"))
+    own_map = result.get("localisation", {}).get("own", {})
+    if own_map.get("auroc") is not None:
+        shown.append(card(f"{own_map['auroc']:.2f}", "AUROC of the map against the object"))
+    info = result.get("information", {})
+    if info.get("kl_bits") is not None:
+        shown.append(card(f"{info['kl_bits']:.1f}", "bits an image in the latent"))
+    if info.get("perplexity") is not None:
+        shown.append(card(f"{info['perplexity']:.1f}", f"of {len(info['anchors'])} anchors in use"))
+    return [f'<div class="cards">{"".join(shown)}</div>'] if shown else []
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    reliance = result.get("reliance")
+    if not reliance:
+        return ""
+    kind = reliance["verdict"] or ""
+    words = reliance["words"] if kind else f"Does the decision use the map? {reliance['words']}."
+    return f'<div class="verdict {kind}">{escape(words)}</div>'
+
+
+def _gallery(gallery: Sequence[Maps]) -> list[str]:
+    items = []
+    for maps in gallery:
+        right = maps.truth == maps.prediction
+        tiles = "".join(
+            image(picture_uri(tile), f"{what} of a {maps.truth}") for what, tile in maps.tiles
+        )
+        said = f"{maps.prediction} {100 * maps.probability:.0f}%"
+        mark = '<span class="right">✓</span>' if right else f"not {escape(maps.truth)}"
+        mark = mark if right else f'<span class="wrong">✗ {mark}</span>'
+        items.append(
+            f'<figure class="maps"><div class="row">{tiles}</div>'
+            f"<figcaption>{escape(said)} {mark}</figcaption></figure>"
+        )
+    if not items:
+        return []
+    order = ", ".join(what for what, _ in gallery[0].tiles)
+    words = f"A random sample of test images. From left to right: {order}. Yellow is high."
+    return [paragraph(words, "soft"), f'<div class="gallery">{"".join(items)}</div>']
+
+
+def _evaluation(m: Material) -> list[str]:
+    rows = []
+    for e in m.evaluations.values():
+        low, high = e["top1_interval"]
+        top5 = "-" if e["top5_error"] is None else f"{e['top5_error']:.2f}"
+        own = m.settings is not None and e["data"] == m.settings.data and e["split"] == "test"
+        rows.append(
+            (
+                f"{e['data']} {e['split']}{READING.get(e['classes'], '')}",
+                f"{e['top1_error']:.2f} ({low:.2f}-{high:.2f})",
+                _paper(m) if own else "-",
+                top5,
+                f"{e['nll']:.3f}",
+                f"{e['calibration_error']:.2f}",
+                "-" if e["kl_bits"] is None else f"{e['kl_bits']:.1f}",
+                f"{e['images']:,}",
+                e["samples"],
+            )
+        )
+    head = (
+        "data",
+        "error %",
+        "paper %",
+        "top-5 error %",
+        "nats an image",
+        "calibration error %",
+        "latent, bits",
+        "images",
+        "samples",
+    )
+    parts = [table_html(Table("Evaluation", head, tuple(rows)))] if rows else []
+    if m.reliability:
+        r = m.reliability
+        parts.append(curves.calibration(r))
+        words = f"On {r.images:,} test images, {r.samples} samples; 15 equal bins of confidence."
+        parts.append(paragraph(words, "soft"))
+    return parts
+
+
+def _tables(results: dict[str, dict[str, Any]]) -> list[str]:
+    parts = []
+    for table in all_tables(results) if results else []:
+        parts += [f"<h3>{escape(table.title)}</h3>", table_html(table, 2)]
+    return parts
+
+
+def _pictures(m: Material) -> list[str]:
+    parts = []
+    for path in m.pictures:
+        words = PICTURES.get(path.stem, path.stem.replace("_", " "))
+        parts.append(f"<h3>{escape(words)}</h3>")
+        parts.append(f'<div class="picture">{image(file_uri(path), words)}</div>')
+    return parts
+
+
+def _classes(result: dict[str, Any]) -> list[str]:
+    columns = {
+        "correct": ("accuracy %", 100.0, 1),
+        "kl_bits": ("latent, bits", 1.0, 1),
+        "entropy_bits": ("map levels, bits", 1.0, 2),
+        "energy_passed": ("energy passed %", 100.0, 1),
+        "auroc": ("AUROC", 1.0, 3),
+        "contrast": ("contrast", 1.0, 3),
+    }
+    rows = result.get("classes", [])
+    shown = {
+        key: how for key, how in columns.items() if any(row.get(key) is not None for row in rows)
+    }
+    if not shown:
+        return []
+    cells = [
+        (
+            row["class"],
+            f"{row['images']:,}",
+            *(
+                "-" if row.get(key) is None else f"{times * row[key]:.{digits}f}"
+                for key, (_, times, digits) in shown.items()
+            ),
+        )
+        for row in rows
+    ]
+    head = ("class", "images", *(name for name, _, _ in shown.values()))
+    return [table_html(Table("By class", head, tuple(cells)))]
+
+
+def _reproduce(m: Material) -> list[str]:
+    environment = m.config.get("environment", {})
+    result = (m.result or {}).get("environment", {})
+    commands = [c for c in (environment.get("command"), result.get("command")) if c]
+    if m.settings and not environment.get("command"):
+        commands.insert(0, command_of(m.settings))
+    commands.append(f"aib report {m.folder}")
+    keys = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
+    facts = [f"{name} {environment[key]}" for key, name in keys.items() if environment.get(key)]
+    parts = [f"<pre>{escape(chr(10).join(dict.fromkeys(commands)))}</pre>"]
+    if m.settings:
+        facts.append(f"seed {m.settings.seed}")
+    if facts:
+        parts.append(paragraph("Trained with " + ", ".join(facts) + "."))
+    if m.result and m.result.get("weights_sha256"):
+        parts.append(f"<p>Weights: SHA-256 <code>{m.result['weights_sha256'][:16]}…</code></p>")
+    if m.settings:
+        rows = tuple((k, str(v)) for k, v in m.settings.to_dict().items())
+        inner = table_html(Table("Settings", ("setting", "value"), rows), 2)
+        parts.append(f"<details><summary>All settings</summary>{inner}</details>")
+    return parts
+
+
+def command_of(settings: Settings) -> str:
+    """The command line that these settings come from, defaults left out."""
+    words = ["aib train"]
+    for f in fields(Settings):
+        value, default = getattr(settings, f.name), f.default
+        if value == default:
+            continue
+        flag = "--" + f.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag)
+        elif isinstance(value, tuple):
+            words.append(" ".join([flag, *map(str, value)]) if value else "")
+        else:
+            words.append(f"{flag} {value}")
+    return " ".join(word for word in words if word)
+
+
+def _own_evaluation(m: Material) -> dict[str, Any] | None:
+    """The test figures on the run's own data."""
+    for e in m.evaluations.values():
+        if m.settings and e["data"] == m.settings.data and e["split"] == "test":
+            return e
+    return None
+
+
+def _paper(m: Material) -> str:
+    if m.preset is None or m.preset.paper_error is None:
+        return "-"
+    return f"{m.preset.paper_error:.2f}"
+
+
+def _anchors(body: Sequence[str]) -> list[tuple[str, str]]:
+    """Anchor and title of every section that is there."""
+    found = []
+    for piece in body:
+        if piece:
+            anchor = piece.split('id="', 1)[1].split('"', 1)[0]
+            title = piece.split("<h2>", 1)[1].split("</h2>", 1)[0]
+            found.append((anchor, title))
+    return found

@@ -1,0 +1,159 @@
+"""Evaluation against hand counts."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import aib
+from aib.cli import main
+from aib.data import ImageSet
+from aib.evaluate import evaluate, fit_classes, wilson
+from aib.preprocessing import Preprocessing
+
+
+def images(count: int = 30, names: tuple[str, ...] = tuple("abcdefgh")) -> ImageSet:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    return ImageSet.from_tensors(pixels, torch.arange(count) % len(names), class_names=names)
+
+
+def tiny(num_classes: int = 8, names: tuple[str, ...] = ()) -> aib.Classifier:
+    torch.manual_seed(0)
+    return aib.create_model(
+        "tiny_aib_qt",
+        num_classes,
+        width=0.25,
+        preprocessing=Preprocessing(class_names=names),
+    )
+
+
+@pytest.mark.parametrize("batch_size", [7, 64])
+def test_the_figures_match_a_count_by_hand(batch_size: int) -> None:
+    model, data = tiny().eval(), images()
+    got = evaluate(model, data, deterministic=True, batch_size=batch_size)
+    with torch.no_grad():
+        out = model(data.preprocessing.normalise(data.images), deterministic=True)
+    p = out.logits.double().softmax(-1)
+    order = p.argsort(dim=-1, descending=True)
+    wrong1 = sum(int(order[i, 0] != y) for i, y in enumerate(data.labels))
+    wrong5 = sum(int(y not in order[i, :5]) for i, y in enumerate(data.labels))
+    nll = -sum(math.log(p[i, y]) for i, y in enumerate(data.labels)) / 30
+    mu, sigma = out.latent.mu.double(), out.latent.sigma.double()
+    kl = (0.5 * (mu**2 + sigma**2 - 1) - sigma.log()).sum(-1).mean() / math.log(2)
+    assert got.top1_error == pytest.approx(100 * wrong1 / 30)
+    assert got.top5_error == pytest.approx(100 * wrong5 / 30)
+    assert got.nll == pytest.approx(nll, rel=1e-5)
+    assert got.kl_bits == pytest.approx(float(kl), rel=1e-5)
+    assert got.images == 30
+    # Expected calibration error, by its definition: 15 bins of confidence.
+    confidence, guess = p.max(-1)
+    bins = (confidence * 15).ceil().clamp(1, 15)
+    gaps = [
+        (bins == b).double().mean()
+        * abs(confidence[bins == b].mean() - (guess == data.labels)[bins == b].double().mean())
+        for b in bins.unique()
+    ]
+    assert got.calibration_error == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
+
+
+def test_the_noise_is_seeded_and_the_global_generator_left_alone() -> None:
+    model, data = tiny(), images()
+    torch.manual_seed(5)
+    first = evaluate(model, data)
+    after = torch.rand(1)
+    again = evaluate(model, data)
+    torch.manual_seed(5)
+    assert torch.equal(after, torch.rand(1))
+    assert first.nll == again.nll
+    assert first.nll != evaluate(model, data, seed=1).nll
+    assert first.samples == "4x12"
+    assert model.training
+
+
+def test_averaging_is_said_and_makes_a_difference() -> None:
+    model, data = tiny(), images()
+    # Make the noise matter.
+    with torch.no_grad():
+        model.head.encode.bias[32:] = 6.0
+    logits, probabilities = (evaluate(model, data, average=a) for a in ("logits", "probabilities"))
+    assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
+    assert logits.nll != probabilities.nll
+
+
+@pytest.mark.parametrize("errors, count", [(0, 10), (3, 40), (410, 10_000), (7, 7)])
+def test_wilsons_interval_solves_its_equation(errors: int, count: int) -> None:
+    """Its ends are the p at which |errors / count - p| = z sqrt(p (1 - p) / count)."""
+    low, high = (end / 100 for end in wilson(errors, count))
+    share, z = errors / count, 1.959964
+    assert 0 <= low <= share <= high <= 1
+    for p in (low, high):
+        if 0 < p < 1:
+            assert abs(share - p) == pytest.approx(z * math.sqrt(p * (1 - p) / count), abs=1e-9)
+
+
+CIFAR = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+STL = tuple("airplane bird car cat deer dog horse monkey ship truck".split())
+
+
+def test_stl10_is_read_raw_and_matched_by_name() -> None:
+    model = tiny(10, CIFAR)
+    data = images(20, STL)
+    ways = dict(fit_classes(model, data))
+    assert list(ways) == ["raw", "matched"]
+    assert torch.equal(ways["raw"].labels, data.labels)
+    kept = [STL[y] for y in data.labels if STL[y] != "monkey"]
+    matched = ways["matched"]
+    names = [CIFAR[y].replace("automobile", "car") for y in matched.labels]
+    assert names == kept
+    assert len(matched) == 18
+    assert evaluate(model, matched, classes="matched").images == 18
+
+
+def test_the_same_names_are_read_as_they_are() -> None:
+    assert [way for way, _ in fit_classes(tiny(10, CIFAR), images(20, CIFAR))] == ["own"]
+
+
+def test_a_subset_of_names_is_matched() -> None:
+    data = images(9, ("dog", "cat", "zebra"))
+    ((way, kept),) = fit_classes(tiny(10, CIFAR), data)
+    assert way == "matched"
+    assert sorted(set(kept.labels.tolist())) == [3, 5]
+
+
+def test_classes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(aib.AibError, match="8 classes do not fit"):
+        fit_classes(tiny(8, tuple("abcdefgh")), images(9, ("x", "y", "z")))
+
+
+def test_the_command_prints_json_and_keeps_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    run = tmp_path / "run"
+    words = "--data shapes:count=48 --model tiny_aib_qt --width 0.25 --epochs 1 --batch-size 16"
+    assert main(["train", *words.split(), "--accelerator", "cpu", "--out", str(run)]) == 0
+    text = capsys.readouterr().out
+    assert "top-1 error" in text
+    assert f"the run is in {run}" in text
+    assert main(["eval", str(run), "--samples", "2x3", "--device", "cpu", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["evaluations"]
+    assert result["samples"] == "2x3"
+    assert result["images"] == 48
+    assert any("2x3" in key for key in json.loads((run / "evaluation.json").read_text()))
+
+
+def test_a_folder_that_is_no_run_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["eval", str(tmp_path)]) == 2
+    assert "has no config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["4", "x", "0x3", "4x-1", "axb"])
+def test_samples_are_written_with_an_x(text: str, tmp_path: Path) -> None:
+    from aib.commands.options import parse_samples
+
+    with pytest.raises(aib.AibError, match="such as 4x12"):
+        parse_samples(text)

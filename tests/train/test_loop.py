@@ -1,0 +1,228 @@
+"""What the training loop promises."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import aib
+from aib.checkpoint import load_checkpoint
+from aib.data import ImageSet
+from aib.engine import Objective, fit
+from aib.progress import Silent
+from aib.run import Run, read_metrics
+from aib.settings import Settings
+
+SMALL = Settings(epochs=2, batch_size=8, lr=0.05, log_every=3, accelerator="cpu", workers=0)
+
+
+def images(count: int = 40, seed: int = 0) -> ImageSet:
+    generator = torch.Generator().manual_seed(seed)
+    pixels = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    return ImageSet.from_tensors(pixels, torch.arange(count) % 4)
+
+
+def tiny(name: str = "tiny_aib_qt", seed: int = 0) -> aib.Classifier:
+    torch.manual_seed(seed)
+    return aib.create_model(name, 4, width=0.25)
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    return all(torch.equal(v, b.state_dict()[k]) for k, v in a.state_dict().items())
+
+
+class Remember(Silent):
+    def __init__(self) -> None:
+        self.rows: list[dict] = []
+
+    def figures(self, row: dict) -> None:
+        self.rows.append(row)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
+    first, again = fit(tiny(), images(), SMALL), fit(tiny(), images(), SMALL)
+    other = fit(tiny(), images(), replace(SMALL, seed=1))
+    assert same(first.model, again.model)
+    assert not same(first.model, other.model)
+
+
+def test_evaluating_in_between_does_not_change_the_training() -> None:
+    plain = fit(tiny(), images(), SMALL)
+    watched = fit(tiny(), images(), SMALL, validation=images(10, seed=3))
+    assert same(plain.model, watched.model)
+
+
+def test_looking_more_often_does_not_change_the_training() -> None:
+    assert same(
+        fit(tiny(), images(), SMALL).model, fit(tiny(), images(), replace(SMALL, log_every=1)).model
+    )
+
+
+def test_the_loss_falls() -> None:
+    rows = Remember()
+    fit(tiny(), images(), replace(SMALL, epochs=12, augment=False, beta=1e-4), report=rows)
+    assert rows.rows[-1]["nll"] < 0.8 * rows.rows[0]["nll"]
+
+
+def test_the_rows_are_means_of_the_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the terms as the objective gave them, step by step."""
+    seen: list[torch.Tensor] = []
+    original = Objective.forward
+
+    def spy(self: Objective, *args: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total, figures = original(self, *args)
+        seen.append(figures.clone())
+        return total, figures
+
+    monkeypatch.setattr(Objective, "forward", spy)
+    rows = Remember()
+    fit(tiny(), images(), replace(SMALL, epochs=1), report=rows)
+    assert [row["step"] for row in rows.rows] == [3, 5]
+    for row, part in zip(rows.rows, (seen[:3], seen[3:]), strict=True):
+        mean = torch.stack(part).mean(0)
+        assert row["total"] == pytest.approx(mean[0].item(), rel=1e-5)
+        assert row["kl"] == pytest.approx(mean[2].item(), rel=1e-5)
+        assert row["error"] == pytest.approx(100 * mean[-1].item() / 8, rel=1e-5)
+
+
+class NoNoiseNoBatchNorm(nn.Module):
+    """A network whose step does not depend on how a batch is cut into parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU())
+        self.rest = nn.Sequential(nn.Conv2d(8, 8, 3, 2, 1), nn.ReLU())
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.rest(self.features(x)).mean((2, 3)))
+
+
+def attached() -> aib.Classifier:
+    torch.manual_seed(0)
+    return aib.attach(NoNoiseNoBatchNorm(), "features", 4, quantizer=6, latent_dim=8, image_size=32)
+
+
+def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    zero = lambda shape, like: torch.zeros(shape, dtype=like.dtype)  # noqa: E731
+    monkeypatch.setattr("aib.bottleneck.standard_noise", zero)
+    monkeypatch.setattr("aib.latent.standard_noise", zero)
+
+
+def test_accumulated_parts_make_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_noise(monkeypatch)
+    whole = fit(attached(), images(), SMALL)
+    parts = fit(attached(), images(), replace(SMALL, accumulate=4))
+    for key, value in whole.model.state_dict().items():
+        torch.testing.assert_close(value, parts.model.state_dict()[key], rtol=1e-4, atol=1e-6)
+    assert parts.last["total"] == pytest.approx(whole.last["total"], rel=1e-4)
+    assert parts.last["error"] == pytest.approx(whole.last["error"])
+
+
+def test_an_attached_model_trains_with_the_same_loop() -> None:
+    model = attached()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    fitted = aib.fit(model, images(), SMALL)
+    assert fitted.model is model
+    moved = [k for k, v in model.named_parameters() if not torch.equal(v, before[k])]
+    assert "tail.features.0.weight" in moved
+    assert "quantizer.anchors" in moved
+
+
+def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With plain SGD a step is rate times gradient, so its length is bounded too."""
+    model = tiny()
+    before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
+    s = replace(SMALL, clip=1e-3, momentum=0.0, weight_decay=0.0, epochs=1, lr=1.0, log_every=100)
+    steps = fit(model, images(), s).steps
+    after = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert 0 < float((after - before).norm()) <= steps * 1e-3 * 1.001
+
+
+def test_the_average_is_what_comes_out() -> None:
+    model = tiny()
+    fitted = fit(model, images(), replace(SMALL, ema=0.5))
+    assert fitted.model is not model
+    assert not same(fitted.model, model)
+
+
+@pytest.mark.parametrize("where", ["weights", "anchors"])
+def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(
+    tmp_path: Path, where: str
+) -> None:
+    model = tiny()
+    s = replace(SMALL, epochs=4, checkpoint_every=0, log_every=2)
+    run = Run.create(tmp_path / "run", model, s)
+
+    def break_it(_module: nn.Module, _inputs: object) -> None:
+        calls.append(1)
+        if len(calls) == 8:
+            target = model.head.encode.weight if where == "weights" else model.quantizer.anchors
+            target.data[0] = math.nan
+
+    calls: list[int] = []
+    model.register_forward_pre_hook(break_it)
+    with pytest.raises(aib.AibError, match="not finite at step 8") as caught:
+        fit(model, images(), s, run=run)
+    named = str(caught.value).split(";")[0]
+    assert ("kl" in named) if where == "weights" else ("quantizer.anchors" in named)
+    state = load_checkpoint(run.checkpoint)
+    assert state["step"] == 6
+    assert all(v.isfinite().all() for v in state["model"].values() if v.is_floating_point())
+
+
+def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
+    model = tiny()
+    run = Run.create(tmp_path / "run", model, SMALL)
+    fit(model, images(), SMALL, run=run, validation=images(8, seed=2))
+    rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert [r["step"] for r in rows if "total" in r] == [3, 5, 6, 9, 10]
+    ends = [r for r in rows if "validation" in r]
+    assert [r["epoch"] for r in ends] == [0, 1]
+    assert len(ends[0]["anchors"]) == len(ends[0]["usage"]) == 20
+    assert sum(ends[0]["usage"]) == 40 * 16 * 16  # 40 images of 16 x 16 places
+    assert rows == read_metrics(run.folder)
+
+
+def test_revived_anchors_are_counted(tmp_path: Path) -> None:
+    model = tiny()
+    s = replace(SMALL, revive_anchors=True, num_anchors=20)
+    run = Run.create(tmp_path / "run", model, s)
+    fit(model, images(), s, run=run)
+    assert all("revived" in r for r in read_metrics(run.folder) if "usage" in r)
+
+
+def test_too_few_images_for_one_batch_is_said() -> None:
+    with pytest.raises(aib.AibError, match="4 training images are fewer than one batch"):
+        fit(tiny(), images(4), SMALL)
+
+
+def test_bf16_trains() -> None:
+    assert math.isfinite(fit(tiny(), images(), replace(SMALL, precision="bf16")).last["total"])
+
+
+def test_fp16_without_a_gpu_is_refused_in_words() -> None:
+    with pytest.raises(aib.AibError, match="fp16 needs a GPU"):
+        fit(tiny(), images(), replace(SMALL, precision="fp16"))
+
+
+def test_tensorboard_gets_the_figures(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    model = tiny()
+    s = replace(SMALL, loggers=("tensorboard",))
+    run = Run.create(tmp_path / "run", model, s)
+    fit(model, images(), s, run=run)
+    assert list((run.folder / "tensorboard").glob("events.*"))
+
+
+@pytest.mark.slow
+def test_a_compiled_run_is_close_to_an_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_noise(monkeypatch)
+    eager = fit(attached(), images(), SMALL)
+    compiled = fit(attached(), images(), replace(SMALL, compile=True))
+    for key, value in eager.model.state_dict().items():
+        torch.testing.assert_close(value, compiled.model.state_dict()[key], rtol=1e-3, atol=1e-4)

@@ -1,0 +1,74 @@
+"""Two processes make the same training as one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+SCRIPT = """
+import os, sys, torch
+from torch import nn
+import aib, aib.bottleneck, aib.latent
+from aib.data import ImageSet
+from aib.engine import fit
+from aib.settings import Settings
+
+# Held fixed: no noise, no batch statistics.
+zero = lambda shape, like: torch.zeros(shape, dtype=like.dtype)
+aib.bottleneck.standard_noise = aib.latent.standard_noise = zero
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.GroupNorm(2, 8), nn.ReLU())
+        self.b = nn.Sequential(nn.Conv2d(8, 8, 3, 2, 1), nn.ReLU())
+        self.fc = nn.Linear(8, 4)
+    def forward(self, x):
+        return self.fc(self.b(self.a(x)).mean((2, 3)))
+
+devices, out = int(sys.argv[1]), sys.argv[2]
+torch.manual_seed(0)
+model = aib.attach(Net(), "a", 4, quantizer=6, latent_dim=8, image_size=32)
+noise = torch.Generator().manual_seed(1)
+pixels = torch.randint(256, (40, 3, 32, 32), dtype=torch.uint8, generator=noise)
+data = ImageSet.from_tensors(pixels, torch.arange(40) % 4)
+settings = Settings(
+    epochs=2, batch_size=8, lr=0.05, log_every=2, accelerator="cpu", devices=devices, ema=0.9,
+    clip=1.0,
+)
+fitted = fit(model, data, settings)
+if int(os.environ.get("LOCAL_RANK", 0)) == 0:
+    figures = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
+    states = {"last": model.state_dict(), "average": fitted.model.state_dict()}
+    torch.save({**states, "figures": figures}, out)
+"""
+
+
+def train_with(devices: int, folder: Path) -> dict:
+    script, out = folder / "script.py", folder / f"{devices}.pt"
+    script.write_text(SCRIPT)
+    environment = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
+    environment["OMP_NUM_THREADS"] = "1"
+    done = subprocess.run(
+        [sys.executable, str(script), str(devices), str(out)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return torch.load(out, weights_only=True)
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
+def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
+    one, two = train_with(1, tmp_path), train_with(2, tmp_path)
+    for which in ("last", "average"):
+        for name, value in one[which].items():
+            torch.testing.assert_close(two[which][name], value, rtol=1e-4, atol=1e-6, msg=name)
+    # The anchors' usage is counted over both, not over the first process alone.
+    assert torch.equal(one["last"]["quantizer.usage"], two["last"]["quantizer.usage"])
+    assert two["figures"] == pytest.approx(one["figures"], rel=1e-4)
