@@ -168,7 +168,7 @@ def rich_table(table: Table) -> RichTable:
     """For the terminal."""
     made = RichTable(title=table.title)
     for i, name in enumerate(table.head):
-        made.add_column(name, justify="left" if i < 2 else "right")
+        made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
     for row in table.rows:
         made.add_row(*row)
     return made

@@ -5,7 +5,7 @@ Several runs stand side by side; they saw the same modified images.
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,15 @@ def all_tables(results: Results) -> list[Table]:
         faithfulness(results),
         information(results),
     ]
-    return [table for table in made if table.rows]
+    made = [table for table in made if table.rows]
+    return made if len(results) > 1 else [_without_run(table) for table in made]
+
+
+def _without_run(table: Table) -> Table:
+    """With one run there is no need to say which."""
+    at = table.head.index("run")
+    rows = tuple(row[:at] + row[at + 1 :] for row in table.rows)
+    return replace(table, head=table.head[:at] + table.head[at + 1 :], rows=rows)
 
 
 def overview(results: Results) -> Table:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -12,14 +13,15 @@ from aib.interpret.picture import Array
 from aib.interpret.tables import Table
 
 
-def table_html(table: Table, left: int = 1) -> str:
-    """A table that scrolls sideways on a narrow screen; `left` columns hold words."""
+def table_html(table: Table) -> str:
+    """A table that scrolls sideways on a narrow screen. Its first column holds words, and its
+    second where it names a run, a model or a value."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
-    note = f'<p class="soft">{escape(table.note)}</p>' if table.note else ""
-    kind = ' class="second"' if left > 1 else ""
+    note = f'<p class="soft">{marked(table.note)}</p>' if table.note else ""
+    kind = ' class="second"' if table.head[1] in ("run", "model", "value") else ""
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.title)}">'
         f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
@@ -48,9 +50,14 @@ def card(value: str, what: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """Plain words."""
+    """Plain words; what stands between backticks is code."""
     attribute = f' class="{kind}"' if kind else ""
-    return f"<p{attribute}>{escape(text)}</p>"
+    return f"<p{attribute}>{marked(text)}</p>"
+
+
+def marked(text: str) -> str:
+    """Escaped, with `code` as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def section(title: str, anchor: str, parts: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def _comparison(materials: Sequence[Material]) -> str:
     results = {m.label: m.result for m in materials if m.result is not None}
     rows = [_error_row(m) for m in materials]
     table = Table("Test error", ("run", "model", "error %", "paper %"), tuple(rows))
-    return section("Side by side", "comparison", [table_html(table, 2), *_tables(results)])
+    return section("Side by side", "comparison", [table_html(table), *_tables(results)])
 
 
 def _error_row(m: Material) -> tuple[str, str, str, str]:
@@ -67,7 +67,7 @@ def _error_row(m: Material) -> tuple[str, str, str, str]:
 
 def _run(m: Material, prefix: str, several: bool) -> list[str]:
     """The sections of one run."""
-    name = f"{m.label}: " if several else ""
+    name = f"{m.label} · " if several else ""
     result = m.result or {}
     head = [*_cards(m), _verdict(result), *(paragraph(note, "soft") for note in m.notes)]
     tables = [] if several or not result else _tables({m.label: result})
@@ -82,18 +82,18 @@ def _run(m: Material, prefix: str, several: bool) -> list[str]:
         *_pictures(m),
     ]
     return [
-        section(f"{name}at a glance", f"{prefix}summary", head),
-        section(f"{name}where it looks", f"{prefix}maps", _gallery(m.gallery)),
-        section(f"{name}evaluation", f"{prefix}evaluation", _evaluation(m)),
-        section(f"{name}how far to trust the maps", f"{prefix}trust", trust),
-        section(f"{name}training", f"{prefix}training", [curves.training(m.metrics)]),
+        section(f"{name}At a glance", f"{prefix}summary", head),
+        section(f"{name}Where it looks", f"{prefix}maps", _gallery(m.gallery)),
+        section(f"{name}Evaluation", f"{prefix}evaluation", _evaluation(m)),
+        section(f"{name}How far to trust the maps", f"{prefix}trust", trust),
+        section(f"{name}Training", f"{prefix}training", [curves.training(m.metrics)]),
         section(
-            f"{name}anchors",
+            f"{name}Anchors",
             f"{prefix}anchors",
             [curves.anchors(m.metrics, result.get("information"))],
         ),
-        section(f"{name}classes", f"{prefix}classes", _classes(result)),
-        section(f"{name}how to reproduce", f"{prefix}reproduce", _reproduce(m)),
+        section(f"{name}Classes", f"{prefix}classes", _classes(result)),
+        section(f"{name}How to reproduce", f"{prefix}reproduce", _reproduce(m)),
     ]
 
 
@@ -189,7 +189,7 @@ def _evaluation(m: Material) -> list[str]:
 def _tables(results: dict[str, dict[str, Any]]) -> list[str]:
     parts = []
     for table in all_tables(results) if results else []:
-        parts += [f"<h3>{escape(table.title)}</h3>", table_html(table, 2)]
+        parts += [f"<h3>{escape(table.title)}</h3>", table_html(table)]
     return parts
 
 
@@ -250,7 +250,7 @@ def _reproduce(m: Material) -> list[str]:
         parts.append(f"<p>Weights: SHA-256 <code>{m.result['weights_sha256'][:16]}…</code></p>")
     if m.settings:
         rows = tuple((k, str(v)) for k, v in m.settings.to_dict().items())
-        inner = table_html(Table("Settings", ("setting", "value"), rows), 2)
+        inner = table_html(Table("Settings", ("setting", "value"), rows))
         parts.append(f"<details><summary>All settings</summary>{inner}</details>")
     return parts
 

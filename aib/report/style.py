@@ -34,8 +34,8 @@ pre { background: var(--card); border: 1px solid var(--rule); border-radius: 8px
   padding: .7rem 1rem; margin: 1rem 0; max-width: 50rem; }
 .verdict.used { border-color: var(--good); }
 .verdict.decorative, .verdict.undecided { border-color: var(--warn); }
-.charts { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+.charts { display: grid; gap: 1rem; margin: .9rem 0;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); }
 figure { margin: 0; }
 .chart { background: var(--card); border: 1px solid var(--rule); border-radius: 10px;
   padding: .8rem .8rem .4rem; }

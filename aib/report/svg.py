@@ -7,7 +7,7 @@ from html import escape
 
 WIDTH, HEIGHT = 440, 250
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 30, 40
-LETTER = 6.3  # mean width of a letter at the charts' font size, for the legend
+LETTER = 6.6  # mean width of a letter at the charts' font size, for the legend
 COLORS = 6  # --c0 to --c5 of the style sheet
 
 
@@ -132,12 +132,12 @@ def _legend(series: Sequence[Series]) -> list[str]:
     named = [s for s in series if s.name]
     if len(named) < 2:
         return []
-    parts, x = [], WIDTH - RIGHT - sum(24 + LETTER * len(s.name) for s in named)
+    parts, x = [], WIDTH - RIGHT - sum(30 + LETTER * len(s.name) for s in named)
     for s in named:
         kind = f"line c{s.color % COLORS}" + " dashed" * s.dashed
         parts.append(f'<polyline class="{kind}" points="{x:.1f},9 {x + 14:.1f},9"/>')
         parts.append(f'<text class="name" x="{x + 18:.1f}" y="13">{escape(s.name)}</text>')
-        x += 24 + LETTER * len(s.name)
+        x += 30 + LETTER * len(s.name)
     return parts
 
 
