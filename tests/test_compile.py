@@ -108,6 +108,7 @@ def test_the_whole_step_with_its_loss_compiles_and_beta_may_change_without_anoth
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_a_batch_of_another_size_costs_one_more_compile_and_then_no_more():
     torch.compiler.reset()
     model = make("tiny_aib_qt", 32).train()

@@ -66,7 +66,7 @@ def check_any_image(case, x):
     assert_finite(model, x, torch.tensor([0, 2]), precision_name)
 
 
-@settings(max_examples=30)
+@settings(max_examples=24)
 @given(cases, images())
 def test_loss_and_gradients_are_finite_for_any_image(case, x):
     check_any_image(case, x)
