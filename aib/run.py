@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -136,5 +137,14 @@ def environment() -> dict[str, Any]:
         **{package: version(package) for package in packages},
         "device": torch.cuda.get_device_name() if cuda else platform.machine() + " CPU",
         "threads": torch.get_num_threads(),
-        "command": " ".join(["aib", *sys.argv[1:]]) if Path(sys.argv[0]).name == "aib" else None,
+        "command": command_line(),
     }
+
+
+def command_line() -> str | None:
+    """How this process was started, if it was by `aib` or `python -m aib`."""
+    ours = (
+        Path(sys.argv[0]).name == "aib"
+        or Path(sys.argv[0]) == Path(__file__).parent / "__main__.py"
+    )
+    return shlex.join(["aib", *sys.argv[1:]]) if ours else None

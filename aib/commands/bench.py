@@ -176,10 +176,9 @@ def draw_growth(rows: list[dict[str, Any]], path: Path, model: str) -> None:
     figure, axes = pyplot.subplots(1, len(axes_names), figsize=(3 * len(axes_names), 2.8))
     for axis, name in zip(axes, axes_names, strict=True):
         mine = [row for row in rows if row["axis"] == name]
-        axis.plot(
-            [r["value"] for r in mine], [r["milliseconds_per_image"] for r in mine], marker="o"
-        )
-        axis.set(xlabel=name, ylim=(0, None))
+        times = [row["milliseconds_per_image"] for row in mine]
+        axis.plot([row["value"] for row in mine], times, marker="o")
+        axis.set(xlabel=name, ylim=(0, 1.15 * max(times)))
     axes[0].set_ylabel("ms an image")
     figure.suptitle(f"{model}: cost of evaluation")
     figure.tight_layout()

@@ -6,12 +6,14 @@ from aib.settings import Settings
 TINY = Settings(
     data="shapes",
     model="tiny_aib_qt",
-    epochs=8,
+    epochs=6,
     batch_size=64,
     lr=0.1,
     schedule="cosine",
     warmup=1.0,
     clip=2.0,
+    beta_warmup=3.0,  # at once, the KL of a fresh model (over 100 nats) would drown the rest
+    seed=7,  # the recipe was chosen on the images of other seeds; these were never looked at
 )
 
 PRESETS = [Preset("shapes_tiny", TINY, "the demo: tiny_aib_qt in minutes on two CPU cores")]
