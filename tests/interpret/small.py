@@ -1,0 +1,36 @@
+"""A small untrained model, a few shapes, and a run's folder made of them."""
+
+import torch
+
+import aib
+from aib.data import load
+from aib.data.imageset import ImageSet
+from aib.interpret.pixels import Feed, sample
+from aib.run import Run
+from aib.settings import Settings
+
+
+def shapes(count: int = 24) -> ImageSet:
+    data = load("shapes", "test", holdout=0)
+    return data.subset(sample(len(data), count, 0))
+
+
+def make_model(name: str = "tiny_aib_qt", data: ImageSet | None = None, **options):
+    torch.manual_seed(0)
+    model = aib.create_model(name, width=0.25, **options).eval()
+    if data is not None:
+        model.preprocessing = data.preprocessing
+    return model
+
+
+def feed(data: ImageSet, batch_size: int = 8) -> Feed:
+    return Feed(data, torch.arange(len(data)), batch_size)
+
+
+def make_run(folder, name: str = "tiny_aib_qt", model=None, **settings):
+    """What `aib train` leaves behind, less the training."""
+    data = shapes(2)
+    model = make_model(name, data) if model is None else model
+    run = Run.create(folder, model, Settings(data="shapes", model=name, width=0.25, **settings))
+    run.write_weights(model)
+    return folder

@@ -1,0 +1,195 @@
+"""`aib explain` and `aib interpret`, as a user meets them."""
+
+import csv
+import json
+import shutil
+
+import pytest
+from PIL import Image
+
+from aib import packaged
+from aib.cli import main
+from aib.interpret.runs import sha256
+from tests.interpret.small import make_model, make_run, shapes
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("runs") / "qt")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    data = shapes(2)
+    for i in range(2):
+        image = Image.fromarray(data.images[i].permute(1, 2, 0).numpy())
+        image.resize((90, 60)).save(folder / f"photo{i}.jpg")
+    return folder
+
+
+def test_explain_writes_a_picture_and_a_record_for_each_image(run, photos, tmp_path, capsys):
+    assert main(["explain", str(photos), "--run", str(run), "--out", str(tmp_path)]) == 0
+    for i in range(2):
+        with Image.open(tmp_path / f"photo{i}.png") as picture:
+            assert picture.width > picture.height > 100
+        record = json.loads((tmp_path / f"photo{i}.json").read_text())
+        assert record["model"] == "tiny_aib_qt" and record["method"] == "own"
+        assert record["weights_sha256"] == sha256(run / "model.safetensors")
+        assert record["image_sha256"] == sha256(photos / f"photo{i}.jpg")
+        assert record["samples"] == "4x12" and record["seed"] == 0
+        assert record["top"][0] == {
+            "class": record["prediction"],
+            "probability": record["probability"],
+        }
+        assert record["environment"]["torch"] and record["preprocessing"]["image_size"] == 32
+    assert "photo1.jpg" in capsys.readouterr().out
+
+
+def test_an_image_is_explained_alike_alone_and_among_others(run, photos, tmp_path):
+    one, all_ = tmp_path / "one", tmp_path / "all"
+    assert main(["explain", str(photos / "photo1.jpg"), "--run", str(run), "--out", str(one)]) == 0
+    assert main(["explain", str(photos), "--run", str(run), "--out", str(all_)]) == 0
+    records = [json.loads((d / "photo1.json").read_text()) for d in (one, all_)]
+    assert records[0]["top"] == records[1]["top"]
+
+
+def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no image")
+    good = photos / "photo0.jpg"
+    out = ["--run", str(run), "--out", str(tmp_path / "out")]
+    assert main(["explain", str(bad), str(good), *out]) == 0
+    assert "bad.png" in capsys.readouterr().err
+    assert main(["explain", str(bad), str(tmp_path / "none.png"), *out]) == 2
+    said = capsys.readouterr().err
+    assert "none.png does not exist" in said and "none of the 2" in said
+
+
+def test_two_images_of_one_name_get_two_pictures(run, photos, tmp_path):
+    (tmp_path / "other").mkdir()
+    shutil.copy(photos / "photo0.jpg", tmp_path / "other" / "photo0.jpg")
+    again, out = tmp_path / "other", tmp_path / "out"
+    first = str(photos / "photo0.jpg")
+    assert main(["explain", first, str(again), "--run", str(run), "--out", str(out)]) == 0
+    assert sorted(p.name for p in out.glob("*.png")) == ["photo0-2.png", "photo0.png"]
+
+
+def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
+    plain = make_run(tmp_path / "plain", "tiny")
+    options = [str(photos / "photo0.jpg"), "--run", str(plain), "--out", str(tmp_path / "o")]
+    assert main(["explain", *options]) == 2
+    assert "--method gradcam" in capsys.readouterr().err
+    pytest.importorskip("captum")
+    assert main(["explain", *options, "--method", "gradcam", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["explanations"][0]["gradcam_layer"].startswith("tail")
+
+
+def test_without_a_packaged_model_one_sentence_says_what_to_do(
+    photos, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(packaged, "FOLDER", tmp_path / "models")
+    assert main(["explain", str(photos)]) == 2
+    assert "no pretrained model" in capsys.readouterr().err
+    # and a folder is all it takes to have one
+    make_model("tiny_aib_qt", shapes(2)).save_pretrained(tmp_path / "models" / "small")
+    assert main(["explain", str(photos), "--out", str(tmp_path / "o")]) == 0
+    options = ["--run", "small", "--out", str(tmp_path / "p")]
+    assert main(["explain", str(photos), *options]) == 0
+
+
+@pytest.fixture(scope="module")
+def compared(run, tmp_path_factory):
+    """Three runs compared on the same images, once for all tests below."""
+    folder = tmp_path_factory.mktemp("compared")
+    other = make_run(folder / "released", "tiny_aib", profile="released")
+    plain = make_run(folder / "plain", "tiny")
+    table = folder / "images.csv"
+    words = ["interpret", str(run), str(other), str(plain), "--foreign", "shapes"]
+    assert main([*words, "--images", "16", "--subset", "4", "--csv", str(table)]) == 0
+    return {"qt": run, "released": other, "plain": plain}, table
+
+
+def test_interpret_writes_every_answer_into_the_run(compared):
+    result = json.loads((compared[0]["qt"] / "interpret.json").read_text())
+    assert result["images"] == 16 and result["subset_images"] == 4
+    assert list(result["stability"]) == [
+        *(f"color-{p}" for p in (4, 8, 12, 16)),
+        *(f"shapes-{p}" for p in (4, 8, 12, 16)),
+        "high-4",
+        "low-12",
+    ]
+    assert {"own", "centre", "random"} <= set(result["localisation"])
+    assert set(result["faithfulness"]) == set(result["localisation"])
+    assert result["reliance"]["verdict"] in ("used", "decorative", "undecided")
+    assert set(result["reliance"]["replaced"]) == {"mean", "shuffled", "another"}
+    assert result["randomised_layers"] and result["information"]["kl_bits"] > 0
+    assert (compared[0]["qt"] / "figures" / "modified.png").stat().st_size > 1000
+
+
+def test_a_run_without_maps_has_accuracy_and_a_sentence(compared):
+    result = json.loads((compared[0]["plain"] / "interpret.json").read_text())
+    assert "own" not in result["localisation"] and result["accuracy"] >= 0
+    assert result["reliance"]["verdict"] is None and "no map" in result["reliance"]["words"]
+
+
+def test_the_table_of_images_has_a_row_an_image_and_run(compared):
+    with compared[1].open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 16
+    places = {name: [r["index"] for r in rows if r["run"] == name] for name in compared[0]}
+    assert places["qt"] == places["released"] == places["plain"]
+    assert all(row["color-8_cosine"] for row in rows if row["run"] == "qt")
+    assert not any(row["color-8_cosine"] for row in rows if row["run"] == "plain")
+
+
+def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("AIB_DATA", str(tmp_path))
+    options = ["--images", "4", "--quick", "--out", str(tmp_path / "o")]
+    assert main(["interpret", str(run), *options]) == 0
+    said = capsys.readouterr().out
+    assert "no svhn images" in said and "color-8" in said and "svhn-8" not in said
+    result = json.loads((tmp_path / "o" / "interpret.json").read_text())
+    assert len(result["stability"]) == 6 and any("svhn" in note for note in result["notes"])
+
+
+def test_json_of_interpret_is_json(run, tmp_path, capsys):
+    options = ["--foreign", "shapes", "--images", "4", "--quick", "--out", str(tmp_path)]
+    assert main(["interpret", str(run), *options, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["runs"]["qt"]["images"] == 4 and shown["environment"]["torch"]
+
+
+def test_the_spurious_shapes_show_mass_on_the_background(run, tmp_path, capsys):
+    pytest.importorskip("captum")
+    plain = make_run(tmp_path / "plain", "tiny")
+    options = ["--data", "shapes_spurious", "--foreign", "shapes", "--images", "6"]
+    options += ["--subset", "3", "--out", str(tmp_path / "o")]
+    assert main(["interpret", str(run), str(plain), *options]) == 0
+    assert "mass on background" in capsys.readouterr().out.replace("\n", " ")
+    found = json.loads((tmp_path / "o" / "plain" / "interpret.json").read_text())
+    assert found["data"] == "shapes_spurious" and "energy" in found["localisation"]["gradcam"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["interpret", "nowhere"], "nowhere is not a run"),
+        (["interpret", "{run}", "--images", "1"], "at least 2"),
+        (["interpret", "{run}", "--foreign", "letters"], "letters"),
+        (["interpret", "{run}", "--data", "letters"], "letters"),
+        (["explain", "x.png", "--run", "nowhere"], "nowhere"),
+        (["report", "nowhere"], "nowhere is not a run"),
+    ],
+)
+def test_mistakes_are_answered_in_a_sentence(words, said, run, capsys):
+    assert main([word.format(run=run) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize("command", ["explain", "interpret", "report"])
+def test_help_shows_an_example(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert f"aib {command} " in capsys.readouterr().out.replace("│", "")

@@ -1,0 +1,100 @@
+"""Our models as the measurements see them."""
+
+import pytest
+import torch
+from torch import nn
+
+import aib
+from aib.interpret.subject import (
+    METHODS,
+    gradcam_layer,
+    logits,
+    look,
+    make_maps,
+    own_maps,
+    takes_maps,
+)
+from tests.interpret.small import make_model
+
+X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+def test_one_look_sees_what_the_deterministic_pass_gives():
+    model = make_model()
+    seen, out = look(model, X), model(X, deterministic=True)
+    assert torch.equal(seen.logits, out.logits)
+    assert torch.equal(seen.maps, own_maps(model, X))
+    assert torch.equal(seen.maps, model.quantizer.anchors[seen.indices])
+    mu, sigma = out.latent.mu[0], out.latent.sigma[0]
+    nats = 0.5 * (mu**2 + sigma**2 - 1 - 2 * sigma.log()).sum(-1)
+    torch.testing.assert_close(seen.kl_bits, nats / torch.log(torch.tensor(2.0)))
+
+
+def test_the_energy_passed_is_that_of_the_gated_features():
+    model = make_model("tiny_aib")
+    seen, f = look(model, X), model.stem(X)
+    passed = (f * seen.maps[:, None]).square().sum((1, 2, 3)) / f.square().sum((1, 2, 3))
+    torch.testing.assert_close(seen.energy, passed)
+
+
+def test_a_model_without_attention_has_a_decision_and_bits_and_nothing_else():
+    seen = look(make_model("tiny_dvib"), X)
+    assert seen.maps is None and seen.indices is None and seen.energy is None
+    assert seen.kl_bits.shape == (3,)
+    with pytest.raises(aib.AibError, match="gradcam"):
+        own_maps(make_model("tiny_dvib"), X)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("tiny_aib", None), ("wrn_abn", None), ("tiny", "no map"), ("vgg_att3", "several maps")],
+)
+def test_whether_a_map_can_be_replaced_is_said_in_words(name, said):
+    answer = takes_maps(make_model(name))
+    assert answer is None if said is None else said in answer
+
+
+def test_a_replaced_map_reaches_the_decision():
+    model = make_model()
+    zero = torch.zeros(3, 16, 16)
+    assert not torch.equal(logits(model, X, zero), logits(model, X))
+    assert torch.equal(logits(model, X, own_maps(model, X)), logits(model, X))
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny", "tiny_aib_qt", "vgg", "vgg_gap", "vgg_pan", "vgg_att2", "vgg_att3", "wrn_abn"]
+)
+def test_grad_cam_is_read_from_the_last_grid_on_the_way_to_the_decision(name):
+    model = make_model(name)
+    layer = gradcam_layer(model, X)
+    assert not layer.startswith(("attention", "contexts", "compatibilities", "project"))
+    seen = []
+    dict(model.named_modules())[layer].register_forward_hook(lambda m, i, o: seen.append(o))
+    model(X, deterministic=True)
+    assert len(seen) == 1 and min(seen[0].shape[2:]) >= 4
+    assert min(seen[0].shape[2:]) <= 8, "it should not be a layer near the image"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(6, 8, 3, 2, 1), nn.ReLU())
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(self.second(self.first(x)).mean((2, 3)))
+
+
+def test_an_attached_model_is_looked_at_like_any_other():
+    model = aib.attach(Net(), "first", 4, quantizer=5, image_size=32, latent_dim=8).eval()
+    seen = look(model, X)
+    assert seen.maps.shape == (3, 16, 16) and seen.energy.shape == (3,)
+    assert gradcam_layer(model, X) == "tail.second"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_a_map_an_image(method):
+    pytest.importorskip("captum")
+    maps = make_maps(make_model(), X, method, chunk=8)
+    assert len(maps) == 3 and maps.ndim == 3 and maps.isfinite().all()
