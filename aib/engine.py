@@ -254,10 +254,17 @@ class Loop:
             row["anchors"] = quantizer.anchors.tolist()
             row["usage"] = quantizer.usage.tolist()
         if s.revive_anchors:
-            row["revived"] = sum(quantizer.revive_unused() for quantizer in self.quantizers)
+            row["revived"] = sum(self.revive(quantizer) for quantizer in self.quantizers)
         if len(row) > 2:
             self.log(row)
         self.last_look = time.monotonic()  # the next rate should not count this
+
+    def revive(self, quantizer: AnchorQuantizer) -> int:
+        """Move unused anchors; what the optimizer remembers of their old places is forgotten."""
+        moved = quantizer.revive_unused()
+        if moved:
+            self.optimizer.optimizer.state.pop(quantizer.anchors, None)
+        return moved
 
     def log(self, row: dict[str, Any]) -> None:
         """To metrics.jsonl and to the loggers that were asked for."""

@@ -5,6 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError
@@ -102,7 +103,10 @@ def load_weights(model: nn.Module, path: Path) -> None:
                 f"{path} does not fit the model: {name} is {list(value.shape)} in the file and "
                 f"{list(expected[name].shape)} in the model"
             )
-    model.load_state_dict(weights, strict=False)  # only tied names of one tensor may be absent
+    ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
+    shapes_only = any(value.is_meta for value in expected.values())
+    # Not strict: of tied names only the first is in the file, and the others were checked above.
+    model.load_state_dict(ready, strict=False, assign=shapes_only)
 
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:
@@ -140,8 +144,10 @@ def _rebuild(
         if isinstance(backbone, Classifier):
             _check_same_form(recipe, backbone.recipe, path)
             return deepcopy(backbone)
-        if kind == "named":
-            return create_model(**arguments)
+        if kind == "named" and backbone is None:
+            # Shapes only: what the config promises takes no memory before the weights confirm it.
+            with torch.device("meta"):
+                return create_model(**arguments)
         if kind in ("attached", "composed", "custom") and backbone is None:
             raise AibError(
                 f"{path.parent} was made from a network that is not part of aib; pass it as "
@@ -154,6 +160,8 @@ def _rebuild(
     except (TypeError, ValueError, RuntimeError) as error:  # an argument unknown or out of range
         reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
         raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
+    if kind == "named":
+        raise AibError(f"{path.parent} is a {recipe.get('name')}, which needs no backbone=")
     if kind == "custom":
         raise AibError(f"{path.parent} has parts of its own; pass backbone=, the whole model")
     raise AibError(

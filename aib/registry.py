@@ -3,8 +3,7 @@
 import difflib
 import fnmatch
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from aib.attention import SpatialAttention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
@@ -31,30 +30,25 @@ BACKBONES: dict[tuple[str, int], Callable[..., Parts]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What `create_model` was asked for, with the family's defaults filled in."""
+    """Everything that decides a named model, the family's and the profile's defaults filled in.
+
+    It is stored with the weights, so that a later change of a default leaves them readable.
+    """
 
     num_classes: int
     image_size: int
     width: float
     dropout: float
-    latent_dim: int | None
-    num_anchors: int | None
-    modulation: Modulation | None
+    latent_dim: int
+    num_anchors: int
+    modulation: Modulation
     profile: ProfileName
-
-    def parts(self, backbone: str) -> Parts:
-        """The backbone at this size and width."""
-        make = BACKBONES[backbone, self.image_size]
-        takes_dropout = make is wrn28_10
-        return make(self.width, self.dropout) if takes_dropout else make(self.width)
 
 
 def _aib(
     o: Options, parts: Parts, *, attention: bool = True, quantised: bool = False
 ) -> Classifier:
     """The paper's own forms, and DVIB, which is the same without attention."""
-    latent_dim = parts.latent_dim if o.latent_dim is None else o.latent_dim
-    num_anchors = parts.num_anchors if o.num_anchors is None else o.num_anchors
     kernel = get_profile(o.profile).sigma_kernel
     return AIB(
         parts.stem,
@@ -63,9 +57,9 @@ def _aib(
         attention=SpatialAttention(parts.attention_trunk(o.num_classes), kernel)
         if attention
         else None,
-        quantizer=AnchorQuantizer(num_anchors) if quantised else None,
+        quantizer=AnchorQuantizer(o.num_anchors) if quantised else None,
         head=VariationalHead(
-            parts.embedding_dim, latent_dim, parts.decoder(latent_dim, o.num_classes)
+            parts.embedding_dim, o.latent_dim, parts.decoder(o.latent_dim, o.num_classes)
         ),
         modulation=o.modulation,
         profile=o.profile,
@@ -197,24 +191,23 @@ def create_model(
         raise AibError(f"width must be above 0 and at most 16, not {width}")
     if not 0 <= dropout < 1:
         raise AibError(f"dropout must be at least 0 and below 1, not {dropout}")
-    choices: dict[str, Any] = {
-        "num_classes": num_classes,
-        "image_size": image_size,
-        "width": width,
-        "dropout": dropout,
-        "latent_dim": latent_dim,
-        "num_anchors": num_anchors,
-        "modulation": modulation,
-        "profile": profile,
-    }
     check_classes(num_classes)
-    get_profile(profile)
-    get_modulation(modulation, profile)
-    options = Options(**choices)
-    model = entry.build(options, options.parts(entry.backbone))
+    make = BACKBONES[entry.backbone, image_size]
+    parts = make(width, dropout) if make is wrn28_10 else make(width)
+    options = Options(
+        num_classes=num_classes,
+        image_size=image_size,
+        width=width,
+        dropout=dropout,
+        latent_dim=parts.latent_dim if latent_dim is None else latent_dim,
+        num_anchors=parts.num_anchors if num_anchors is None else num_anchors,
+        modulation=get_modulation(modulation, profile),
+        profile=profile,
+    )
+    model = entry.build(options, parts)
     init_weights(model)
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
-    model.recipe = {"kind": "named", "name": name, **choices}
+    model.recipe = {"kind": "named", "name": name, **asdict(options)}
     return model
 
 
