@@ -1,9 +1,10 @@
 """The page: one HTML file that opens from disk, with nothing fetched from anywhere."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from html import escape
+from html import escape, unescape
 from typing import Any
 
 from aib import __version__
@@ -35,7 +36,7 @@ def page(materials: Sequence[Material]) -> str:
         body.append(_comparison(materials))
     for i, material in enumerate(materials):
         body += _run(material, f"run{i}-" if several else "", several)
-    links = "".join(f'<a href="#{a}">{escape(t)}</a>' for a, t in _anchors(body))
+    links = _links(materials, body)
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -197,6 +198,8 @@ def _pictures(m: Material) -> list[str]:
     parts = []
     for path in m.pictures:
         words = PICTURES.get(path.stem, path.stem.replace("_", " "))
+        if pair := re.fullmatch("wrong_(.+)_right_(.+)", path.stem):
+            words = f"Images that {pair[1]} gets wrong and {pair[2]} right, with both maps"
         parts.append(f"<h3>{escape(words)}</h3>")
         parts.append(f'<div class="picture">{image(file_uri(path), words)}</div>')
     return parts
@@ -286,12 +289,12 @@ def _paper(m: Material) -> str:
     return f"{m.preset.paper_error:.2f}"
 
 
-def _anchors(body: Sequence[str]) -> list[tuple[str, str]]:
-    """Anchor and title of every section that is there."""
-    found = []
-    for piece in body:
-        if piece:
-            anchor = piece.split('id="', 1)[1].split('"', 1)[0]
-            title = piece.split("<h2>", 1)[1].split("</h2>", 1)[0]
-            found.append((anchor, title))
-    return found
+def _links(materials: Sequence[Material], body: Sequence[str]) -> str:
+    """To every section of one run, or to the beginning of each of several."""
+    if len(materials) > 1:
+        found = [("comparison", "Side by side")]
+        found += [(f"run{i}-summary", m.label) for i, m in enumerate(materials)]
+    else:
+        found = re.findall(r'<section id="([^"]+)"><h2>([^<]+)</h2>', "".join(body))
+        found = [(anchor, unescape(title)) for anchor, title in found]
+    return "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in found)
