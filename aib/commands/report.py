@@ -60,6 +60,7 @@ def report(
                     subset=subset,
                     seed=seed,
                     stored=stored,
+                    like=opened[0],
                     tick=tick,
                 )
             )

@@ -8,7 +8,9 @@ from aib.interpret.adapters import (
     quantus_explainer,
 )
 from aib.interpret.bootstrap import ratio_interval
+from aib.interpret.comparison import Comparison, compare
 from aib.interpret.controls import centre_gaussian, random_map
+from aib.interpret.explanation import Explained, explain_image
 from aib.interpret.faithfulness import Curves, deletion_insertion
 from aib.interpret.information import (
     anchor_counts,
@@ -38,6 +40,7 @@ from aib.interpret.perturb import (
     occlude_color,
     occlude_foreign,
 )
+from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.reliance import (
     Drop,
@@ -49,6 +52,9 @@ from aib.interpret.reliance import (
 )
 from aib.interpret.sanity import LayerChange, randomise_layers
 from aib.interpret.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.study import Plan, Study, study
+from aib.interpret.subject import look, make_maps, own_maps
+from aib.interpret.survey import Survey, survey
 
 __all__ = [
     "PAPER_MODIFICATIONS",
@@ -57,27 +63,37 @@ __all__ = [
     "TAUS",
     "AttributionAdapter",
     "CamAdapter",
+    "Comparison",
     "Curves",
     "Drop",
+    "Explained",
+    "Feed",
     "InterpretabilityScore",
     "LayerChange",
     "Localisation",
     "Modification",
+    "Plan",
     "Reliance",
+    "Study",
+    "Survey",
     "anchor_counts",
     "anchor_perplexity",
     "block_mask",
     "boxes_to_masks",
     "centre_gaussian",
+    "compare",
     "deletion_insertion",
     "energy_inside",
     "energy_passed",
+    "explain_image",
     "frequency_split",
     "from_another",
     "gradcam",
     "index_entropy",
     "integrated_gradients",
     "keep_frequencies",
+    "look",
+    "make_maps",
     "map_reliance",
     "maps_from_attribution",
     "maps_from_cam",
@@ -88,6 +104,7 @@ __all__ = [
     "occlude_foreign",
     "occlusion",
     "overlay",
+    "own_maps",
     "paper_score",
     "perplexity",
     "pointing",
@@ -99,4 +116,6 @@ __all__ = [
     "saliency",
     "shuffled",
     "spatial_mean",
+    "study",
+    "survey",
 ]

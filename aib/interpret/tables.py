@@ -140,14 +140,16 @@ def localisation(results: Results) -> Table:
             _interval(figures, "energy", 100),
             _number(_background(figures), 1, 100),
             _interval(figures, "auroc", 1, 3),
+            _number(figures.get("auroc_undefined"), 0),
         )
         for label, result in results.items()
         for source, figures in result["localisation"].items()
     ]
-    head = ("map", "run", "pointing %", "energy inside %", "on background %", "AUROC")
+    head = ("map", "run", "pointing %", "energy inside %", "on background %", "AUROC", "undefined")
     note = (
         f"On {_subset(results)} images. An AUROC below 0.5 is a map that highlights the "
-        "background; it is never turned round."
+        "background; it is never turned round. It is undefined for images whose object fills "
+        "everything."
     )
     return Table("Where is the object?", head, tuple(rows), note)
 

@@ -18,7 +18,7 @@ from aib.interpret.picture import SIGMA_COLORS, Array, image_tile
 from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
 from aib.interpret.runs import RESULT, Opened, feed_for, images_for, study_run
-from aib.interpret.study import Plan
+from aib.interpret.study import SCHEMA, Plan
 from aib.interpret.subject import make_maps
 from aib.interpret.survey import Tick, silent
 from aib.pretrained import CONFIG, read_config
@@ -67,11 +67,13 @@ def gather(
     subset: int = 64,
     seed: int = 0,
     stored: bool = False,
+    like: Opened | None = None,
     tick: Tick = silent,
 ) -> Material:
     """Read a run's folder; measure what it lacks on at most `images` test images.
 
-    With `stored` nothing is measured and no data are read.
+    With `stored` nothing is measured and no data are read. `like` is the run whose images count,
+    where several are compared.
     """
     notes: list[str] = []
     result, stale = read_result(opened)
@@ -80,12 +82,13 @@ def gather(
     gallery: tuple[Maps, ...] = ()
     if not stored:
         try:
-            dataset = images_for(opened, data, "test", root)
+            dataset = images_for(opened, data, "test", root, like)
             feed = feed_for(opened, dataset, images=min(images, len(dataset)), seed=seed)
             calibrated = reliability(opened.model, feed, seed=seed, tick=tick)
             gallery = make_gallery(opened.model, feed, seed=seed)
             if result is None:
-                name = data or (opened.settings.data if opened.settings else dataset.name)
+                source = like or opened
+                name = data or (source.settings.data if source.settings else dataset.name)
                 result = _measure(opened, feed, name, subset, seed, tick)
         except AibError as error:
             notes.append(f"Nothing could be measured on images: {error}.")
@@ -124,6 +127,8 @@ def read_result(opened: Opened) -> tuple[dict[str, Any] | None, str]:
     result = _read_json(opened.folder / RESULT)
     if result is None:
         return None, ""
+    if result.get("schema") != SCHEMA:
+        return None, f"{RESULT} is of another version of aib and is left out."
     if result.get("weights_sha256") != opened.checksum:
         return None, f"{RESULT} is of other weights than the run's and is left out."
     return result, ""

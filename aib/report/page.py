@@ -55,9 +55,12 @@ def _title(m: Material) -> str:
 
 def _comparison(materials: Sequence[Material]) -> str:
     results = {m.label: m.result for m in materials if m.result is not None}
+    measured = {tuple(r[k] for k in ("data", "split", "images", "seed")) for r in results.values()}
+    warning = "The runs were not measured on the same images: compare with care."
     rows = [_error_row(m) for m in materials]
     table = Table("Test error", ("run", "model", "error %", "paper %"), tuple(rows))
-    return section("Side by side", "comparison", [table_html(table), *_tables(results)])
+    parts = [table_html(table), paragraph(warning) if len(measured) > 1 else "", *_tables(results)]
+    return section("Side by side", "comparison", parts)
 
 
 def _error_row(m: Material) -> tuple[str, str, str, str]:

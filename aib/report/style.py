@@ -75,6 +75,6 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--accent); }
 @media (max-width: 30rem) { main { padding: 1.3rem .8rem 3rem; } h1 { font-size: 1.4rem; }
   .cards { grid-template-columns: repeat(2, 1fr); gap: .5rem; }
   .card { padding: .6rem .7rem; } .card .value { font-size: 1.2rem; }
-  th, td { padding: .4rem .55rem; } }
+  th, td { padding: .4rem .55rem; } svg text { font-size: 13px; } }
 @media print { .scroll { overflow: visible; } }
 """

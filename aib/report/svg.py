@@ -7,7 +7,7 @@ from html import escape
 
 WIDTH, HEIGHT = 440, 250
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 30, 40
-LETTER = 6.6  # mean width of a letter at the charts' font size, for the legend
+LETTER = 7.2  # mean width of a letter at the charts' font size, for the legend
 COLORS = 6  # --c0 to --c5 of the style sheet
 
 
@@ -39,6 +39,7 @@ def line_chart(
     frame = _Frame(
         x_range or _span([x for x, _ in points], pad=0),
         y_range or _span([y for _, y in points], pad=0.04),
+        whole=all(isinstance(x, int) for x, _ in points),
     )
     lines = [frame.path(s) for s in series]
     return frame.svg([*lines, *_legend(series)], description, x_label, y_label)
@@ -74,8 +75,14 @@ def bar_chart(
 class _Frame:
     """The plotting area and how values map to it."""
 
-    def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]):
-        self.x_range, self.y_range = x_range, y_range
+    def __init__(
+        self, x_range: tuple[float, float], y_range: tuple[float, float], whole: bool = False
+    ):
+        self.x_range, self.y_range, self.whole = x_range, y_range, whole
+
+    def x_ticks(self) -> list[float]:
+        """Epochs, steps and layers have no halves."""
+        return [t for t in ticks(*self.x_range) if not self.whole or float(t).is_integer()]
 
     def x(self, value: float) -> float:
         low, high = self.x_range
@@ -104,7 +111,7 @@ class _Frame:
                 f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
                 f'<text class="tick end" x="{LEFT - 6}" y="{y + 4:.1f}">{_text(tick)}</text>'
             )
-        for tick in ticks(*self.x_range):
+        for tick in self.x_ticks():
             x, y = self.x(tick), HEIGHT - BOTTOM + 16
             parts.append(f'<text class="tick mid" x="{x:.1f}" y="{y}">{_text(tick)}</text>')
         middle = (LEFT + WIDTH - RIGHT) / 2

@@ -113,6 +113,27 @@ def test_files_and_memory_feed_the_same_pixels(tmp_path):
     assert lazy.masks is None
 
 
+def test_boxes_of_files_are_masks_of_what_the_model_sees(tmp_path):
+    from PIL import Image
+
+    from aib.data import ImageFiles, ImageSet
+    from aib.preprocessing import Preprocessing
+
+    Image.new("RGB", (80, 40), "red").save(tmp_path / "wide.png")
+    data = ImageSet(
+        name="boxed",
+        split="test",
+        labels=torch.tensor([0, 1]),
+        preprocessing=Preprocessing(image_size=16, class_names=("a", "b")),
+        files=ImageFiles((tmp_path / "wide.png",) * 2),
+        boxes=torch.tensor([[0.0, 0.0, 40.0, 40.0], [20.0, 10.0, 60.0, 20.0]]),
+    )
+    assert no_masks(data) is None
+    [batch] = Feed(data, torch.arange(2), 8)
+    assert batch.masks[0, :, :8].all() and not batch.masks[0, :, 8:].any()
+    assert batch.masks[1].sum() == 8 * 4 and batch.masks[1, 4:8, 4:12].all()
+
+
 def test_a_map_that_is_the_mask_is_located_perfectly_and_beside_the_controls(monkeypatch):
     from aib.interpret import comparison
 
