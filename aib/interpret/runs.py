@@ -47,6 +47,8 @@ def open_runs(folders: tuple[Path, ...], device: str | None = None) -> list[Open
     missing = [folder for folder in folders if not (folder / CONFIG).is_file()]
     if missing:
         raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise AibError("the same run is named twice")
     names = [folder.resolve().name for folder in folders]
     where = pick_device(device)
     opened = []

@@ -59,15 +59,17 @@ def overview(results: Results) -> Table:
     """One row a run: accuracy, and where the maps' mass lies if that can be said."""
     rows = []
     for label, result in results.items():
-        places = result["localisation"]
-        mass = [_number(_background(places.get(source)), 1, 100) for source in ("own", "gradcam")]
+        own = result["localisation_own_all_images"]
+        gradcam = result["localisation"].get("gradcam", {})
         rows.append(
             (
                 label,
                 result["model"],
                 result.get("profile") or "-",
                 f"{result['accuracy']:.2f}",
-                *mass,
+                _number(own.get("auroc"), 3),
+                _number(_outside(own.get("energy_inside")), 1, 100),
+                _number(_outside(gradcam.get("energy")), 1, 100),
                 result["reliance"]["verdict"] or "-",
             )
         )
@@ -76,11 +78,13 @@ def overview(results: Results) -> Table:
         "model",
         "profile",
         "accuracy %",
-        "own map's mass on background %",
-        "Grad-CAM's %",
+        "own map's AUROC",
+        "its mass on background %",
+        "Grad-CAM's mass there %",
         "map is",
     )
-    return Table("Accuracy and maps", head, tuple(rows), "Deterministic passes, no noise.")
+    note = f"Deterministic passes, no noise. Grad-CAM on {_subset(results)} images."
+    return Table("Accuracy and maps", head, tuple(rows), note)
 
 
 def stability(results: Results) -> Table:
@@ -138,7 +142,7 @@ def localisation(results: Results) -> Table:
             label,
             _interval(figures, "pointing", 100),
             _interval(figures, "energy", 100),
-            _number(_background(figures), 1, 100),
+            _number(_outside(figures.get("energy")), 1, 100),
             _interval(figures, "auroc", 1, 3),
             _number(figures.get("auroc_undefined"), 0),
         )
@@ -234,8 +238,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _background(figures: Mapping[str, Any] | None) -> float | None:
-    inside = None if figures is None else figures.get("energy")
+def _outside(inside: float | None) -> float | None:
     return None if inside is None else 1 - inside
 
 

@@ -110,7 +110,7 @@ def _cards(m: Material) -> list[str]:
         shown.append(card(f"{_paper(m)}%", "the paper's error"))
     if m.reliability:
         shown.append(card(f"{m.reliability.error:.1f}%", "calibration error"))
-    own_map = result.get("localisation", {}).get("own", {})
+    own_map = result.get("localisation_own_all_images", {})
     if own_map.get("auroc") is not None:
         shown.append(card(f"{own_map['auroc']:.2f}", "AUROC of the map against the object"))
     info = result.get("information", {})

@@ -177,6 +177,7 @@ def test_the_spurious_shapes_show_mass_on_the_background(run, tmp_path, capsys):
     [
         (["interpret", "nowhere"], "nowhere is not a run"),
         (["interpret", "{run}", "--images", "1"], "at least 2"),
+        (["interpret", "{run}", "{run}"], "named twice"),
         (["interpret", "{run}", "--foreign", "letters"], "letters"),
         (["interpret", "{run}", "--data", "letters"], "letters"),
         (["explain", "x.png", "--run", "nowhere"], "nowhere"),
