@@ -64,7 +64,7 @@ def interpret(
         split: train, val or test.
         root: folder of the data set's official files.
         foreign: data set whose images occlude; the paper takes svhn.
-        foreign_root: folder of its files; --root if not given.
+        foreign_root: folder of its files; --root, or the run's, if not given.
         images: take this many images at random; all if not given.
         subset: images of the expensive parts (other methods' maps, deletion and insertion).
         quick: leave the expensive parts out.
@@ -92,7 +92,8 @@ def interpret(
         for run in opened
     ]
     check_alike(feeds, opened)
-    others = foreign_images(foreign, foreign_root or root, seed)
+    own_root = opened[0].settings.root if opened[0].settings else None
+    others = foreign_images(foreign, foreign_root or root or own_root, seed)
     here = not isinstance(others, str)
     ten = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
     plan = Plan(ten, None if isinstance(others, str) else others, subset, seed)
