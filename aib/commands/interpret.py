@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from aib.checkpoint import write_whole
 from aib.commands.bar import progress
@@ -154,15 +155,17 @@ def show(results: dict[str, dict[str, Any]], feed: Feed, data: str) -> None:
         console.width = 180  # a pipe's 80 columns would break every cell
     count, total = len(feed), len(feed.data)
     chosen = "" if count == total else f" (of {total:,}, chosen at random)"
-    console.print(f"{data} {feed.data.split}: {count:,} images{chosen}", highlight=False)
+    console.print(
+        f"{data} {feed.data.split}: {count:,} images{chosen}", highlight=False, markup=False
+    )
     for table in all_tables(results):
         console.print(rich_table(table))
         if table.note:
-            console.print(table.note, highlight=False)
+            console.print(table.note, highlight=False, markup=False)
     for label, result in results.items():
-        console.print(f"{label}: {result['reliance']['words']}", highlight=False)
+        console.print(f"{label}: {result['reliance']['words']}", highlight=False, markup=False)
         for sentence in [*randomisation_words(result), *result["notes"]]:
-            console.print(f"{label}: {sentence}", highlight=False)
+            console.print(f"{label}: {sentence}", highlight=False, markup=False)
 
 
 def rich_table(table: Table) -> RichTable:
@@ -171,7 +174,7 @@ def rich_table(table: Table) -> RichTable:
     for i, name in enumerate(table.head):
         made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
     for row in table.rows:
-        made.add_row(*row)
+        made.add_row(*map(Text, row))  # a run's name may hold what rich takes for markup
     return made
 
 

@@ -83,7 +83,9 @@ def overview(results: Results) -> Table:
         "Grad-CAM's mass there %",
         "map is",
     )
-    note = f"Deterministic passes, no noise. Grad-CAM on {_subset(results)} images."
+    note = "Deterministic passes, no noise."
+    if any("gradcam" in result["localisation"] for result in results.values()):
+        note += f" Grad-CAM on {_subset(results)} images."
     return Table("Accuracy and maps", head, tuple(rows), note)
 
 
