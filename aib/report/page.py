@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
 from html import escape, unescape
 from typing import Any
@@ -20,8 +19,8 @@ from aib.report.html import (
     section,
     table_html,
 )
+from aib.report.reproduce import reproduce
 from aib.report.style import CSS
-from aib.settings import Settings
 
 READING = {"own": "", "raw": ", class numbers as they are", "matched": ", matched by name"}
 PICTURES = {"modified": "Images modified in four ways, with their maps beneath"}
@@ -97,7 +96,7 @@ def _run(m: Material, prefix: str, several: bool) -> list[str]:
             [curves.anchors(m.metrics, result.get("information"))],
         ),
         section(f"{name}Classes", f"{prefix}classes", _classes(result)),
-        section(f"{name}How to reproduce", f"{prefix}reproduce", _reproduce(m)),
+        section(f"{name}How to reproduce", f"{prefix}reproduce", reproduce(m)),
     ]
 
 
@@ -236,46 +235,6 @@ def _classes(result: dict[str, Any]) -> list[str]:
     ]
     head = ("class", "images", *(name for name, _, _ in shown.values()))
     return [table_html(Table("By class", head, tuple(cells)))]
-
-
-def _reproduce(m: Material) -> list[str]:
-    environment = m.config.get("environment", {})
-    result = (m.result or {}).get("environment", {})
-    commands = [c for c in (environment.get("command"), result.get("command")) if c]
-    if m.settings and not environment.get("command"):
-        commands.insert(0, command_of(m.settings))
-    commands.append(f"aib report {m.folder}")
-    keys = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
-    facts = [f"{name} {environment[key]}" for key, name in keys.items() if environment.get(key)]
-    parts = [f"<pre>{escape(chr(10).join(dict.fromkeys(commands)))}</pre>"]
-    if m.settings:
-        facts.append(f"seed {m.settings.seed}")
-    if facts:
-        parts.append(paragraph("Trained with " + ", ".join(facts) + "."))
-    if m.result and m.result.get("weights_sha256"):
-        parts.append(f"<p>Weights: SHA-256 <code>{m.result['weights_sha256'][:16]}…</code></p>")
-    if m.settings:
-        rows = tuple((k, str(v)) for k, v in m.settings.to_dict().items())
-        inner = table_html(Table("Settings", ("setting", "value"), rows))
-        parts.append(f"<details><summary>All settings</summary>{inner}</details>")
-    return parts
-
-
-def command_of(settings: Settings) -> str:
-    """The command line that these settings come from, defaults left out."""
-    words = ["aib train"]
-    for f in fields(Settings):
-        value, default = getattr(settings, f.name), f.default
-        if value == default:
-            continue
-        flag = "--" + f.name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(flag)
-        elif isinstance(value, tuple):
-            words.append(" ".join([flag, *map(str, value)]) if value else "")
-        else:
-            words.append(f"{flag} {value}")
-    return " ".join(word for word in words if word)
 
 
 def _own_evaluation(m: Material) -> dict[str, Any] | None:
