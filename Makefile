@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 JOBS ?= 2
+# Two test processes on two cores: one thread each, or they wait for one another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 .PHONY: demo test test-all lint format clean
 
@@ -11,10 +13,10 @@ demo: $(INSTALLED)
 	$(BIN)/python -m aib.demo
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(PYTEST)
 
 test-all: lint
-	$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

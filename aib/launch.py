@@ -35,20 +35,18 @@ def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
 
 def make_loggers(s: Settings, folder: Path | None) -> list[Any]:
     """TensorBoard and Weights & Biases, for those who asked."""
-    loggers: list[Any] = []
     place = folder or Path("runs")
+    return [_make_logger(name, place) for name in s.loggers]
+
+
+def _make_logger(name: str, place: Path) -> Any:
     try:
-        if "tensorboard" in s.loggers:
+        if name == "tensorboard":
             from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
-            loggers.append(TensorBoardLogger(place, name="tensorboard", version=""))
-        if "wandb" in s.loggers:
-            from lightning.pytorch.loggers import WandbLogger
+            return TensorBoardLogger(place, name="tensorboard", version="")
+        from lightning.pytorch.loggers import WandbLogger
 
-            loggers.append(WandbLogger(save_dir=place, name=place.name, project="aib"))
+        return WandbLogger(save_dir=place, name=place.name, project="aib")
     except ModuleNotFoundError as error:
-        raise AibError(
-            f"a logger's package is missing ({error.name}); pip install 'aib[tensorboard]' or "
-            "'aib[wandb]'"
-        ) from error
-    return loggers
+        raise AibError(f"{name} is not installed; pip install 'aib[{name}]'") from error

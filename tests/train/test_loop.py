@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import nn
 import aib
 from aib.checkpoint import load_checkpoint
 from aib.data import ImageSet
-from aib.engine import Objective, fit
+from aib.engine import Loop, Objective, fit
 from aib.progress import Silent
 from aib.run import Run, read_metrics
 from aib.settings import Settings
@@ -217,6 +218,29 @@ def test_tensorboard_gets_the_figures(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", model, s)
     fit(model, images(), s, run=run)
     assert list((run.folder / "tensorboard").glob("events.*"))
+
+
+def test_a_logger_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", None)
+    with pytest.raises(aib.AibError, match=r"pip install 'aib\[wandb\]'"):
+        fit(tiny(), images(), replace(SMALL, loggers=("wandb",)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, steps = Loop.take_step, []
+
+    def strict(self: Loop, feed: object) -> None:
+        # The first steps set memory up, and may wait.
+        torch.cuda.set_sync_debug_mode("error" if len(steps) > 2 else "default")
+        original(self, feed)
+        torch.cuda.set_sync_debug_mode("default")
+        steps.append(1)
+
+    monkeypatch.setattr(Loop, "take_step", strict)
+    s = replace(SMALL, accelerator="cuda", precision="bf16", clip=1.0, ema=0.9, accumulate=2)
+    fit(tiny(), images(), s)
+    assert len(steps) == 10
 
 
 @pytest.mark.slow
