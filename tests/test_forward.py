@@ -7,7 +7,7 @@ import torch
 
 import aib
 
-B, C, K, Q, HW = 3, 5, 8, 6, 16
+B, C, K, Q, HW = 3, 5, 8, 6, 8
 AIB_NAMES = ["tiny_aib", "tiny_aib_qt"]
 
 
@@ -113,7 +113,7 @@ def test_one_of_the_two_noises_may_be_left_to_the_generator():
 def test_noise_of_the_wrong_shape_is_refused_with_both_shapes():
     model, x = make(), images()
     eps_a, eps_z = noise_for(2, 3)
-    with pytest.raises(aib.AibError, match=r"noise for a must be \(1, 3, 16, 16\), not \(2, 3"):
+    with pytest.raises(aib.AibError, match=r"noise for a must be \(1, 3, 8, 8\), not \(2, 3"):
         model(x, noise=(eps_a, None))
     with pytest.raises(aib.AibError, match=r"noise for z must be \(1, 1, 3, 8\), not \(2, 3, 3, 8"):
         model(x, noise=(None, eps_z))

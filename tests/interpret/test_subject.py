@@ -56,7 +56,7 @@ def test_whether_a_map_can_be_replaced_is_said_in_words(name, said):
 
 def test_a_replaced_map_reaches_the_decision():
     model = make_model()
-    zero = torch.zeros(3, 16, 16)
+    zero = torch.zeros(3, 8, 8)
     assert not torch.equal(logits(model, X, zero), logits(model, X))
     assert torch.equal(logits(model, X, own_maps(model, X)), logits(model, X))
 
