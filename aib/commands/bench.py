@@ -12,6 +12,7 @@ from aib.bench import Fast, bench_infer, bench_train, growth
 from aib.commands.options import parse_samples
 from aib.data.bench import bench_data
 from aib.data.load import load
+from aib.opened import pick_device
 from aib.settings import Precision
 
 
@@ -131,11 +132,6 @@ def data(
         ),
         json,
     )
-
-
-def pick_device(name: str | None) -> torch.device:
-    """The one named, or the best there is."""
-    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def pick(

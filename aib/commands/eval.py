@@ -4,14 +4,12 @@ import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 
 from aib.commands.options import parse, parse_samples
-from aib.data import load
 from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes
-from aib.pretrained import from_pretrained
-from aib.run import Run, environment, read_settings
+from aib.opened import images_for, open_runs
+from aib.run import Run, environment
 from aib.settings import Precision
 
 
@@ -52,21 +50,11 @@ def eval_(
         seed: of the noise.
         json: print JSON.
     """
-    model = from_pretrained(run)
-    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    settings = read_settings(run) if data is None or root is None else None
-    name = data or settings.data  # type: ignore[union-attr]
-    own = settings is not None and name == settings.data
-    dataset = load(
-        name,
-        split,
-        root=root or (settings.root if own and settings else None),
-        holdout=settings.holdout if own and settings else 0.1,
-        seed=settings.seed if own and settings else 0,
-    ).prepared_for(model.preprocessing)
+    [opened] = open_runs((run,), device)
+    images = images_for(opened, data, split, root)
     results = [
         evaluate(
-            model,
+            opened.model,
             labelled,
             samples=parse_samples(samples) if samples else None,
             deterministic=deterministic,
@@ -78,11 +66,11 @@ def eval_(
             seed=seed,
             classes=way,
         )
-        for way, labelled in fit_classes(model, dataset)
+        for way, labelled in fit_classes(opened.model, images)
     ]
     for result in results:
         Run(run).write_evaluation(
-            f"{name} {split} {result.classes} {result.samples}", result.to_dict()
+            f"{images.name} {split} {result.classes} {result.samples}", result.to_dict()
         )
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}

@@ -14,8 +14,8 @@ from aib.data.decode import open_rgb
 from aib.errors import AibError
 from aib.interpret.explanation import explain_image, find_images
 from aib.interpret.picture import save_figure
-from aib.interpret.runs import Opened, open_runs, sha256
 from aib.interpret.subject import Method
+from aib.opened import Opened, open_runs, sha256
 from aib.packaged import find_model
 from aib.run import environment
 

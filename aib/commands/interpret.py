@@ -18,18 +18,10 @@ from aib.interpret.figures import disagreement, modified_grid
 from aib.interpret.perturb import modifications
 from aib.interpret.picture import save_figure
 from aib.interpret.pixels import Feed
-from aib.interpret.runs import (
-    RESULT,
-    Opened,
-    check_alike,
-    feed_for,
-    foreign_images,
-    images_for,
-    open_runs,
-    study_run,
-)
+from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
 from aib.interpret.study import Plan, Study
 from aib.interpret.tables import Table, all_tables, randomisation_words, write_csv
+from aib.opened import Opened, labelled_images, open_runs
 from aib.run import environment
 
 
@@ -84,7 +76,7 @@ def interpret(
     feeds = [
         feed_for(
             run,
-            images_for(run, name, split, root, like=opened[0]),
+            labelled_images(run, name, split, root, like=opened[0]),
             images=images,
             batch_size=batch_size,
             workers=workers,

@@ -9,7 +9,7 @@ from aib.checkpoint import write_whole
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.errors import AibError
-from aib.interpret.runs import open_runs
+from aib.opened import open_runs
 from aib.report import gather, page
 
 PAGE = "report.html"

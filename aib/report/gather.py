@@ -17,10 +17,11 @@ from aib.interpret.perturb import modifications
 from aib.interpret.picture import SIGMA_COLORS, Array, image_tile
 from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
-from aib.interpret.runs import RESULT, Opened, feed_for, images_for, study_run
+from aib.interpret.runs import RESULT, feed_for, study_run
 from aib.interpret.study import SCHEMA, Plan
 from aib.interpret.subject import make_maps
 from aib.interpret.survey import Tick, silent
+from aib.opened import Opened, labelled_images
 from aib.pretrained import CONFIG, read_config
 from aib.report.calibration import Reliability, reliability
 from aib.run import EVALUATION, read_metrics
@@ -82,7 +83,7 @@ def gather(
     gallery: tuple[Maps, ...] = ()
     if not stored:
         try:
-            dataset = images_for(opened, data, "test", root, like)
+            dataset = labelled_images(opened, data, "test", root, like)
             feed = feed_for(opened, dataset, images=min(images, len(dataset)), seed=seed)
             calibrated = reliability(opened.model, feed, seed=seed, tick=tick)
             gallery = make_gallery(opened.model, feed, seed=seed)

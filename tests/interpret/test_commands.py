@@ -9,7 +9,7 @@ from PIL import Image
 
 from aib import packaged
 from aib.cli import main
-from aib.interpret.runs import sha256
+from aib.opened import sha256
 from tests.interpret.small import make_model, make_run, shapes
 
 
