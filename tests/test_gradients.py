@@ -43,7 +43,7 @@ def test_the_gradient_of_the_loss_is_its_finite_difference(profile, modulation):
         "attention.to_sigma.weight": (0, 0, 0, 0),
         "attention.to_sigma.bias": (0,),
         "stem.1.0.1.weight": (1,),
-        "tail.1.0.0.weight": (2, 1, 0, 1),
+        "tail.1.0.weight": (2, 1, 0, 1),
         "head.encode.weight": (K, 1),  # a row of sigma_z
         "head.encode.bias": (0,),  # of mu_z
         "head.decode.2.weight": (1, 2),

@@ -3,7 +3,7 @@
 from torch import nn
 
 from aib.backbones.parts import Embed, Parts, scaled
-from aib.backbones.vgg import block
+from aib.backbones.vgg import block, conv_bn_relu
 from aib.latent import mlp_decoder
 
 
@@ -18,7 +18,9 @@ def tiny(width: float = 1.0) -> Parts:
         stem=nn.Sequential(
             block(3, c1, 1, pool=True), block(c1, c2, 2, pool=True), block(c2, c3, 2)
         ),
-        tail=nn.Sequential(nn.MaxPool2d(2), block(c3, c3, 2), Embed()),
+        tail=nn.Sequential(
+            nn.MaxPool2d(2), conv_bn_relu(c3, c3), conv_bn_relu(c3, c3, kernel=1), Embed()
+        ),
         feature_channels=c3,
         embedding_dim=c3,
         attention_trunk=lambda num_classes: nn.Conv2d(c3, 1, 3, padding=1),
