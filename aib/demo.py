@@ -27,7 +27,11 @@ def demo() -> int:
     run = Path("runs") / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     main(["models"])
     step_of_the_papers_model()
-    for words in (["train", "shapes_tiny", "--out", str(run)], ["report", str(run), "--images", "500"]):
+    steps = (
+        ["train", "shapes_tiny", "--out", str(run)],
+        ["report", str(run), "--images", "500"],
+    )
+    for words in steps:
         print(f"\n$ aib {' '.join(words)}", flush=True)
         code = main(words)
         if code:
