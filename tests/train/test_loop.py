@@ -64,9 +64,12 @@ def test_looking_more_often_does_not_change_the_training() -> None:
 
 
 def test_the_loss_falls() -> None:
+    labels = torch.arange(40) % 4
+    bright = (60 * labels + 30).to(torch.uint8)[:, None, None, None].expand(40, 3, 32, 32)
     rows = Remember()
-    fit(tiny(), images(), replace(SMALL, epochs=20, augment=False, beta=1e-4), report=rows)
-    assert rows.rows[-1]["nll"] < 0.8 * rows.rows[0]["nll"]
+    easy = ImageSet.from_tensors(bright.contiguous(), labels)
+    fit(tiny(), easy, replace(SMALL, epochs=12, beta=1e-4), report=rows)
+    assert rows.rows[-1]["nll"] < 0.5 * rows.rows[0]["nll"]
 
 
 def test_the_rows_are_means_of_the_terms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +173,9 @@ def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(
     with pytest.raises(aib.AibError, match="not finite at step 8") as caught:
         fit(model, images(), s, run=run)
     named = str(caught.value).split(";")[0]
-    assert ("kl" in named) if where == "weights" else ("quantizer.anchors" in named)
+    # An anchor that nothing chose breaks no term: then the check of the weights finds it.
+    wanted = ("kl",) if where == "weights" else ("quantization", "quantizer.anchors")
+    assert any(name in named for name in wanted)
     state = load_checkpoint(run.checkpoint)
     assert state["step"] == 6
     assert all(v.isfinite().all() for v in state["model"].values() if v.is_floating_point())
