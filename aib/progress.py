@@ -65,15 +65,17 @@ class PlainLines:
 class LiveBar:
     """A bar that stays in place, with the newest figures beside it."""
 
-    def begin(self, total_steps: int, done: int, epochs: int) -> None:
-        self.epochs = epochs
+    def __init__(self, console: Console | None = None) -> None:
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             TimeRemainingColumn(),
             TextColumn("{task.fields[figures]}"),
-            console=Console(),
+            console=console or Console(),
         )
+
+    def begin(self, total_steps: int, done: int, epochs: int) -> None:
+        self.epochs = epochs
         self.task = self.bar.add_task("starting", total=total_steps, completed=done, figures="")
         self.bar.start()
 
