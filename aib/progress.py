@@ -4,8 +4,10 @@ import math
 import sys
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 
 class Reporter(Protocol):
@@ -63,35 +65,34 @@ class PlainLines:
 
 
 class LiveBar:
-    """A bar that stays in place, with the newest figures beside it."""
+    """A bar that stays in place, with the newest figures below it."""
 
     def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(),
+            MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
-            console=console or Console(),
         )
+        self.newest = Text()  # a line of its own: beside the bar it would not fit 80 columns
+        self.live = Live(Group(self.bar, self.newest), console=self.console)
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
         self.epochs = epochs
-        self.task = self.bar.add_task("starting", total=total_steps, completed=done, figures="")
-        self.bar.start()
+        self.task = self.bar.add_task("starting", total=total_steps, completed=done)
+        self.live.start()
 
     def figures(self, row: dict[str, Any]) -> None:
-        self.bar.update(
-            self.task,
-            completed=row["step"],
-            description=f"epoch {row['epoch'] + 1}/{self.epochs}",
-            figures=describe(row),
-        )
+        where = f"epoch {row['epoch'] + 1}/{self.epochs}"
+        self.bar.update(self.task, completed=row["step"], description=where)
+        self.newest.plain = describe(row)
 
     def note(self, text: str) -> None:
-        self.bar.console.print(text, highlight=False)
+        self.console.print(text, highlight=False)
 
     def close(self) -> None:
-        self.bar.stop()
+        self.live.stop()
 
 
 def reporter() -> Reporter:
