@@ -113,8 +113,9 @@ class Tally:
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
         self.kl = torch.zeros((), dtype=torch.float64, device=device)
         self.has_kl = False
+        # One process evaluates alone while others wait, so it must not ask them for their part.
         self.calibration = MulticlassCalibrationError(
-            num_classes, n_bins=15, validate_args=False
+            num_classes, n_bins=15, validate_args=False, sync_on_compute=False
         ).to(device)
 
     def add(self, logits: Tensor, y: Tensor) -> None:

@@ -63,6 +63,25 @@ def train_with(devices: int, folder: Path) -> dict:
     return torch.load(out, weights_only=True)
 
 
+def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
+    words = (
+        "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 2 --batch-size 16 "
+        "--holdout 0.2 --accelerator cpu --devices 2 --log-every 2 --out run"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "aib", "train", *words.split()],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("top-1 error") == 1  # the second process keeps quiet
+    assert done.stdout.count("held-out error") == 2
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     one, two = train_with(1, tmp_path), train_with(2, tmp_path)
