@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from aib.classifier import Classifier
-from aib.data import ImageSet, load
+from aib.data import ImageSet, has_test, load
 from aib.errors import AibError
 from aib.evaluate import fit_classes
 from aib.pretrained import CONFIG, WEIGHTS, from_pretrained, read_config
@@ -71,11 +71,14 @@ def pick_device(name: str | None) -> torch.device:
 def images_for(
     opened: Opened,
     data: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     root: str | None = None,
     like: Opened | None = None,
 ) -> ImageSet:
     """A run's own data or the data named, as its model takes it; the labels are the data's.
+
+    Without a `split` the test images; where a folder has none, what its own run kept aside or,
+    for any other run, all of it.
 
     `like` is the run whose seed and folders count: runs that are compared see the same images.
     """
@@ -83,23 +86,25 @@ def images_for(
     name = data or (settings.data if settings else None)
     if name is None:
         raise AibError(f"{opened.folder} is a saved model, not a run: name its data with --data")
-    if settings is None or name != settings.data:  # not what it was trained on
-        data_set = load(name, split, root=root)
-    else:
+    if settings is not None and name == settings.data:
         data_set = load(
             name,
-            split,
+            split or settings.measured_split,
             root=root or settings.root,
             holdout=settings.holdout,
             seed=settings.seed,
         )
+    elif split or has_test(name):
+        data_set = load(name, split or "test", root=root)
+    else:
+        data_set = load(name, "train", root=root, holdout=0)
     return data_set.prepared_for(opened.model.preprocessing)
 
 
 def labelled_images(
     opened: Opened,
     data: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     root: str | None = None,
     like: Opened | None = None,
 ) -> ImageSet:

@@ -146,6 +146,13 @@ class Settings:
         if not holds:
             raise AibError(f"{name} must be {rule}, not {getattr(self, name)}")
 
+    @property
+    def measured_split(self) -> str:
+        """The part of the data that figures are reported on: `val` where there is no test set."""
+        from aib.data import has_test
+
+        return "test" if has_test(self.data) else "val"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -1,6 +1,6 @@
 """From settings to a finished run: data, model, loop, and the evaluation that is reported."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -38,6 +38,7 @@ def train(
     """Train as the settings say, into `folder`. Processes other than the first return None."""
     if not resume:
         refuse_used(folder)  # before any work
+    settings = keep_some_aside(settings)
     fabric = make_fabric(settings, folder)
     fabric.launch()
     folder = fabric.broadcast(folder)  # each process made up its own name
@@ -71,13 +72,18 @@ def train(
     run.write_weights(fitted.model)
     test = evaluate(
         fitted.model,
-        load_data(settings, "test"),
+        load_data(settings, settings.measured_split),
         precision=settings.precision,
         channels_last=settings.channels_last,
         workers=settings.workers,
     )
-    run.write_evaluation(f"{settings.data} test", test.to_dict())
+    run.write_evaluation(f"{settings.data} {test.split}", test.to_dict())
     return Trained(folder, fitted.model, test, fitted.seconds)
+
+
+def keep_some_aside(s: Settings) -> Settings:
+    """A folder without test images: a fifth of it is not trained on, and is what is reported."""
+    return s if s.measured_split == "test" or s.holdout else replace(s, holdout=0.2)
 
 
 def load_data(s: Settings, split: str) -> ImageSet:

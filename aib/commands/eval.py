@@ -17,7 +17,7 @@ def eval_(
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
     data: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     root: str | None = None,
     samples: str | None = None,
     deterministic: bool = False,
@@ -37,7 +37,7 @@ def eval_(
     Args:
         run: folder of a run or of a saved model.
         data: data set; the run's own if not given.
-        split: train, val or test.
+        split: train, val or test; what was kept for testing if not given.
         root: folder of the data set's official files.
         samples: attention x latent samples, such as 4x12; the model's profile decides otherwise.
         deterministic: take the means instead of samples.
@@ -70,7 +70,7 @@ def eval_(
     ]
     for result in results:
         Run(run).write_evaluation(
-            f"{images.name} {split} {result.classes} {result.samples}", result.to_dict()
+            f"{images.name} {images.split} {result.classes} {result.samples}", result.to_dict()
         )
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}

@@ -29,7 +29,7 @@ def interpret(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")],
     /,
     data: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     root: str | None = None,
     foreign: str = "svhn",
     foreign_root: str | None = None,
@@ -54,7 +54,7 @@ def interpret(
     Args:
         runs: folders of runs or of saved models.
         data: data set; the first run's own if not given.
-        split: train, val or test.
+        split: train, val or test; what was kept for testing if not given.
         root: folder of the data set's official files.
         foreign: data set whose images occlude; the paper takes svhn.
         foreign_root: folder of its files; --root, or the run's, if not given.

@@ -73,7 +73,8 @@ def start(options: Options, name: str) -> None:
         raise SystemExit(128 + stopped.signal) from None
     if trained is None:  # not the first process
         return
-    print(f"trained in {trained.seconds:.0f} s; last epoch, on the test set:")
+    what = "the test set" if trained.test.split == "test" else "what was kept aside"
+    print(f"trained in {trained.seconds:.0f} s; last epoch, on {what}:")
     print_evaluation(trained.test)
     print(f"the run is in {trained.folder}")
 

@@ -71,6 +71,12 @@ def load(
     return _at_size(dataset, image_size)
 
 
+def has_test(name: str) -> bool:
+    """Does the data set come with test images of its own? A plain folder of classes does not."""
+    kind, path, _ = parse_name(name)
+    return kind != "folder" or folder.has_split(path, "test")
+
+
 def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
     """(kind, path of a folder, options): 'shapes:size=small' -> ('shapes', Path(), {...})."""
     if name.startswith("folder:"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import aib
 from aib.cli import main
@@ -157,3 +158,26 @@ def test_samples_are_written_with_an_x(text: str, tmp_path: Path) -> None:
 
     with pytest.raises(aib.AibError, match="such as 4x12"):
         parse_samples(text)
+
+
+def test_a_plain_folder_of_classes_is_trained_on_and_measured_on_what_was_kept_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    for name, shade in (("dark", 40), ("light", 210)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(10):
+            picture = Image.new("RGB", (40 + i, 32), (shade, shade + i, shade))
+            picture.save(tmp_path / "photos" / name / f"{i}.png")
+    data, run = f"folder:{tmp_path / 'photos'}:image_size=32", str(tmp_path / "run")
+    words = f"--data {data} --model tiny_aib_qt --width 0.25 --epochs 1 --batch-size 8"
+    assert main(["train", *words.split(), "--accelerator", "cpu", "--out", run]) == 0
+    assert "on what was kept aside" in capsys.readouterr().out
+    assert main(["eval", run, "--device", "cpu", "--json"]) == 0
+    (own,) = json.loads(capsys.readouterr().out)["evaluations"]
+    assert (own["split"], own["images"]) == ("val", 4)  # a fifth of twenty
+    # The same pictures under another name are somebody else's: all of them are measured on.
+    (tmp_path / "photos").rename(tmp_path / "others")
+    foreign = f"folder:{tmp_path / 'others'}"
+    assert main(["eval", run, "--data", foreign, "--device", "cpu", "--json"]) == 0
+    (other,) = json.loads(capsys.readouterr().out)["evaluations"]
+    assert other["images"] == 20
