@@ -70,7 +70,8 @@ def bench_train(
     first = rows.rows[0]["seconds"]
     memory = _peak(device)
     plain_steps = max(8, min(steps, 40))
-    plain = _plain_training(make().to(device), data, device, workers, plain_steps)
+    enough = data if len(data) >= 512 else noise_images(512, image_size)  # some batches of 128
+    plain = _plain_training(make().to(device), enough, device, workers, plain_steps)
     operations = 3 * flops(make, image_size, (1, 1))  # the backward pass costs two forward ones
     return _verdict(device, ours, plain, operations, how) | {
         "what": "train",
@@ -101,7 +102,7 @@ def bench_infer(
     ours = infer_rate(make(), device, how, samples, image_size, seconds)
     memory = _peak(device)
     eager = Fast(128, "fp32", False, False)
-    plain = infer_rate(make(), device, eager, samples, image_size, seconds)
+    plain = infer_rate(make(), device, eager, samples, image_size, seconds, workers=2)
     return _verdict(device, ours, plain, flops(make, image_size, samples), how) | {
         "what": "infer",
         "model": name,
@@ -110,7 +111,7 @@ def bench_infer(
         "batch_size": how.batch_size,
         "samples": "{}x{}".format(*samples),
         "peak_memory_gib": memory,
-        "plain": "fp32, eager, batch 128",
+        "plain": "fp32, eager, batch 128, DataLoader with 2 workers",
     }
 
 
@@ -119,7 +120,7 @@ def growth(
 ) -> list[dict[str, Any]]:
     """What evaluation costs as one of S, M, batch and image size grows and the rest stays."""
     sizes = (32, 48, 64, 96)
-    batches = [how.batch_size // 8, how.batch_size // 4, how.batch_size // 2, how.batch_size]
+    batches = sorted({max(1, how.batch_size // part) for part in (8, 4, 2, 1)})
     cases: list[tuple[str, int, tuple[int, int], Fast, int]] = [
         *(("S", s, (s, 1), how, 32) for s in (1, 2, 4, 8)),
         *(("M", m, (1, m), how, 32) for m in (1, 4, 12, 48)),
@@ -152,18 +153,28 @@ def infer_rate(
     samples: tuple[int, int],
     image_size: int,
     seconds: float,
+    workers: int | None = None,
 ) -> float:
-    """Images/s of forward passes over batches that are on the device as uint8."""
+    """Images/s of forward passes, from uint8 images on the device or from a DataLoader."""
     layout = torch.channels_last if how.channels_last else torch.contiguous_format
     model = model.eval().to(device, memory_format=layout)  # type: ignore[call-overload]
     data = noise_images(4 * how.batch_size, image_size)
     batches = Batches(data, how.batch_size, train=False, device=device)
+    loader = None
+    if workers is not None:
+        loader = DataLoader(
+            OneByOne(data, 0, False),
+            how.batch_size,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+        )
     forward = torch.compile(model) if how.compile else model
 
     def epoch() -> None:
-        for x, _ in batches.epoch(0):
+        for x, _ in batches.epoch(0) if loader is None else loader:
+            x = x.to(device).contiguous(memory_format=layout)
             with autocast(device, how.precision):
-                forward(x.contiguous(memory_format=layout), samples).logits  # noqa: B018
+                forward(x, samples).logits  # noqa: B018
 
     return len(data) * rate(epoch, device, seconds)
 

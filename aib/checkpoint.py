@@ -17,6 +17,7 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """Write beside `path`, flush, rename: a reader, or a crash, meets the old or the new file."""
     partial = path.with_name(path.name + ".partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(partial)
         with partial.open("rb") as file:
             os.fsync(file.fileno())

@@ -247,7 +247,13 @@ class Loop:
         due = last or (epoch + 1) % s.evaluate_every == 0
         if self.validation is not None and due and self.fabric.is_global_zero:
             model = self.average.model if self.average else self.model
-            figures = evaluate(model, self.validation, precision=s.precision)
+            figures = evaluate(
+                model,
+                self.validation,
+                precision=s.precision,
+                channels_last=s.channels_last,
+                workers=s.workers,
+            )
             row["validation"] = figures.to_dict()
             self.report.note(f"epoch {epoch + 1}: held-out error {figures.top1_error:.2f}%")
         for quantizer in self.quantizers[:1]:
@@ -289,6 +295,7 @@ class Loop:
     def save_and_stop(self, stop: StopRequest) -> None:
         self.watch.check()
         self.save()
+        self.fabric.barrier()  # a process that ends earlier would take the saving one with it
         assert stop.signal is not None
         where = f"; go on with `aib train --resume {self.run.folder}`" if self.run else ""
         raise Interrupted(

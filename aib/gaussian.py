@@ -7,7 +7,7 @@ from aib.types import widen
 
 # softplus(0 - 5) = 0.0067: training starts almost without noise (the released code's choice).
 SIGMA_SHIFT = 5.0
-# Keeps log(sigma) in the exact KL finite; without it training met NaN within 20 epochs.
+# Keeps log(sigma) in the exact KL finite; without it training ends in NaN sooner or later.
 SIGMA_FLOOR = 1e-4
 # exp(2 * 20) = 2e17 is the most the released KL may reach before float32 overflows downstream.
 RELEASED_SIGMA_CAP = 20.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from aib.classifier import Classifier
-from aib.data import ImageSet, has_test, load
+from aib.data import ImageSet, has_split, load, same_images
 from aib.errors import AibError
 from aib.evaluate import fit_classes
 from aib.pretrained import CONFIG, WEIGHTS, from_pretrained, read_config
@@ -63,9 +63,14 @@ def model_name(model: Classifier) -> str:
 
 def pick_device(name: str | None) -> torch.device:
     """The one named, or the best there is."""
-    if name == "cuda" and not torch.cuda.is_available():
+    here = torch.cuda.is_available()
+    try:
+        device = torch.device(name or ("cuda" if here else "cpu"))
+    except RuntimeError as error:
+        raise AibError(f"no device {name!r}; take cpu or cuda") from error
+    if device.type == "cuda" and not here:
         raise AibError("there is no CUDA device here; leave --device out or say --device cpu")
-    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return device
 
 
 def images_for(
@@ -86,7 +91,8 @@ def images_for(
     name = data or (settings.data if settings else None)
     if name is None:
         raise AibError(f"{opened.folder} is a saved model, not a run: name its data with --data")
-    if settings is not None and name == settings.data:
+    if settings is not None and same_images(name, settings.data):
+        _refuse_others_training(opened, like, split or settings.measured_split)
         data_set = load(
             name,
             split or settings.measured_split,
@@ -94,11 +100,22 @@ def images_for(
             holdout=settings.holdout,
             seed=settings.seed,
         )
-    elif split or has_test(name):
-        data_set = load(name, split or "test", root=root)
     else:
-        data_set = load(name, "train", root=root, holdout=0)
+        split = split or ("test" if has_split(name, "test") else "train")
+        data_set = load(name, split, root=root, holdout=0.1 if split == "val" else 0)
     return data_set.prepared_for(opened.model.preprocessing)
+
+
+def _refuse_others_training(opened: Opened, like: Opened | None, split: str) -> None:
+    """What one run kept aside, another run with another seed was trained on."""
+    if split != "val" or like is None or opened.settings is None or like.settings is None:
+        return
+    mine, theirs = opened.settings, like.settings
+    if (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
+        raise AibError(
+            f"{opened.label} and {like.label} kept different images aside (seed or holdout "
+            "differ): compare them on test images"
+        )
 
 
 def labelled_images(

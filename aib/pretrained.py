@@ -84,8 +84,12 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Strictly: every key, every shape. Half-precision files are read into the model's type."""
+def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -> list[str]:
+    """Strictly: every key, every shape. Half-precision files are read into the model's type.
+
+    With `other_classes` a tensor of another shape stays as it is, and its name is returned: a
+    model of the same form that was trained for other classes.
+    """
     try:
         weights = load_file(path)
     except (SafetensorError, OSError) as error:
@@ -97,16 +101,20 @@ def load_weights(model: nn.Module, path: Path) -> None:
             f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
             f"{len(foreign)} foreign{_first(foreign)}"
         )
-    for name, value in weights.items():
-        if value.shape != expected[name].shape:
-            raise AibError(
-                f"{path} does not fit the model: {name} is {list(value.shape)} in the file and "
-                f"{list(expected[name].shape)} in the model"
-            )
+    unlike = [name for name, value in weights.items() if value.shape != expected[name].shape]
+    if unlike and not other_classes:
+        name = unlike[0]
+        raise AibError(
+            f"{path} does not fit the model: {name} is {list(weights[name].shape)} in the file and "
+            f"{list(expected[name].shape)} in the model"
+        )
+    for name in unlike:
+        del weights[name]
     ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
     shapes_only = any(value.is_meta for value in expected.values())
     # Not strict: of tied names only the first is in the file, and the others were checked above.
     model.load_state_dict(ready, strict=False, assign=shapes_only)
+    return unlike
 
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:

@@ -77,7 +77,10 @@ class Run:
     def write_evaluation(self, name: str, figures: dict[str, Any]) -> None:
         """Add the figures of one evaluation to evaluation.json under `name`."""
         path = self.folder / EVALUATION
-        known = json.loads(path.read_text()) if path.exists() else {}
+        try:
+            known = json.loads(path.read_text()) if path.exists() else {}
+        except ValueError as error:
+            raise AibError(f"{path} is damaged, so nothing was added to it: {error}") from error
         text = json.dumps(known | {name: figures}, indent=2) + "\n"
         write_whole(path, lambda partial: partial.write_text(text))
 

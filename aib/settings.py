@@ -87,6 +87,8 @@ class Settings:
     """Share of the training set kept aside to choose settings by; the test set never is."""
     augment: bool = True
     """Random crops and, where a mirrored image keeps its class, flips."""
+    strict: bool = False
+    """Stop at a damaged image file; otherwise it is named and left out."""
     workers: int = 2
     """Processes that decode images which do not fit into memory."""
 
@@ -149,9 +151,14 @@ class Settings:
     @property
     def measured_split(self) -> str:
         """The part of the data that figures are reported on: `val` where there is no test set."""
-        from aib.data import has_test
+        from aib.data import has_split
 
-        return "test" if has_test(self.data) else "val"
+        return "test" if has_split(self.data, "test") else "val"
+
+    @property
+    def reported(self) -> str:
+        """Under which name the figures that a training ends with are kept."""
+        return f"{self.data} {self.measured_split}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from aib.classifier import Classifier
-from aib.data import ImageSet, load
+from aib.data import ImageSet, has_split, load
 from aib.engine import fit
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
@@ -45,7 +45,8 @@ def train(
     report = (report or Silent()) if fabric.is_global_zero else Silent()
 
     data = load_data(settings, "train")
-    validation = load_data(settings, "val") if settings.holdout else None
+    own_val = settings.holdout or has_split(settings.data, "val")
+    validation = load_data(settings, "val") if own_val else None
     model = build_model(settings, data)
     if resume:
         run = Run.reopen(folder, settings)
@@ -53,6 +54,10 @@ def train(
         run = Run.create(folder, model, settings)
     else:
         run = Run(folder)
+    for sentence in data.skipped:
+        report.note(f"skipped: {sentence}")
+    if data.skipped:
+        report.note(f"{len(data.skipped)} damaged files were left out; --strict stops at one")
     report.note(
         f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
         f"{fabric.device}; writing to {folder}"
@@ -77,7 +82,7 @@ def train(
         channels_last=settings.channels_last,
         workers=settings.workers,
     )
-    run.write_evaluation(f"{settings.data} {test.split}", test.to_dict())
+    run.write_evaluation(settings.reported, test.to_dict())
     return Trained(folder, fitted.model, test, fitted.seconds)
 
 
@@ -88,7 +93,7 @@ def keep_some_aside(s: Settings) -> Settings:
 
 def load_data(s: Settings, split: str) -> ImageSet:
     """One split of the settings' data set."""
-    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout)
+    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, strict=s.strict)
 
 
 def build_model(s: Settings, data: ImageSet) -> Classifier:
@@ -116,5 +121,5 @@ def build_model(s: Settings, data: ImageSet) -> Classifier:
             raise AibError(
                 f"no weights at {path}; --init takes a run's folder or a safetensors file"
             )
-        load_weights(model, path)
+        load_weights(model, path, other_classes=True)
     return model

@@ -12,6 +12,7 @@ from aib.bench import Fast, bench_infer, bench_train, growth
 from aib.commands.options import parse_samples
 from aib.data.bench import bench_data
 from aib.data.load import load
+from aib.errors import AibError
 from aib.opened import pick_device
 from aib.settings import Precision
 
@@ -45,6 +46,8 @@ def train(
         json: print JSON.
     """
     where = pick_device(device)
+    if steps is not None and steps < 1:
+        raise AibError(f"steps must be at least 1, not {steps}")
     steps = steps or (100 if where.type == "cuda" else 5)
     how = pick(where, batch_size, precision, compile)
     show(
@@ -138,6 +141,8 @@ def pick(
     device: torch.device, batch_size: int | None, precision: Precision | None, compile: bool | None
 ) -> Fast:
     """The device's way, with what the user changed."""
+    if batch_size is not None and batch_size < 1:
+        raise AibError(f"batch_size must be at least 1, not {batch_size}")
     how = Fast.on(device)
     given = {"batch_size": batch_size, "precision": precision, "compile": compile}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}

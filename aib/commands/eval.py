@@ -68,16 +68,17 @@ def eval_(
         )
         for way, labelled in fit_classes(opened.model, images)
     ]
-    for result in results:
-        Run(run).write_evaluation(
-            f"{images.name} {images.split} {result.classes} {result.samples}", result.to_dict()
-        )
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}
         print(jsonlib.dumps(report, indent=2))
-        return
+    else:
+        for result in results:
+            print_evaluation(result)
+    # Printed first: figures that took a while should not be lost to a folder that takes no file.
+    name = data or (opened.settings.data if opened.settings else images.name)
     for result in results:
-        print_evaluation(result)
+        how = f"{result.classes} {result.samples} over {result.averaged}, {precision}, seed {seed}"
+        Run(run).write_evaluation(f"{name} {images.split} {how}", result.to_dict())
 
 
 def print_evaluation(e: Evaluation) -> None:

@@ -178,7 +178,6 @@ def _place(run: Opened, out: Path | None, count: int) -> Path:
 
 def _write(path: Path, result: dict[str, Any]) -> None:
     text = jsonlib.dumps(result, indent=2, allow_nan=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 

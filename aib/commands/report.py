@@ -66,7 +66,6 @@ def report(
             )
     target = out or runs[0] / PAGE
     text = page(materials)
-    target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, lambda partial: partial.write_text(text, encoding="utf-8"))
     print(f"{target}: {len(text.encode()) / 1e6:.1f} MB")
 

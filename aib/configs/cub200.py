@@ -1,10 +1,14 @@
 """CUB-200-2011, cropped to the birds' boxes: the paper's four models.
 
-The paper starts from ImageNet weights here; give yours with --init.
+The paper starts from ImageNet weights here. These presets start from nothing unless --init names
+a trained model of the same form; a pretrained network of another form can be given attention with
+`aib.attach` and trained with `aib.fit`.
 """
 
 from aib.configs.preset import table_one
 
 PRESETS = table_one(
-    "cub200", {"vgg_aib": 23.73, "vgg_aib_qt": 21.83, "wrn_aib": 17.26, "wrn_aib_qt": 15.50}
+    "cub200",
+    {"vgg_aib": 23.73, "vgg_aib_qt": 21.83, "wrn_aib": 17.26, "wrn_aib_qt": 15.50},
+    options=":crop",
 )

@@ -14,10 +14,6 @@ class Preset:
     about: str
     paper_error: float | None = None  # top-1 test error in percent, the paper's Table 1
 
-    @property
-    def command(self) -> str:
-        return f"aib train {self.name}"
-
 
 # The paper's schedules (supplementary, "Training"): 200 epochs of batch 128, SGD 0.1.
 PAPER_VGG = Settings()
@@ -27,7 +23,7 @@ RELEASED_VGG = replace(PAPER_VGG, profile="released", warmup=1.0)
 RELEASED_WRN = replace(
     PAPER_WRN, profile="released", warmup=1.0, milestones=(60, 120, 160), gamma=0.2
 )
-# Ours: large batches, bf16, compiled, one cosine. About 7 minutes for VGG on one NVIDIA H200.
+# Ours: large batches, bf16, compiled, one cosine.
 FAST = replace(
     PAPER_VGG,
     batch_size=512,
@@ -49,13 +45,13 @@ ABOUT = {
 }
 
 
-def table_one(data: str, errors: dict[str, float]) -> list[Preset]:
+def table_one(data: str, errors: dict[str, float], options: str = "") -> list[Preset]:
     """The cells of the paper's Table 1 that are its own: one data set, four models."""
     base = {"vgg": PAPER_VGG, "wrn": PAPER_WRN}
     return [
         Preset(
             name=f"{data}_{model}",
-            settings=replace(base[model[:3]], data=data, model=model),
+            settings=replace(base[model[:3]], data=data + options, model=model),
             about=ABOUT[model],
             paper_error=error,
         )

@@ -44,7 +44,7 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
 
     images uint8 [N,3,H,W], indices [B], uniform [B,5] -> uint8 [B,3,H,W]. Nothing is padded:
     the index of each row and column is reflected instead. Rows are fetched whole and columns
-    picked from them after, which on a CPU is twice as fast as one gather of single pixels.
+    picked from them after, which a CPU does faster than one gather of single pixels.
     """
     count, (height, width) = len(indices), images.shape[2:]
     shift = (uniform[:, :2] * (2 * pad + 1)).long() - pad  # [B,2], -pad..pad

@@ -49,6 +49,7 @@ class Batches:
         self.rank, self.world_size = rank, world_size
         self.pad = dataset.pad if pad is None else pad
         self.flip = dataset.mirror if flip is None else flip
+        self.augment = pad != 0 or flip is not False  # both off: images as evaluation sees them
         size = dataset.preprocessing.image_size
         if train and dataset.images is not None and not 0 <= self.pad < size:
             raise AibError(f"crop padding of {self.pad} needs images larger than {size} x {size}")
@@ -121,7 +122,7 @@ class Batches:
 
     def _from_workers(self, plan: EpochPlan, start: int) -> Iterator[Batch]:
         loader = DataLoader(
-            _Decoded(self.dataset, plan, self.train, self.flip),
+            _Decoded(self.dataset, plan, self.train and self.augment, self.flip),
             batch_sampler=[list(range(begin, end)) for begin, end in self._spans[start:]],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
@@ -152,8 +153,8 @@ class Batches:
 class _Decoded(Dataset):
     """The epoch as workers see it: item p is the p-th sample, decoded and resized."""
 
-    def __init__(self, dataset: ImageSet, plan: EpochPlan, train: bool, flip: bool) -> None:
-        self.dataset, self.plan, self.train, self.flip = dataset, plan, train, flip
+    def __init__(self, dataset: ImageSet, plan: EpochPlan, augment: bool, flip: bool) -> None:
+        self.dataset, self.plan, self.augment, self.flip = dataset, plan, augment, flip
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -167,7 +168,7 @@ class _Decoded(Dataset):
             return error
 
     def _pixels(self, index: int, position: int) -> Tensor:
-        if not self.train:
+        if not self.augment:
             return self.dataset.pixels(index)
         assert self.dataset.files is not None
         image = crop_image(

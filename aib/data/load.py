@@ -71,10 +71,18 @@ def load(
     return _at_size(dataset, image_size)
 
 
-def has_test(name: str) -> bool:
-    """Does the data set come with test images of its own? A plain folder of classes does not."""
+def has_split(name: str, split: str) -> bool:
+    """Does the data set come with this split? A plain folder of classes has only `train`."""
     kind, path, _ = parse_name(name)
-    return kind != "folder" or folder.has_split(path, "test")
+    return folder.has_split(path, split) if kind == "folder" else split in SPECS[kind].sizes
+
+
+def same_images(name: str, other: str) -> bool:
+    """Do two names speak of the same images? For folders the place counts, not the spelling."""
+    (kind, path, _), (other_kind, other_path, _) = parse_name(name), parse_name(other)
+    if kind == other_kind == "folder":
+        return path.resolve() == other_path.resolve()
+    return name == other
 
 
 def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:

@@ -24,7 +24,7 @@ def stratified_split(
         if len(members) < 2:
             raise AibError(
                 f"class '{class_names[label]}' has one image, and a held-out part needs one on "
-                f"each side: add images, or use holdout=0 to train on all of them"
+                "each side: add images, or keep nothing aside (a folder then needs its own test/)"
             )
         count = min(max(round(holdout * len(members)), 1), len(members) - 1)
         held_out.append(members[torch.randperm(len(members), generator=generator)[:count]])

@@ -18,7 +18,6 @@ MAP_COLORS, SIGMA_COLORS = "viridis", "magma"
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
     """As PNG, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(
         path,
         lambda partial: figure.savefig(partial, format="png", dpi=dpi, bbox_inches="tight"),

@@ -230,7 +230,6 @@ def write_csv(
                     cells = [lists[name][i] if name in lists else None for name in names]
                     out.writerow([label, classes[y] if classes else y, *map(_cell, cells)])
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, write)
 
 

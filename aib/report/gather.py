@@ -77,13 +77,13 @@ def gather(
     where several are compared.
     """
     notes: list[str] = []
-    result, stale = read_result(opened)
+    result, stale = read_result(opened, data)
     notes += [stale] if stale else []
     calibrated: Reliability | None = None
     gallery: tuple[Maps, ...] = ()
     if not stored:
         try:
-            dataset = labelled_images(opened, data, "test", root, like)
+            dataset = labelled_images(opened, data, None, root, like)
             feed = feed_for(opened, dataset, images=min(images, len(dataset)), seed=seed)
             calibrated = reliability(opened.model, feed, seed=seed, tick=tick)
             gallery = make_gallery(opened.model, feed, seed=seed)
@@ -123,13 +123,15 @@ def _measure(
     return study_run(opened, feed, plan, data, notes=[sentence], tick=tick).to_dict()
 
 
-def read_result(opened: Opened) -> tuple[dict[str, Any] | None, str]:
-    """interpret.json, if it is of these weights."""
+def read_result(opened: Opened, data: str | None) -> tuple[dict[str, Any] | None, str]:
+    """interpret.json, if it is of these weights and of the data asked for."""
     result = _read_json(opened.folder / RESULT)
     if result is None:
         return None, ""
     if result.get("schema") != SCHEMA:
         return None, f"{RESULT} is of another version of aib and is left out."
+    if data is not None and result.get("data") != data:
+        return None, f"{RESULT} is of {result.get('data')}, not of {data}, and is left out."
     if result.get("weights_sha256") != opened.checksum:
         return None, f"{RESULT} is of other weights than the run's and is left out."
     return result, ""

@@ -152,10 +152,10 @@ def _gallery(gallery: Sequence[Maps]) -> list[str]:
 
 def _evaluation(m: Material) -> list[str]:
     rows = []
-    for e in m.evaluations.values():
+    for key, e in m.evaluations.items():
         low, high = e["top1_interval"]
         top5 = "-" if e["top5_error"] is None else f"{e['top5_error']:.2f}"
-        own = m.settings is not None and e["data"] == m.settings.data and e["split"] == "test"
+        own = m.settings is not None and key == m.settings.reported
         rows.append(
             (
                 f"{e['data']} {e['split']}{READING.get(e['classes'], '')}",
@@ -238,11 +238,8 @@ def _classes(result: dict[str, Any]) -> list[str]:
 
 
 def _own_evaluation(m: Material) -> dict[str, Any] | None:
-    """The test figures on the run's own data."""
-    for e in m.evaluations.values():
-        if m.settings and e["data"] == m.settings.data and e["split"] == "test":
-            return e
-    return None
+    """The figures that the training ended with."""
+    return m.evaluations.get(m.settings.reported) if m.settings else None
 
 
 def _paper(m: Material) -> str:

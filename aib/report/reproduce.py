@@ -1,5 +1,6 @@
 """How to reproduce a run: the commands, the seed, versions, hardware, every setting."""
 
+import shlex
 from dataclasses import fields
 from html import escape
 
@@ -42,9 +43,9 @@ def command_of(settings: Settings) -> str:
             continue
         flag = "--" + f.name.replace("_", "-")
         if isinstance(value, bool):
-            words.append(flag)
+            words.append(flag if value else "--no-" + flag[2:])
         elif isinstance(value, tuple):
-            words.append(" ".join([flag, *map(str, value)]) if value else "")
+            words += [flag, *map(str, value)]
         else:
-            words.append(f"{flag} {value}")
-    return " ".join(word for word in words if word)
+            words += [flag, shlex.quote(str(value))]
+    return " ".join(words)

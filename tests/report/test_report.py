@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -10,8 +11,12 @@ import pytest
 import torch
 
 from aib.cli import main
+from aib.commands.options import parse
+from aib.commands.train import Options
 from aib.report.calibration import binned
+from aib.report.reproduce import command_of
 from aib.report.svg import Series, bar_chart, line_chart, ticks
+from aib.settings import Settings
 from tests.interpret.small import make_run
 
 VOID = {"meta", "link", "img", "br", "line", "polyline", "circle", "rect"}
@@ -195,3 +200,12 @@ def test_a_chart_survives_gaps_single_points_and_flat_lines():
     assert "circle" in line_chart([Series("", [1], [1])], "point")
     assert line_chart([Series("", [0, 1], [nan, nan])], "nothing") == ""
     assert bar_chart([0, 1, 2], [0, 0], "empty").count("<rect") == 2
+
+
+def test_the_command_to_reproduce_a_run_gives_its_settings_back():
+    settings = Settings(
+        data="folder:my photos", augment=False, channels_last=True, milestones=(), ema=0.5, lr=0.25
+    )
+    words = shlex.split(command_of(settings))
+    assert words[:2] == ["aib", "train"]
+    assert parse(Options, words[2:], "aib train", default=Options()).settings == settings

@@ -163,6 +163,7 @@ def test_samples_are_written_with_an_x(text: str, tmp_path: Path) -> None:
 def test_a_plain_folder_of_classes_is_trained_on_and_measured_on_what_was_kept_aside(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
+    (tmp_path / "x").mkdir()
     for name, shade in (("dark", 40), ("light", 210)):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for i in range(10):
@@ -175,9 +176,56 @@ def test_a_plain_folder_of_classes_is_trained_on_and_measured_on_what_was_kept_a
     assert main(["eval", run, "--device", "cpu", "--json"]) == 0
     (own,) = json.loads(capsys.readouterr().out)["evaluations"]
     assert (own["split"], own["images"]) == ("val", 4)  # a fifth of twenty
+    # However its folder is spelled, what the run was trained on is not measured on.
+    assert main(["eval", run, "--data", f"folder:{tmp_path}/x/../photos", "--json"]) == 0
+    (again,) = json.loads(capsys.readouterr().out)["evaluations"]
+    assert (again["split"], again["images"]) == ("val", 4)
     # The same pictures under another name are somebody else's: all of them are measured on.
     (tmp_path / "photos").rename(tmp_path / "others")
     foreign = f"folder:{tmp_path / 'others'}"
     assert main(["eval", run, "--data", foreign, "--device", "cpu", "--json"]) == 0
     (other,) = json.loads(capsys.readouterr().out)["evaluations"]
     assert other["images"] == 20
+
+
+def test_a_damaged_picture_is_named_and_counted_or_stops_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(10):
+            Image.new("RGB", (32, 32), (i, 0, 0)).save(tmp_path / "photos" / name / f"{i}.png")
+    (tmp_path / "photos" / "a" / "bad.png").write_bytes(b"not a picture")
+    words = f"--data folder:{tmp_path / 'photos'}:image_size=32 --model tiny --width 0.25".split()
+    words += ["--epochs", "1", "--batch-size", "8", "--accelerator", "cpu"]
+    assert main(["train", *words, "--out", str(tmp_path / "run")]) == 0
+    out = capsys.readouterr().out
+    assert "bad.png" in out
+    assert "1 damaged files were left out" in out
+    assert main(["train", *words, "--strict", "--out", str(tmp_path / "other")]) == 2
+    assert "bad.png" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_damaged_evaluation_file_does_not_cost_the_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    model = tiny(10)
+    model.save_pretrained(tmp_path)
+    (tmp_path / "evaluation.json").write_text("{")
+    words = ["eval", str(tmp_path), "--data", "shapes:count=40", "--split", "train"]
+    assert main([*words, "--device", "cpu", "--deterministic"]) == 2
+    shown = capsys.readouterr()
+    assert "40 images" in shown.out  # all of them: nothing is held out from what is only measured
+    assert "is damaged" in shown.err
+
+
+@pytest.mark.parametrize("device", ["foo", "cuda:99"])
+def test_a_device_that_is_not_there_is_one_sentence(
+    device: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    tiny(10).save_pretrained(tmp_path)
+    if torch.cuda.is_available() and device != "foo":
+        pytest.skip("there are CUDA devices here")
+    assert main(["eval", str(tmp_path), "--data", "shapes:count=8", "--device", device]) == 2
+    assert "device" in capsys.readouterr().err

@@ -229,7 +229,7 @@ def test_a_run_loads_as_a_pretrained_model(uninterrupted: Path) -> None:
 
 
 def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
-    from aib.data import load
+    from aib.data import ImageSet, load
     from aib.train import build_model
 
     s = Settings(model="tiny_aib_qt", width=0.25, init=str(uninterrupted))
@@ -237,5 +237,9 @@ def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     want = load_file(uninterrupted / "model.safetensors")
     for name, value in started.state_dict().items():
         assert torch.equal(value, want[name])
+    # For other classes the last layer starts fresh, and everything before it does not.
+    fewer = ImageSet.from_tensors(torch.zeros(4, 3, 32, 32, dtype=torch.uint8), torch.arange(4))
+    for name, value in build_model(s, fewer).state_dict().items():
+        assert value.shape != want[name].shape or torch.equal(value, want[name]), name
     with pytest.raises(aib.AibError, match="no weights at"):
         build_model(replace(s, init="nowhere"), load("shapes:count=96", "train"))
