@@ -47,6 +47,8 @@ def report(
     """
     if not runs:
         raise AibError("name at least one run")
+    if images < 2 or subset < 2:
+        raise AibError(f"--images and --subset must be at least 2, not {images} and {subset}")
     opened = open_runs(runs, device)
     materials = []
     for run in opened:

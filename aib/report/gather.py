@@ -92,6 +92,8 @@ def gather(
                 name = data or (source.settings.data if source.settings else dataset.name)
                 result = _measure(opened, feed, name, subset, seed, tick)
         except AibError as error:
+            if data is not None:
+                raise  # asked for by name; the run's own data may well be elsewhere
             notes.append(f"Nothing could be measured on images: {error}.")
     return Material(
         label=opened.label,

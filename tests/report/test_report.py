@@ -209,3 +209,10 @@ def test_the_command_to_reproduce_a_run_gives_its_settings_back():
     words = shlex.split(command_of(settings))
     assert words[:2] == ["aib", "train"]
     assert parse(Options, words[2:], "aib train", default=Options()).settings == settings
+
+
+@pytest.mark.parametrize("words", [["--data", "nope"], ["--images", "0"], ["--subset", "1"]])
+def test_a_mistake_on_the_command_line_is_no_page(run, tmp_path, words, capsys):
+    assert main(["report", str(run), "--out", str(tmp_path / "page.html"), *words]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
