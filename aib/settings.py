@@ -167,11 +167,14 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Settings":
-        """The inverse of `to_dict`. Wrong keys or types are an error that names the file."""
+        """The inverse of `to_dict`. Wrong keys or types are an error that names the file.
+
+        A missing key is one that an older version did not have: its default is what it did.
+        """
         hints = typing.get_type_hints(cls)
-        if set(values) != set(hints):
-            odd = sorted(set(values) ^ set(hints))
-            raise AibError(f"{where}: settings are missing or unknown: {', '.join(odd)}")
+        unknown = sorted(set(values) - set(hints))
+        if unknown:
+            raise AibError(f"{where}: unknown settings: {', '.join(unknown)}")
         ready: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
         }
