@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from lightning.fabric import Fabric
-from torch import Tensor, nn
+from torch import nn
 
 from aib.checkpoint import load_checkpoint, save_checkpoint
 from aib.classifier import Classifier
@@ -18,30 +18,13 @@ from aib.ema import WeightAverage
 from aib.errors import AibError
 from aib.interrupt import Interrupted, StopRequest
 from aib.launch import make_fabric
-from aib.loss import aib_loss
+from aib.objective import Objective
 from aib.optim import beta_at, learning_rate, make_optimizer
 from aib.progress import Reporter, Silent
 from aib.quantize import AnchorQuantizer
 from aib.run import Run
 from aib.settings import Settings
 from aib.watch import TERMS, NonFiniteError, Watch, everywhere
-
-
-class Objective(nn.Module):
-    """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
-
-    def __init__(self, model: Classifier, settings: Settings):
-        super().__init__()
-        self.model = model
-        self.lambda_q, self.lambda_c = settings.lambda_q, settings.lambda_c
-
-    def forward(self, x: Tensor, y: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss to descend, and [total, the terms ..., number wrong] to watch."""
-        out = self.model(x)
-        terms = aib_loss(out, y, beta, self.lambda_q, self.lambda_c)
-        wrong = (out.logits.detach().argmax(-1) != y).sum()
-        values = terms.detached()
-        return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from torch import nn
 import aib
 from aib.checkpoint import load_checkpoint
 from aib.data import ImageSet
-from aib.engine import Loop, Objective, fit
+from aib.engine import Loop, fit
+from aib.objective import Objective
 from aib.progress import Silent
 from aib.run import Run, read_metrics
 from aib.settings import Settings

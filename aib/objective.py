@@ -1,0 +1,26 @@
+"""What a training step computes."""
+
+import torch
+from torch import Tensor, nn
+
+from aib.classifier import Classifier
+from aib.loss import aib_loss
+from aib.settings import Settings
+from aib.watch import TERMS
+
+
+class Objective(nn.Module):
+    """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
+
+    def __init__(self, model: Classifier, settings: Settings):
+        super().__init__()
+        self.model = model
+        self.lambda_q, self.lambda_c = settings.lambda_q, settings.lambda_c
+
+    def forward(self, x: Tensor, y: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss to descend, and [total, the terms ..., number wrong] to watch."""
+        out = self.model(x)
+        terms = aib_loss(out, y, beta, self.lambda_q, self.lambda_c)
+        wrong = (out.logits.detach().argmax(-1) != y).sum()
+        values = terms.detached()
+        return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])
