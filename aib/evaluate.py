@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchmetrics.classification import MulticlassCalibrationError
 
-from aib.classifier import Classifier
+from aib.classifier import Classifier, evaluating
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
@@ -77,9 +77,8 @@ def evaluate(
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     tally = Tally(model.num_classes, device)
-    was_training = model.training
-    model.eval()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    cuda = [device] if device.type == "cuda" else []
+    with evaluating(model), torch.random.fork_rng(devices=cuda):
         torch.manual_seed(seed)
         began = time.monotonic()
         for x, y in batches.epoch(0):
@@ -91,7 +90,6 @@ def evaluate(
                 tally.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
         figures = tally.read()
         seconds = time.monotonic() - began
-    model.train(was_training)
     drawn = "deterministic" if deterministic else "{}x{}".format(*(samples or model.eval_samples))
     return Evaluation(
         data=data.name,
