@@ -101,6 +101,7 @@ class Loop:
             workers=s.workers,
             pad=None if s.augment else 0,
             flip=None if s.augment else False,
+            cutout=s.cutout if s.augment else 0,
         )
         self.steps_per_epoch = len(self.batches) // s.accumulate
         if self.steps_per_epoch == 0:

@@ -5,9 +5,12 @@ import fnmatch
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from torch import nn
+
 from aib.attention import SpatialAttention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.backbones.parts import init_weights, scaled
+from aib.backbones.vgg import conv_bn_relu
 from aib.backbones.wrn import class_maps, class_maps_to_one
 from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
 from aib.bottleneck import AIB
@@ -42,6 +45,8 @@ class Options:
     latent_dim: int
     num_anchors: int
     modulation: Modulation
+    attention_depth: int
+    tap: int
     profile: ProfileName
 
 
@@ -49,14 +54,11 @@ def _aib(
     o: Options, parts: Parts, *, attention: bool = True, quantised: bool = False
 ) -> Classifier:
     """The paper's own forms, and DVIB, which is the same without attention."""
-    kernel = get_profile(o.profile).sigma_kernel
     return AIB(
         parts.stem,
         parts.tail,
         o.num_classes,
-        attention=SpatialAttention(parts.attention_trunk(o.num_classes), kernel)
-        if attention
-        else None,
+        attention=_spatial(o, parts) if attention else None,
         quantizer=AnchorQuantizer(o.num_anchors) if quantised else None,
         head=VariationalHead(
             parts.embedding_dim, o.latent_dim, parts.decoder(o.latent_dim, o.num_classes)
@@ -65,6 +67,15 @@ def _aib(
         profile=o.profile,
         min_size=parts.min_size,
     )
+
+
+def _spatial(o: Options, parts: Parts) -> SpatialAttention:
+    """The family's attention, behind as many further convolutions as were asked for."""
+    c = parts.feature_channels
+    trunk = parts.attention_trunk(o.num_classes)
+    if o.attention_depth:
+        trunk = nn.Sequential(*(conv_bn_relu(c, c) for _ in range(o.attention_depth)), trunk)
+    return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel)
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -174,6 +185,8 @@ def create_model(
     latent_dim: int | None = None,
     num_anchors: int | None = None,
     modulation: Modulation | None = None,
+    attention_depth: int = 0,
+    tap: int = 0,
     profile: ProfileName = "paper",
     preprocessing: Preprocessing | None = None,
 ) -> Classifier:
@@ -181,7 +194,9 @@ def create_model(
 
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. `width`
     scales stem, attention and tail. `dropout` is WRN's at 32. `latent_dim` (K), `num_anchors` (Q)
-    and `modulation` default to the family's and the profile's.
+    and `modulation` default to the family's and the profile's. `attention_depth` puts convolutions
+    in front of the paper's attention, `tap` moves it to a later block; both are ours, not the
+    paper's, and 0 unless said.
     """
     entry = _find(name)
     if image_size not in entry.sizes:
@@ -192,8 +207,11 @@ def create_model(
     if not 0 <= dropout < 1:
         raise AibError(f"dropout must be at least 0 and below 1, not {dropout}")
     check_classes(num_classes)
-    make = BACKBONES[entry.backbone, image_size]
-    parts = make(width, dropout) if make is wrn28_10 else make(width)
+    if (attention_depth or tap) and "_aib" not in name:
+        raise AibError(f"attention_depth and tap are for the aib models; {name} is not one")
+    if not 0 <= attention_depth <= 16:
+        raise AibError(f"attention_depth must be 0 to 16, not {attention_depth}")
+    parts = _backbone(entry.backbone, image_size, width, dropout, tap)
     options = Options(
         num_classes=num_classes,
         image_size=image_size,
@@ -202,6 +220,8 @@ def create_model(
         latent_dim=parts.latent_dim if latent_dim is None else latent_dim,
         num_anchors=parts.num_anchors if num_anchors is None else num_anchors,
         modulation=get_modulation(modulation, profile),
+        attention_depth=attention_depth,
+        tap=tap,
         profile=profile,
     )
     model = entry.build(options, parts)
@@ -209,6 +229,17 @@ def create_model(
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
     model.recipe = {"kind": "named", "name": name, **asdict(options)}
     return model
+
+
+def _backbone(family: str, image_size: int, width: float, dropout: float, tap: int) -> Parts:
+    make = BACKBONES[family, image_size]
+    if make is vgg_cifar:
+        if not 0 <= tap <= 2:
+            raise AibError(f"tap must be 0, 1 or 2, not {tap}")
+        return vgg_cifar(width, tap)
+    if tap:
+        raise AibError(f"only VGG at 32 x 32 has a tap to choose, not {family} at {image_size}")
+    return make(width, dropout) if make is wrn28_10 else make(width)
 
 
 def _find(name: str) -> Entry:

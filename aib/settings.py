@@ -37,6 +37,10 @@ class Settings:
     """Q, the number of anchors; the family's if not given."""
     modulation: Modulation | None = None
     """How attention acts on the features; the profile's if not given."""
+    attention_depth: int = 0
+    """Convolutions put in front of the paper's attention, for a larger receptive field."""
+    tap: int = 0
+    """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
     profile: ProfileName = "paper"
     """The paper's mathematics, or the authors' released code."""
     init: str | None = None
@@ -86,7 +90,9 @@ class Settings:
     holdout: float = 0.0
     """Share of the training set kept aside to choose settings by; the test set never is."""
     augment: bool = True
-    """Random crops and, where a mirrored image keeps its class, flips."""
+    """Random crops and, where a mirrored image keeps its class, flips; and the cut-out."""
+    cutout: int = 0
+    """Side of a blank square at a random place of each training image; 0 for none."""
     strict: bool = False
     """Stop at a damaged image file; otherwise it is named and left out."""
     workers: int = 2
@@ -131,7 +137,8 @@ class Settings:
         self._require("dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
         self._require("holdout", 0 <= self.holdout < 1, "at least 0 and below 1")
         self._require("seed", 0 <= self.seed < 2**31, "at least 0 and below 2^31")
-        self._require("workers", self.workers >= 0, "0 or more")
+        for name in ("workers", "cutout", "attention_depth", "tap"):
+            self._require(name, getattr(self, name) >= 0, "0 or more")
         self._require("checkpoint_every", self.checkpoint_every >= 0, "0 or more")
         self._require("clip", self.clip is None or self.clip > 0, "above 0")
         self._require("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1")

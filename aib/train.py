@@ -111,6 +111,8 @@ def build_model(s: Settings, data: ImageSet) -> Classifier:
         latent_dim=s.latent_dim,
         num_anchors=s.num_anchors,
         modulation=s.modulation,
+        attention_depth=s.attention_depth,
+        tap=s.tap,
         profile=s.profile,
     )
     model.preprocessing = data.preprocessing

@@ -281,3 +281,42 @@ def test_impossible_options_are_refused_with_their_value(options, named):
 def test_dropout_is_wrns_and_can_be_set():
     model = aib.create_model("wrn_aib", width=NARROW, dropout=0.1)
     assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.1}
+
+
+@pytest.mark.parametrize("name", ["vgg_aib", "vgg_aib_qt"])
+@pytest.mark.parametrize(("tap", "side"), [(0, 16), (1, 8), (2, 4)])
+def test_a_later_tap_has_the_same_layers_and_a_smaller_map(name, tap, side):
+    here, there = (aib.create_model(name, width=1 / 16, tap=t).eval() for t in (0, tap))
+    assert there(torch.randn(2, 3, 32, 32)).attention.mu.shape == (2, side, side)
+    kinds = [
+        [(type(m), getattr(m, "out_channels", 0)) for p in (model.stem, model.tail)
+         for m in p.modules() if not list(m.children())]
+        for model in (here, there)
+    ]  # fmt: skip
+    assert kinds[0] == kinds[1]
+
+
+def test_a_deeper_attention_sees_further():
+    def reach(depth: int) -> int:
+        torch.manual_seed(0)
+        model = aib.create_model("vgg_aib", width=1 / 16, attention_depth=depth).eval()
+        f = torch.randn(1, 16, 15, 15, requires_grad=True)
+        model.attention(f).mu[0, 7, 7].backward()
+        return int((f.grad.abs().sum((0, 1)) > 0).any(0).sum())
+
+    assert [reach(depth) for depth in (0, 1, 3)] == [3, 5, 9]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("vgg", {"tap": 1}, "vgg is not one"),
+        ("vgg_att3", {"attention_depth": 1}, "vgg_att3 is not one"),
+        ("wrn_aib", {"tap": 1}, "only VGG at 32 x 32"),
+        ("vgg_aib", {"tap": 3}, "0, 1 or 2, not 3"),
+        ("vgg_aib", {"attention_depth": -1}, "0 to 16, not -1"),
+    ],
+)
+def test_an_attention_that_cannot_be_had_is_refused(name, options, sentence):
+    with pytest.raises(aib.AibError, match=sentence):
+        aib.create_model(name, width=1 / 16, **options)

@@ -35,16 +35,19 @@ def cifar_tail_blocks(width: float) -> tuple[nn.Sequential, nn.Sequential, nn.Se
     return block(c3, c, 3, pool=True), block(c, c, 3, pool=True), last
 
 
-def vgg_cifar(width: float = 1.0) -> Parts:
-    """16 layers for 32 x 32 images."""
-    c3, c = scaled(256, width), scaled(512, width)
-    tail = nn.Sequential(*cifar_tail_blocks(width), nn.Conv2d(c, c, 1), nn.ReLU(), Embed())
+def vgg_cifar(width: float = 1.0, tap: int = 0) -> Parts:
+    """16 layers for 32 x 32 images. The attention sits at 16 x 16 places, `tap` blocks later at
+    8 x 8 or 4 x 4."""
+    c = scaled(512, width)
+    blocks = cifar_tail_blocks(width)
+    early, late = blocks[:tap], blocks[tap:]
+    f = c if tap else scaled(256, width)
     return Parts(
-        stem=cifar_stem(width),
-        tail=tail,
-        feature_channels=c3,
+        stem=nn.Sequential(cifar_stem(width), *early) if tap else cifar_stem(width),
+        tail=nn.Sequential(*late, nn.Conv2d(c, c, 1), nn.ReLU(), Embed()),
+        feature_channels=f,
         embedding_dim=c,
-        attention_trunk=lambda num_classes: nn.Conv2d(c3, 1, 3, padding=1),
+        attention_trunk=lambda num_classes: nn.Conv2d(f, 1, 3, padding=1),
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=20,

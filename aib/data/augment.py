@@ -23,7 +23,8 @@ class EpochPlan:
     """
 
     order: Tensor  # int64 [N], the sample at each position
-    uniform: Tensor  # float32 [N,5] in [0,1): vertical, horizontal, mirror, area, ratio
+    # float32 [N,7] in [0,1): vertical, horizontal, mirror, area, ratio; row, column of a cut-out
+    uniform: Tensor
 
     @classmethod
     def draw(cls, count: int, *, seed: int, epoch: int) -> "EpochPlan":
@@ -31,7 +32,9 @@ class EpochPlan:
         mixed = int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0])
         generator = torch.Generator().manual_seed(mixed)
         order = torch.randperm(count, generator=generator)
-        return cls(order, torch.rand(count, 5, generator=generator))
+        crops = torch.rand(count, 5, generator=generator)
+        cuts = torch.rand(count, 2, generator=generator)
+        return cls(order, torch.cat([crops, cuts], 1))
 
     @classmethod
     def in_order(cls, count: int) -> "EpochPlan":
@@ -42,7 +45,7 @@ class EpochPlan:
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
     """Random crops of images[indices] padded by reflection, half of them mirrored if `flip`.
 
-    images uint8 [N,3,H,W], indices [B], uniform [B,5] -> uint8 [B,3,H,W]. Nothing is padded:
+    images uint8 [N,3,H,W], indices [B], uniform [B,7] -> uint8 [B,3,H,W]. Nothing is padded:
     the index of each row and column is reflected instead. Rows are fetched whole and columns
     picked from them after, which a CPU does faster than one gather of single pixels.
     """
@@ -60,6 +63,21 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
     return picked.view(count, 3, height, width)
 
 
+def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:
+    """Put a square of zeros, the mean colour of normalised images, at a place of each image.
+
+    x [B,3,H,W], changed in place; uniform [B,7]. The centre is any pixel, so near an edge a part
+    of the square lies outside (DeVries and Taylor, 2017).
+    """
+    inside = []
+    for u, size in ((uniform[:, 5:6], x.shape[2]), (uniform[:, 6:7], x.shape[3])):
+        first = (u * size).long() - side // 2  # [B,1]
+        place = torch.arange(size, device=x.device)
+        inside.append((place >= first) & (place < first + side))  # [B,size]
+    rows, columns = inside
+    return x.masked_fill_((rows[:, :, None] & columns[:, None, :]).unsqueeze(1), 0)
+
+
 def _reflect(index: Tensor, size: int) -> Tensor:
     """-1 -> 1, size -> size - 2: the edge pixel is not repeated, as in torch's reflect padding."""
     last = size - 1
@@ -67,8 +85,8 @@ def _reflect(index: Tensor, size: int) -> Tensor:
 
 
 def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) -> Image.Image:
-    """A random part of a large image, resized: random area, ratio and place; uniform [5]."""
-    down, across, mirror, u_area, u_ratio = uniform.tolist()
+    """A random part of a large image, resized: random area, ratio and place; uniform [7]."""
+    down, across, mirror, u_area, u_ratio = uniform[:5].tolist()
     area = image.width * image.height * (MIN_AREA + (1 - MIN_AREA) * u_area)
     ratio = math.exp((2 * u_ratio - 1) * math.log(MAX_RATIO))
     width = min(math.sqrt(area * ratio), image.width)

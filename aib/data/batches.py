@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from aib.data.augment import EpochPlan, crop_batch, crop_image
+from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet
 from aib.errors import AibError
@@ -22,7 +22,8 @@ class Batches:
     evaluation never (the last batches are smaller, and a rank may have one fewer).
 
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
-    processes. `pad` (pixels, images in memory only) and `flip` default to what suits the data set.
+    processes. `pad` (pixels, images in memory only) and `flip` default to what suits the data set;
+    `cutout` is the side of a blank square in each training image, 0 for none.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Batches:
         workers: int = 0,
         pad: int | None = None,
         flip: bool | None = None,
+        cutout: int = 0,
     ) -> None:
         if batch_size < 1 or workers < 0 or seed < 0 or not 0 <= rank < world_size:
             raise AibError(
@@ -49,8 +51,11 @@ class Batches:
         self.rank, self.world_size = rank, world_size
         self.pad = dataset.pad if pad is None else pad
         self.flip = dataset.mirror if flip is None else flip
+        self.cutout = cutout if train else 0
         self.augment = pad != 0 or flip is not False  # both off: images as evaluation sees them
         size = dataset.preprocessing.image_size
+        if not 0 <= cutout < 2 * size:  # at 2 * size nothing is ever left
+            raise AibError(f"a cut-out of {cutout} does not suit images of {size} x {size}")
         if train and dataset.images is not None and not 0 <= self.pad < size:
             raise AibError(f"crop padding of {self.pad} needs images larger than {size} x {size}")
         self._spans = self._rank_spans()
@@ -118,7 +123,8 @@ class Batches:
                 )
             else:
                 pixels = self._images.index_select(0, order[here])
-            yield self._normalise(pixels), self._labels.index_select(0, order[here])
+            x = self._finish(pixels, uniform[here])
+            yield x, self._labels.index_select(0, order[here])
 
     def _from_workers(self, plan: EpochPlan, start: int) -> Iterator[Batch]:
         loader = DataLoader(
@@ -131,23 +137,22 @@ class Batches:
             generator=torch.Generator(),
             collate_fn=_collate,
         )
-        for batch in loader:
+        for (begin, end), batch in zip(self._spans[start:], loader, strict=True):
             if isinstance(batch, AibError):
                 raise batch
-            pixels, labels = batch
-            yield (
-                self._normalise(pixels.to(self.device, non_blocking=True)),
-                labels.to(self.device, non_blocking=True),
-            )
+            pixels = batch[0].to(self.device, non_blocking=True)
+            x = self._finish(pixels, plan.uniform[begin:end].to(self.device))
+            yield x, batch[1].to(self.device, non_blocking=True)
 
     def _move(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
 
-    def _normalise(self, pixels: Tensor) -> Tensor:
-        """`Preprocessing.normalise` to the bit, in place and with constants that are there."""
-        return pixels.float().div_(255).sub_(self._mean).div_(self._std)
+    def _finish(self, pixels: Tensor, uniform: Tensor) -> Tensor:
+        """`Preprocessing.normalise` to the bit, with constants that are there; then the cut-out."""
+        x = pixels.float().div_(255).sub_(self._mean).div_(self._std)
+        return cut_out(x, uniform, self.cutout) if self.cutout else x
 
 
 class _Decoded(Dataset):

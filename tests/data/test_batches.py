@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from aib.data import Batches, ImageSet, load
-from aib.data.augment import EpochPlan, crop_batch
+from aib.data.augment import EpochPlan, crop_batch, cut_out
 from aib.errors import AibError
 from tests.data import official
 
@@ -54,6 +54,31 @@ def test_crops_reach_every_offset_and_half_are_mirrored():
     offsets = (plan.uniform[:, :2] * 9).long()
     assert offsets.min() == 0 and offsets.max() == 8
     assert abs((plan.uniform[:, 2] < 0.5).float().mean() - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("side", [1, 7, 8, 40])
+def test_a_cut_out_blanks_exactly_its_square(side):
+    x = torch.rand(50, 3, 32, 32) + 1
+    uniform = EpochPlan.draw(50, seed=3, epoch=0).uniform
+    cut = cut_out(x.clone(), uniform, side)
+    for image, before, u in zip(cut, x, uniform, strict=True):
+        top, left = int(u[5] * 32) - side // 2, int(u[6] * 32) - side // 2
+        for row in range(32):
+            for column in range(32):
+                blank = top <= row < top + side and left <= column < left + side
+                expected = torch.zeros(3) if blank else before[:, row, column]
+                assert torch.equal(image[:, row, column], expected)
+
+
+def test_cut_outs_touch_training_alone_and_leave_the_crops_as_they_were(on_disk):
+    for data in (in_memory(), on_disk):
+        plain = Batches(data, 5, train=True, seed=2)
+        cut = Batches(data, 5, train=True, seed=2, cutout=9)
+        for (x, _), (z, _) in zip(plain.epoch(1), cut.epoch(1), strict=True):
+            differs = (x != z).any(1)
+            assert differs.any() and not (z * differs.unsqueeze(1)).any()
+        tests = [Batches(data, 5, train=False, cutout=side).epoch(0) for side in (0, 9)]
+        assert same(*tests)
 
 
 def test_evaluation_shows_every_image_once_in_order_normalised():
