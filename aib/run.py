@@ -47,13 +47,9 @@ class Run:
     @classmethod
     def reopen(cls, folder: Path, settings: Settings) -> "Run":
         """An interrupted run of the same settings."""
-        stored = read_settings(folder).to_dict()
-        given = settings.to_dict()
-        different = [
-            f"{k} {stored[k]} there, {given[k]} here" for k in stored if stored[k] != given[k]
-        ]
-        if different:
-            raise AibError(f"{folder} is a run of another configuration: {'; '.join(different)}")
+        differences = different(read_settings(folder), settings)
+        if differences:
+            raise AibError(f"{folder} is a run of another configuration: {differences}")
         return cls(folder)
 
     def log(self, row: dict[str, Any]) -> None:
@@ -100,6 +96,13 @@ def refuse_used(folder: Path) -> None:
         )
     if any(path.suffix != ".partial" for path in folder.iterdir()):  # left by a kill
         raise AibError(f"{folder} is not empty; choose another --out")
+
+
+def different(stored: Settings, given: Settings, but: tuple[str, ...] = ()) -> str:
+    """In words, which settings differ; "" if none does. Those named in `but` may."""
+    there, here = stored.to_dict(), given.to_dict()
+    names = [name for name in there if name not in but and there[name] != here[name]]
+    return "; ".join(f"{name} {there[name]} there, {here[name]} here" for name in names)
 
 
 def read_settings(folder: Path) -> Settings:
