@@ -45,7 +45,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(page: Path) -> list[Command]:
-    """One command a line of the `sh` blocks; continued lines joined, comments and blanks left out."""
+    """One command a line of the `sh` blocks; continued lines joined, comments left out."""
     made = []
     for block in blocks(page):
         if block.language == "sh":

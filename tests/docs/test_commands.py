@@ -1,0 +1,219 @@
+"""Every command shown on the pages is run, small, or where that cannot be is read and checked."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from torch.distributed.run import get_args_parser
+
+from aib import cli
+from aib.commands import train as train_command
+from aib.data.specs import CIFAR10
+from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
+from tests.docs.ways import WAYS, Way, way_of
+from tests.docs.workshop import pretend_they_are_whole, write_data, write_photos, write_run
+
+# A command on two pages is run once.
+COMMANDS = list({c.text: c for page in PAGES for c in commands(page)}.values())
+PROGRAMS = {"aib", "make", "pip", "python", "srun", "torchrun"}
+
+
+def text_of(command: Command) -> str:
+    return command.text
+
+
+def is_only_parsed(command: Command) -> bool:
+    """What needs a cluster; `test_a_training_has_valid_settings` reads those."""
+    way = way_of(command)
+    return way is not None and way.how == "parse"
+
+
+def marked(command: Command):
+    way = way_of(command)
+    marks = [pytest.mark.slow] if way is not None and way.slow else []
+    return pytest.param(command, marks=marks, id=command.text)
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    write_data(root)
+    return root
+
+
+@pytest.fixture
+def workshop(tmp_path, monkeypatch, data_root) -> Path:
+    """The current folder of a reader who has photographs, data sets and runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIB_DATA", str(data_root))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    pretend_they_are_whole(monkeypatch)
+    write_photos(tmp_path)
+    return tmp_path
+
+
+def test_commands_were_found():
+    assert len(COMMANDS) > 30 and {c.words[0] for c in COMMANDS} <= PROGRAMS
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=text_of)
+def test_a_way_is_known_to_run_it(command):
+    assert way_of(command) is not None, f"{command.page} shows a command that no test runs"
+
+
+def test_no_way_is_left_over():
+    used = {way_of(command) for command in COMMANDS}
+    assert [way.pattern for way in WAYS if way not in used] == []
+
+
+@pytest.mark.parametrize("command", [marked(c) for c in COMMANDS if not is_only_parsed(c)])
+def test_it_runs(command, workshop, capsys):
+    way = way_of(command)
+    assert way is not None
+    if way.how == "here":
+        code = cli.main(words_of(command, way, workshop)[1:])
+        assert code == way.code, capsys.readouterr().err
+    elif way.how == "process":
+        run_in_processes(words_of(command, way, workshop), workshop)
+    elif way.how == "make":
+        run_make(command, slow=bool(way.slow), folder=workshop)
+    elif way.how == "pip":
+        run_pip(command)
+    else:
+        assert way.how == "example"  # test_examples.py runs every one of them
+        assert (ROOT / command.words[1]).parent == ROOT / "examples"
+        assert (ROOT / command.words[1]).is_file()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [c for c in COMMANDS if "aib train" in c.text and "--list" not in c.words],
+    ids=text_of,
+)
+def test_a_training_has_valid_settings(command, monkeypatch):
+    """Also those that are slow or cannot run here; the launcher must agree with the settings."""
+    taken: list[train_command.Options] = []
+    monkeypatch.setattr(train_command, "start", lambda options, name: taken.append(options))
+    words = command.words
+    assert cli.main(words[words.index("aib") + 1 :]) == 0
+    [options] = taken
+    if words[0] == "torchrun":
+        launcher = get_args_parser().parse_args(words[1:])
+        assert (launcher.module, launcher.training_script) == (True, "aib")
+        assert int(launcher.nproc_per_node) == options.settings.devices
+        assert int(launcher.nnodes.split(":")[-1]) == options.settings.nodes
+    if words[0] == "srun":
+        asked = dict(pairwise(words))
+        assert int(asked["--ntasks-per-node"]) == options.settings.devices
+        assert int(asked["--nodes"]) == options.settings.nodes
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_extras_exist(page):
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        known = tomllib.load(file)["project"]["optional-dependencies"]
+    for asked in re.findall(r"pip install '\.\[(.+?)\]'", page.read_text()):
+        assert set(asked.split(",")) <= set(known), f"{name_of(page)}: {asked}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c.text.startswith("aib data fetch")], ids=text_of
+)
+def test_fetch_for_real(command, tmp_path):
+    if "npm" in command.words:
+        if shutil.which("npm") is None:
+            pytest.skip("npm is not installed")
+    else:
+        host = re.split("[/:]+", CIFAR10.archives[0].url)[1]
+        try:
+            socket.create_connection((host, 443), timeout=10).close()
+        except OSError:
+            pytest.skip(f"{host} cannot be reached")
+    assert cli.main([*command.words[1:], "--root", str(tmp_path)]) == 0
+    assert cli.main(["data", "verify", command.words[3], "--root", str(tmp_path)]) == 0
+
+
+def words_of(command: Command, way: Way, folder: Path) -> list[str]:
+    """As the shell would give them, with what makes the command small; its runs stand ready."""
+    words = command.words
+    made_by_it = {words[i + 1] for i, word in enumerate(words) if word == "--out"}
+    for word in words:
+        if re.fullmatch(r"runs/\w+", word) and word not in made_by_it:
+            write_run(Path(word))
+    expanded: list[str] = []
+    for word in words:
+        found = sorted(map(str, Path().glob(word))) if "*" in word else []
+        expanded += found or [word]
+    return expanded + way.add.split()
+
+
+def run_in_processes(words: list[str], folder: Path) -> None:
+    program = {"torchrun": ["-m", "torch.distributed.run"], "aib": ["-m", "aib"]}[words[0]]
+    done = subprocess.run(
+        [sys.executable, *program, *words[1:]],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("top-1 error") == 1  # the first process alone speaks
+
+
+def run_make(command: Command, slow: bool, folder: Path) -> None:
+    """Dry for what would run these tests; for real, in a folder of its own, for the demo.
+
+    Its environment is the one of this test under another name, so that nothing is installed.
+    """
+    if not slow:
+        done = subprocess.run(
+            ["make", "-n", *command.words[1:]], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "python" in done.stdout
+        return
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder)
+    environment = folder / "venv"
+    environment.mkdir()
+    for path in Path(sys.prefix).iterdir():
+        if path.name != ".installed":
+            (environment / path.name).symlink_to(path)
+    (environment / ".installed").touch()
+    done = subprocess.run(
+        ["make", *command.words[1:], "VENV=venv"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(folder.glob("runs/demo-*/report.html"))
+
+
+def run_pip(command: Command) -> None:
+    """All of it but the installing: from this checkout, with the pinned versions."""
+    place, _, extras = command.words[2].partition("[")
+    assert place == "." and len(command.words) == 3
+    wanted = f"{ROOT}[{extras}" if extras else str(ROOT)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--dry-run",
+            "-c",
+            ROOT / "constraints.txt",
+            wanted,
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "does not provide the extra" not in done.stdout + done.stderr

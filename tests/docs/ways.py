@@ -1,0 +1,56 @@
+"""How each command of the pages is run: what makes it small, or why it cannot run here."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.docs.blocks import Command
+
+# here: in this process; process: in one of its own; parse: read and checked, not carried out
+How = Literal["here", "process", "parse", "make", "pip", "example"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way of all commands that the pattern matches from their beginning."""
+
+    pattern: str
+    how: How = "here"
+    add: str = ""  # options that make it small
+    slow: str = ""  # why it is left to `make test-all`
+    why_not: str = ""  # for `parse`: what is missing here
+    code: int = 0
+
+
+SMALL = "--epochs 1 --batch-size 4 --width 0.0625 --accelerator cpu --workers 0"
+TINY = "--data shapes:count=64 --batch-size 16 --width 0.25 --epochs 1"
+
+# The first that matches counts.
+WAYS = (
+    Way("make demo", "make", slow="trains for minutes"),
+    Way("make (test|test-all|format)$", "make"),  # dry: these run this very test
+    Way("pip install ", "pip", slow="needs the network"),
+    Way(r"python examples/\w+\.py", "example"),
+    Way("srun ", "parse", why_not="needs SLURM"),
+    Way("torchrun .*--nnodes 2", "parse", why_not="needs two machines"),
+    Way("torchrun .*--accelerator cpu", "process", TINY + " --out run", slow="two processes"),
+    Way("aib train .*--devices 8", "parse", why_not="needs eight GPUs"),
+    Way("aib train .*--accelerator cpu --devices 2", "process", TINY, slow="two processes"),
+    Way("aib train --list"),
+    Way("aib train --data folder:photos", add=SMALL),
+    Way("aib train cifar10_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
+    Way("aib train ", add=SMALL, slow="seconds, and there are many of them"),
+    Way("aib eval ", add="--workers 0"),
+    Way("aib explain "),
+    Way("aib interpret .*--quick", add="--images 8 --workers 0"),
+    Way("aib interpret ", add="--images 8 --subset 2 --workers 0", slow="seconds"),
+    Way("aib models", slow="seconds; test_cli.py has the quick form"),
+    Way("aib data verify ", code=2),  # small sets made by hand are not the official ones
+    Way("aib data "),  # fetch: the sets are here already; see `test_fetch_for_real`
+    Way("aib bench ", add="--width 0.0625 --seconds 0.1 --batch-size 8", slow="seconds"),
+)
+
+
+def way_of(command: Command) -> Way | None:
+    """How to run a command; None if nobody has thought of it."""
+    return next((way for way in WAYS if re.match(way.pattern, command.text)), None)

@@ -1,0 +1,71 @@
+"""A folder as a reader of the pages might have it: photographs, data sets, runs, all small."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import aib
+from aib.data import load
+from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
+from aib.run import Run
+from aib.settings import Settings
+from tests.data import official
+
+# What the runs that the pages speak of were trained on; any other run is of shapes.
+TRAINED_ON = {"photos": "folder:photos:image_size=64", "c10": "cifar10"}
+MODELS = {"plain": "tiny"}  # and of which model; else tiny_aib_qt
+
+
+def write_data(root: Path) -> None:
+    """The known sets in their official formats, with few images."""
+    official.write_cifar10(root)
+    official.write_cifar100(root)
+    official.write_svhn(root)
+    official.write_stl10(root)
+    official.write_cub(root)
+
+
+def pretend_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many images as `write_data` writes are what the specs expect."""
+    counts = {
+        CIFAR10.name: (CIFAR10, 100, 20),
+        CIFAR100.name: (CIFAR100, 200, 200),
+        SVHN.name: (SVHN, 40, 40),
+        STL10.name: (STL10, 40, 40),
+        CUB200.name: (CUB200, 8, 4),
+    }
+    for spec, train, test in counts.values():
+        monkeypatch.setitem(spec.sizes, "train", train)
+        monkeypatch.setitem(spec.sizes, "test", test)
+
+
+def write_photos(folder: Path) -> None:
+    """Three classes of coloured JPEGs, and one more photograph beside them."""
+    rng = np.random.default_rng(0)
+    for name, color in {"cat": 60, "dog": 130, "owl": 200}.items():
+        (folder / "photos" / name).mkdir(parents=True)
+        for i in range(3):
+            pixels = rng.normal(color, 30, (48, 64, 3)).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / "photos" / name / f"{i}.jpg")
+    shutil.copy(folder / "photos" / "cat" / "0.jpg", folder / "photo.jpg")
+
+
+def write_run(folder: Path) -> None:
+    """What a training of that name would have left, less the training: an untrained small model.
+
+    Called with the workshop as the current folder.
+    """
+    first = re.split(r"[_-]", folder.name)[0]
+    name = TRAINED_ON.get(first, "shapes:count=64")
+    data = load(name, "train", holdout=0)
+    model_name = MODELS.get(folder.name, "tiny_aib_qt")
+    torch.manual_seed(0)
+    model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
+    model.preprocessing = data.preprocessing
+    run = Run.create(folder, model, Settings(data=name, model=model_name, width=0.25, holdout=0.2))
+    run.write_weights(model)
