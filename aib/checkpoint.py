@@ -15,6 +15,8 @@ SCHEMA = 1
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """Write beside `path`, flush, rename: a reader, or a crash, meets the old or the new file."""
+    if not path.name:
+        raise AibError(f"'{path}' does not name a file to write")
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

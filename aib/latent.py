@@ -7,6 +7,9 @@ from aib.errors import AibError
 from aib.gaussian import draw, positive_sigma
 from aib.types import Latent, standard_noise, widen
 
+# The decoder has K x K weights: far above any use, far below what fills a machine.
+MAX_LATENT_DIM = 8192
+
 
 class VariationalHead(nn.Module):
     """Embedding -> mu_z, sigma_z -> z -> logits. Extra z samples cost only the decoder."""
@@ -60,8 +63,10 @@ def relu_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
 
 
 def _check_latent_dim(latent_dim: int) -> None:
-    if latent_dim < 1:
-        raise AibError(f"latent_dim must be at least 1, not {latent_dim}")
+    if not isinstance(latent_dim, int) or not 1 <= latent_dim <= MAX_LATENT_DIM:
+        raise AibError(
+            f"latent_dim must be a whole number from 1 to {MAX_LATENT_DIM:,}, not {latent_dim!r}"
+        )
 
 
 def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tensor:

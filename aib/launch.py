@@ -1,6 +1,7 @@
 """Fabric as the settings ask for it: devices, precision, loggers."""
 
 import logging
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from aib.errors import AibError
 from aib.settings import Settings
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+MIN_CPU_PROCESSES = 8  # also where there are fewer cores: to try out a command for many GPUs
 
 
 def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
@@ -20,6 +22,9 @@ def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
         raise AibError("fp16 needs a GPU; on a CPU take bf16 or fp32")
     if s.accelerator == "cuda" and not torch.cuda.is_available():
         raise AibError("no CUDA device was found; take --accelerator cpu")
+    if s.accelerator == "mps" and not torch.backends.mps.is_available():
+        raise AibError("no Apple GPU was found; take --accelerator cpu")
+    _check_processes(s)
     for name in ("lightning.fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)  # the reporter says what matters
     warnings.filterwarnings("ignore", message=".*The `srun` command is available.*")
@@ -31,6 +36,17 @@ def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
         precision=PRECISIONS[s.precision],
         loggers=make_loggers(s, folder),
     )
+
+
+def _check_processes(s: Settings) -> None:
+    """Refuse what would wait for ever for other machines, or drown this one in processes."""
+    started = {"MASTER_ADDR", "SLURM_NTASKS"} & set(os.environ)
+    if s.nodes > 1 and not started:
+        raise AibError(f"{s.nodes} nodes have to be started by torchrun or srun")
+    on_gpus = s.accelerator != "cpu" and torch.cuda.is_available()
+    here = torch.cuda.device_count() if on_gpus else max(os.cpu_count() or 1, MIN_CPU_PROCESSES)
+    if s.devices > here:
+        raise AibError(f"{s.devices} devices are more than the {here} that this machine has")
 
 
 def make_loggers(s: Settings, folder: Path | None) -> list[Any]:

@@ -68,8 +68,14 @@ def pick_device(name: str | None) -> torch.device:
         device = torch.device(name or ("cuda" if here else "cpu"))
     except RuntimeError as error:
         raise AibError(f"no device {name!r}; take cpu or cuda") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise AibError(f"models do not run on the device {name!r}; take cpu or cuda")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise AibError("there is no Apple GPU here; leave --device out or say --device cpu")
     if device.type == "cuda" and not here:
         raise AibError("there is no CUDA device here; leave --device out or say --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise AibError(f"there is no {name}: this machine has {torch.cuda.device_count()}")
     return device
 
 

@@ -1,6 +1,5 @@
 """What happens to an image before a model sees it. It travels with the weights, in config.json."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -10,6 +9,7 @@ from torch import Tensor
 from aib.errors import AibError
 
 Resize = Literal["squash", "crop"]
+MAX_IMAGE_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         # Types are checked as well: the values may come from a file that anybody wrote.
-        if not _is_whole(self.image_size) or self.image_size < 1:
-            raise AibError(f"image_size must be a whole number above 0, not {self.image_size!r}")
+        check_image_size(self.image_size)
         if self.resize not in get_args(Resize):
             raise AibError(f"resize must be 'squash' or 'crop', not {self.resize!r}")
         if not (_three_numbers(self.mean) and _three_numbers(self.std) and min(self.std) > 0):
@@ -63,6 +62,15 @@ class Preprocessing:
         return cls(**fields)
 
 
+def check_image_size(size: int) -> int:
+    """Refuse what is no size of an image, or one that no memory holds."""
+    if not _is_whole(size) or not 1 <= size <= MAX_IMAGE_SIZE:
+        raise AibError(
+            f"image_size must be a whole number from 1 to {MAX_IMAGE_SIZE}, not {size!r}"
+        )
+    return size
+
+
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -71,5 +79,6 @@ def _three_numbers(values: object) -> bool:
     return (
         isinstance(values, tuple)
         and len(values) == 3
-        and all(_is_whole(v) or (isinstance(v, float) and math.isfinite(v)) for v in values)
+        and all(_is_whole(v) or isinstance(v, float) for v in values)
+        and all(abs(v) < 1e6 for v in values)  # not NaN either; pixels lie between 0 and 1
     )

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from aib.errors import AibError
 from aib.types import widen
 
+MAX_ANCHORS = 65_536
+
 
 class Quantized(NamedTuple):
     """The quantised scores and the two losses that tie them to the scores."""
@@ -28,8 +30,11 @@ class AnchorQuantizer(nn.Module):
 
     def __init__(self, num_anchors: int = 20):
         super().__init__()
-        if num_anchors < 2:
-            raise AibError(f"a quantiser needs at least 2 anchors, not {num_anchors}")
+        if not isinstance(num_anchors, int) or not 2 <= num_anchors <= MAX_ANCHORS:
+            raise AibError(
+                f"a quantiser needs at least 2 anchors, not {num_anchors!r} "
+                f"(and at most {MAX_ANCHORS:,})"
+            )
         self.anchors = nn.Parameter(torch.linspace(0, 1, num_anchors))
         # How often each anchor was taken in training since the last reset, over all processes.
         self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))

@@ -128,7 +128,8 @@ class Settings:
         for name in ("epochs", "batch_size", "accumulate", "devices", "nodes", "log_every"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         self._require("evaluate_every", self.evaluate_every >= 1, "at least 1")
-        for name in ("beta", "lambda_q", "lambda_c", "beta_warmup", "warmup", "weight_decay"):
+        not_negative = "beta lambda_q lambda_c beta_warmup warmup weight_decay checkpoint_every"
+        for name in not_negative.split():
             self._require(name, 0 <= getattr(self, name) < float("inf"), "0 or more")
         self._require("lr", 0 < self.lr < float("inf"), "above 0")
         self._require("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
@@ -136,11 +137,10 @@ class Settings:
         self._require("width", 0 < self.width <= 16, "above 0 and at most 16")
         self._require("dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
         self._require("holdout", 0 <= self.holdout < 1, "at least 0 and below 1")
-        self._require("seed", 0 <= self.seed < 2**31, "at least 0 and below 2^31")
+        check_seed(self.seed)
         for name in ("workers", "cutout", "attention_depth", "tap"):
             self._require(name, getattr(self, name) >= 0, "0 or more")
-        self._require("checkpoint_every", self.checkpoint_every >= 0, "0 or more")
-        self._require("clip", self.clip is None or self.clip > 0, "above 0")
+        self._require("clip", self.clip is None or 0 < self.clip < float("inf"), "above 0")
         self._require("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1")
         rising = list(self.milestones) == sorted(set(self.milestones))
         self._require("milestones", rising and min(self.milestones, default=1) > 0, "rising epochs")
@@ -189,6 +189,13 @@ class Settings:
             if not _fits(value, hints[name]):
                 raise AibError(f"{where}: {name} cannot be {value!r}")
         return cls(**ready)
+
+
+def check_seed(seed: int) -> int:
+    """Refuse what not every generator takes."""
+    if not 0 <= seed < 2**31:
+        raise AibError(f"seed must be at least 0 and below 2^31, not {seed}")
+    return seed
 
 
 def _fits(value: Any, hint: Any) -> bool:

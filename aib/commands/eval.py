@@ -10,7 +10,7 @@ from aib.commands.options import parse, parse_samples
 from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes
 from aib.opened import images_for, open_runs
 from aib.run import Run, environment
-from aib.settings import Precision
+from aib.settings import Precision, check_seed
 
 
 def eval_(
@@ -50,6 +50,7 @@ def eval_(
         seed: of the noise.
         json: print JSON.
     """
+    check_seed(seed)
     [opened] = open_runs((run,), device)
     images = images_for(opened, data, split, root)
     results = [

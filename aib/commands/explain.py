@@ -18,6 +18,7 @@ from aib.interpret.subject import Method
 from aib.opened import Opened, open_runs, sha256
 from aib.packaged import find_model
 from aib.run import environment
+from aib.settings import check_seed
 
 
 def explain(
@@ -48,6 +49,7 @@ def explain(
         device: cpu or cuda; whatever there is if not given.
         json: print the records as JSON.
     """
+    check_seed(seed)
     files = find_images(images)
     if not files:
         raise AibError("name at least one image file or folder")

@@ -23,6 +23,7 @@ from aib.interpret.study import Plan, Study
 from aib.interpret.tables import Table, all_tables, randomisation_words, write_csv
 from aib.opened import Opened, labelled_images, open_runs
 from aib.run import environment
+from aib.settings import check_seed
 
 
 def interpret(
@@ -71,6 +72,7 @@ def interpret(
     """
     if not runs:
         raise AibError("name at least one run")
+    check_seed(seed)
     opened = open_runs(runs, device)
     name = data or (opened[0].settings.data if opened[0].settings else None)
     feeds = [

@@ -1,5 +1,6 @@
 """How every command reads its options: from a signature or dataclass and its docstrings."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ def parse_samples(text: str) -> tuple[int, int]:
     """'4x12' to (4, 12)."""
     from aib.errors import AibError
 
-    first, _, second = text.lower().partition("x")
-    if not (first.isdigit() and second.isdigit() and int(first) and int(second)):
+    match = re.fullmatch("([1-9][0-9]{0,4})[xX]([1-9][0-9]{0,4})", text)
+    if match is None:
         raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
-    return int(first), int(second)
+    return int(match[1]), int(match[2])

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import Dataset
 
 from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet
+from aib.data.workers import check_workers, decoded
 from aib.errors import AibError
 
 Batch = tuple[Tensor, Tensor]  # x float32 [B,3,S,S] normalised, y int64 [B]
@@ -41,13 +42,13 @@ class Batches:
         flip: bool | None = None,
         cutout: int = 0,
     ) -> None:
-        if batch_size < 1 or workers < 0 or seed < 0 or not 0 <= rank < world_size:
+        if batch_size < 1 or seed < 0 or not 0 <= rank < world_size:
             raise AibError(
-                f"batches need batch_size >= 1, workers >= 0, seed >= 0, 0 <= rank < world_size: "
-                f"{batch_size}, {workers}, {seed}, {rank} of {world_size}"
+                f"batches need batch_size >= 1, seed >= 0, 0 <= rank < world_size: "
+                f"{batch_size}, {seed}, {rank} of {world_size}"
             )
         self.dataset, self.batch_size, self.train = dataset, batch_size, train
-        self.device, self.seed, self.workers = torch.device(device), seed, workers
+        self.device, self.seed, self.workers = torch.device(device), seed, check_workers(workers)
         self.rank, self.world_size = rank, world_size
         self.pad = dataset.pad if pad is None else pad
         self.flip = dataset.mirror if flip is None else flip
@@ -127,22 +128,17 @@ class Batches:
             yield x, self._labels.index_select(0, order[here])
 
     def _from_workers(self, plan: EpochPlan, start: int) -> Iterator[Batch]:
-        loader = DataLoader(
+        spans = self._spans[start:]
+        loaded = decoded(
             _Decoded(self.dataset, plan, self.train and self.augment, self.flip),
-            batch_sampler=[list(range(begin, end)) for begin, end in self._spans[start:]],
-            num_workers=self.workers,
+            self.workers,
+            batch_sampler=[list(range(begin, end)) for begin, end in spans],
             pin_memory=self.device.type == "cuda",
-            # Its own generator: else the loader draws a number from the global one, and the
-            # model's noise would depend on how often an epoch was resumed.
-            generator=torch.Generator(),
-            collate_fn=_collate,
         )
-        for (begin, end), batch in zip(self._spans[start:], loader, strict=True):
-            if isinstance(batch, AibError):
-                raise batch
-            pixels = batch[0].to(self.device, non_blocking=True)
+        for (begin, end), (pixels, labels) in zip(spans, loaded, strict=True):
+            pixels = pixels.to(self.device, non_blocking=True)
             x = self._finish(pixels, plan.uniform[begin:end].to(self.device))
-            yield x, batch[1].to(self.device, non_blocking=True)
+            yield x, labels.to(self.device, non_blocking=True)
 
     def _move(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":
@@ -164,13 +160,9 @@ class _Decoded(Dataset):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, position: int) -> tuple[Tensor, int] | AibError:
+    def __getitem__(self, position: int) -> tuple[Tensor, int]:
         index = int(self.plan.order[position])
-        try:
-            return self._pixels(index, position), int(self.dataset.labels[index])
-        except AibError as error:
-            # Handed over, not raised: torch would wrap the sentence in a worker's traceback.
-            return error
+        return self._pixels(index, position), int(self.dataset.labels[index])
 
     def _pixels(self, index: int, position: int) -> Tensor:
         if not self.augment:
@@ -183,10 +175,3 @@ class _Decoded(Dataset):
             flip=self.flip,
         )
         return to_tensor(image)
-
-
-def _collate(items: list[tuple[Tensor, int] | AibError]) -> Batch | AibError:
-    for item in items:
-        if isinstance(item, AibError):
-            return item
-    return default_collate(items)

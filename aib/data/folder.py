@@ -34,6 +34,8 @@ def read(
     `check` decodes every file once to find damaged ones before any work is done. They are left
     out and listed in `.skipped`; with `strict` the first one stops everything.
     """
+    if split not in SPLITS:
+        raise AibError(f"a folder has no split '{split}'; it may have {', '.join(SPLITS)}")
     if not path.is_dir():
         raise AibError(f"{path} is not a folder")
     top = _top(path, split)

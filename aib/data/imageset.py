@@ -18,6 +18,9 @@ from aib.data.specs import Spec
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 
+CHUNK = 1 << 22  # pixels that are resized at a time
+PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+
 
 @dataclass(frozen=True)
 class ImageFiles:
@@ -218,6 +221,8 @@ class ImageSet(Dataset):
         Needed where a model meets data it was not trained on, another size for instance.
         """
         target = replace(preprocessing, class_names=self.class_names)
+        if self.images is not None:
+            check_room(len(self), target.image_size)
         old, new = self.preprocessing.image_size, target.image_size
         if old == new:
             return replace(self, preprocessing=target)
@@ -233,12 +238,23 @@ class ImageSet(Dataset):
         """Every file decoded now, at the model's size: for sets that fit on the device."""
         if self.images is not None:
             return self
+        check_room(len(self), self.preprocessing.image_size)
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the GIL
             pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
         masks = None
         if self.boxes is not None:
             masks = torch.stack([self.mask(i) for i in range(len(self))])  # type: ignore[misc]
         return replace(self, images=pixels, files=None, masks=masks, boxes=None)
+
+
+def check_room(count: int, size: int) -> None:
+    """Refuse to fill the memory with pixels: the system would end the process without a word."""
+    needed = 3 * count * size * size
+    if hasattr(os, "sysconf") and needed > (there := os.sysconf("SC_PHYS_PAGES") * PAGE):
+        raise AibError(
+            f"{count:,} images of {size} x {size} are {needed / 1e9:,.0f} GB, and this machine has "
+            f"{there / 1e9:,.0f}: take a smaller image_size"
+        )
 
 
 def _describe(tensor: Tensor) -> str:
@@ -248,7 +264,7 @@ def _describe(tensor: Tensor) -> str:
 def _resize_images(images: Tensor, size: int) -> Tensor:
     """Antialiased bilinear; in chunks, since the floats take four times the room."""
     resized_chunks = []
-    for chunk in images.split(1024):
+    for chunk in images.split(max(1, CHUNK // size**2)):
         floats = F.interpolate(chunk.float(), size=(size, size), mode="bilinear", antialias=True)
         resized_chunks.append(floats.round_().clamp_(0, 255).to(torch.uint8))
     return torch.cat(resized_chunks)

@@ -12,6 +12,7 @@ from aib.data.imageset import ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import part
 from aib.errors import AibError
+from aib.settings import check_seed
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,
@@ -51,8 +52,7 @@ def load(
     options = options | written
     image_size = options.pop("image_size", None)
     holdout = _convert("holdout", options.pop("holdout", holdout), float)
-    if seed < 0:
-        raise AibError(f"seed must not be negative: {seed}")
+    check_seed(seed)
     if kind == "folder":
         fixed: dict[str, Any] = {"path": path, "strict": strict}
         own_val = folder.has_split(path, "val")
@@ -140,8 +140,8 @@ def _convert(key: str, value: Any, kind: type) -> Any:
 def _at_size(dataset: ImageSet, image_size: Any) -> ImageSet:
     if image_size is not None:
         size = _convert("image_size", image_size, int)
-        if not 2 <= size <= 4096:
-            raise AibError(f"image_size must lie between 2 and 4096, not {size}")
+        if size < 2:
+            raise AibError(f"image_size must be at least 2, not {size}")
         dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
     small = dataset.preprocessing.image_size <= SMALL_SIDE
     return dataset.in_memory() if small else dataset

@@ -23,6 +23,7 @@ BLOCK = 100  # a multiple of the ten classes; small enough to stay in the cache
 SIDE = 32
 FINE = 2  # coverage of a pixel is counted on FINE x FINE points
 MAX_STROKES = 8
+MAX_COUNT = 1_000_000  # 4 GB of pixels and masks
 
 RADII = {"small": (5.0, 7.5), "medium": (7.5, 11.5), "large": (10.0, 13.5)}
 
@@ -88,8 +89,8 @@ def read(
     spurious: bool = False,
 ) -> ImageSet:
     """`count` images (0: the usual number of the split)."""
-    if count < 0:
-        raise AibError(f"count of shapes must be positive, not {count}")
+    if not 0 <= count <= MAX_COUNT:
+        raise AibError(f"count of shapes must lie between 0 and {MAX_COUNT:,}, not {count}")
     difficulty = Difficulty(clutter, contrast, size, spurious)
     block = generate(split, count or SHAPES.sizes[split], seed, difficulty)
     return ImageSet.of(

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from aib.data import ImageSet
+from aib.data.workers import decoded
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,11 @@ class Feed:
             )
 
     def _from_files(self) -> Iterator[Pixels]:
-        loader = DataLoader(
-            _Decoded(self.data, self.chosen),
-            batch_size=self.batch_size,
-            num_workers=self.workers,
-            generator=torch.Generator(),
-        )
         has_masks = self.data.boxes is not None
-        for index, images, labels, masks in loader:
+        items = _Decoded(self.data, self.chosen)
+        for index, images, labels, masks in decoded(
+            items, self.workers, batch_size=self.batch_size
+        ):
             yield Pixels(
                 index.to(self.device),
                 images.to(self.device),

@@ -32,6 +32,8 @@ def feed_for(
     """All images of the data, or a seeded sample of them, on the model's device."""
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
+    if batch_size < 1:
+        raise AibError(f"--batch-size must be at least 1, not {batch_size}")
     device = next(opened.model.parameters()).device
     return Feed(data, sample(len(data), images, seed), batch_size, device, workers)
 
