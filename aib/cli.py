@@ -11,6 +11,7 @@ COMMANDS = {
     "models": "the models: parameters, multiply-adds, the paper's figures beside ours",
     "train": "train a model on one CPU, one GPU or many",
     "eval": "measure a trained model: error, calibration, bits",
+    "sweep": "ablations: one preset under many settings, plotted against each knob",
     "explain": "where a model looks: a picture and a record for any image",
     "interpret": "how far the maps can be trusted: stability, localisation, reliance, bits",
     "report": "one HTML page of a run or of several",

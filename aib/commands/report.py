@@ -11,6 +11,9 @@ from aib.commands.options import parse
 from aib.errors import AibError
 from aib.opened import open_runs
 from aib.report import gather, page
+from aib.report.ablation import sweep_page
+from aib.sweep.plan import PLAN
+from aib.sweep.results import read_results
 
 PAGE = "report.html"
 
@@ -35,7 +38,7 @@ def report(
     Example: aib report runs/cifar10
 
     Args:
-        runs: folders of runs; several are compared on one page.
+        runs: folders of runs; several are compared on one page. Or one sweep's folder.
         out: the file to write; report.html in the (first) run if not given.
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
@@ -49,6 +52,11 @@ def report(
         raise AibError("name at least one run")
     if images < 2 or subset < 2:
         raise AibError(f"--images and --subset must be at least 2, not {images} and {subset}")
+    if any((run / PLAN).is_file() for run in runs):
+        if len(runs) > 1 or data is not None:
+            raise AibError("a sweep has a page of its own, of its own data: name it alone")
+        write(out or runs[0] / PAGE, sweep_page(read_results(runs[0])))
+        return
     opened = open_runs(runs, device)
     materials = []
     for run in opened:
@@ -66,8 +74,11 @@ def report(
                     tick=tick,
                 )
             )
-    target = out or runs[0] / PAGE
-    text = page(materials)
+    write(out or runs[0] / PAGE, page(materials))
+
+
+def write(target: Path, text: str) -> None:
+    """Whole or not at all."""
     write_whole(target, lambda partial: partial.write_text(text, encoding="utf-8"))
     print(f"{target}: {len(text.encode()) / 1e6:.1f} MB")
 

@@ -35,7 +35,11 @@ def page(materials: Sequence[Material]) -> str:
         body.append(_comparison(materials))
     for i, material in enumerate(materials):
         body += _run(material, f"run{i}-" if several else "", several)
-    links = _links(materials, body)
+    return document(title, "".join(body), _links(materials, body))
+
+
+def document(title: str, body: str, links: str = "") -> str:
+    """The page around the sections."""
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -43,7 +47,7 @@ def page(materials: Sequence[Material]) -> str:
         f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{CSS}</style></head>'
         f"<body><main><header><h1>{escape(title)}</h1>"
         f'<p class="soft">aib {__version__}, written {made}</p><nav>{links}</nav></header>'
-        f"{''.join(body)}</main></body></html>\n"
+        f"{body}</main></body></html>\n"
     )
 
 
@@ -254,6 +258,16 @@ def _links(materials: Sequence[Material], body: Sequence[str]) -> str:
         found = [("comparison", "Side by side")]
         found += [(f"run{i}-summary", m.label) for i, m in enumerate(materials)]
     else:
-        found = re.findall(r'<section id="([^"]+)"><h2>([^<]+)</h2>', "".join(body))
-        found = [(anchor, unescape(title)) for anchor, title in found]
+        found = headings("".join(body))
+    return links_to(found)
+
+
+def headings(body: str) -> list[tuple[str, str]]:
+    """(anchor, title) of each section."""
+    found = re.findall(r'<section id="([^"]+)"><h2>([^<]+)</h2>', body)
+    return [(anchor, unescape(title)) for anchor, title in found]
+
+
+def links_to(found: Sequence[tuple[str, str]]) -> str:
+    """For the top of the page."""
     return "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title in found)

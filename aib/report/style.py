@@ -36,12 +36,14 @@ pre { background: var(--card); border: 1px solid var(--rule); border-radius: 8px
 .verdict.decorative, .verdict.undecided { border-color: var(--warn); }
 .charts { display: grid; gap: 1rem; margin: .9rem 0;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); }
+.panels { grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); }
 figure { margin: 0; }
 .chart { background: var(--card); border: 1px solid var(--rule); border-radius: 10px;
   padding: .8rem .8rem .4rem; }
 .chart figcaption { color: var(--ink); font-weight: 600; margin: 0 .2rem .4rem; }
 .chart svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--soft); font-size: 11.5px; font-family: inherit; }
+.panels svg text { font-size: 14.5px; }
 svg .end { text-anchor: end; } svg .mid { text-anchor: middle; }
 svg .grid { stroke: var(--rule); stroke-width: 1; }
 svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }

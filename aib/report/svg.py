@@ -21,6 +21,8 @@ class Series:
     color: int = 0
     dashed: bool = False
     thin: bool = False
+    dots: bool = False  # mark each point
+    spread: Sequence[float] = ()  # half the height of each point's error bar
 
 
 def line_chart(
@@ -31,17 +33,21 @@ def line_chart(
     y_label: str = "",
     x_range: tuple[float, float] | None = None,
     y_range: tuple[float, float] | None = None,
+    x_ticks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Lines over common axes."""
+    """Lines over common axes. `x_ticks` are places with what stands there, instead of numbers."""
     points = [(x, y) for s in series for x, y in zip(s.x, s.y, strict=True) if math.isfinite(y)]
     if not points:
         return ""
+    bars = [(y, e) for s in series if s.spread for y, e in zip(s.y, s.spread, strict=True)]
+    ends = [end for y, e in bars if math.isfinite(y) for end in (y - e, y + e)]
     frame = _Frame(
         x_range or _span([x for x, _ in points], pad=0),
-        y_range or _span([y for _, y in points], pad=0.04),
+        y_range or _span([*(y for _, y in points), *ends], pad=0.04),
         whole=all(isinstance(x, int) for x, _ in points),
+        named=x_ticks,
     )
-    lines = [frame.path(s) for s in series]
+    lines = [piece for s in series for piece in (frame.path(s), *frame.marks(s))]
     return frame.svg([*lines, *_legend(series)], description, x_label, y_label)
 
 
@@ -76,13 +82,18 @@ class _Frame:
     """The plotting area and how values map to it."""
 
     def __init__(
-        self, x_range: tuple[float, float], y_range: tuple[float, float], whole: bool = False
+        self,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+        whole: bool = False,
+        named: Sequence[tuple[float, str]] = (),
     ):
-        self.x_range, self.y_range, self.whole = x_range, y_range, whole
+        self.x_range, self.y_range, self.whole, self.named = x_range, y_range, whole, named
 
-    def x_ticks(self) -> list[float]:
+    def x_ticks(self) -> Sequence[tuple[float, str]]:
         """Epochs, steps and layers have no halves."""
-        return [t for t in ticks(*self.x_range) if not self.whole or float(t).is_integer()]
+        round_ones = [t for t in ticks(*self.x_range) if not self.whole or float(t).is_integer()]
+        return self.named or [(tick, _text(tick)) for tick in round_ones]
 
     def x(self, value: float) -> float:
         low, high = self.x_range
@@ -101,6 +112,21 @@ class _Frame:
         points = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in pairs)
         return f'<polyline class="{kind}" points="{points}"/>'
 
+    def marks(self, s: Series) -> list[str]:
+        """Dots and error bars."""
+        kind, drawn = f"line c{s.color % COLORS}", []
+        for x, y in zip(s.x, s.y, strict=True) if s.dots else ():
+            if math.isfinite(y):
+                place = f'cx="{self.x(x):.1f}" cy="{self.y(y):.1f}"'
+                drawn.append(f'<circle class="{kind}" {place} r="2.5"/>')
+        for x, y, e in zip(s.x, s.y, s.spread, strict=True) if s.spread else ():
+            if math.isfinite(y) and e > 0:
+                at, low, high = self.x(x), self.y(y - e), self.y(y + e)
+                caps = "".join(f"M{at - 4:.1f},{end:.1f}h8" for end in (low, high))
+                path = f"M{at:.1f},{low:.1f}V{high:.1f}{caps}"
+                drawn.append(f'<path class="{kind} thin" d="{path}"/>')
+        return drawn
+
     def svg(self, inner: Sequence[str], description: str, x_label: str, y_label: str) -> str:
         parts = [
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">'
@@ -111,9 +137,9 @@ class _Frame:
                 f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
                 f'<text class="tick end" x="{LEFT - 6}" y="{y + 4:.1f}">{_text(tick)}</text>'
             )
-        for tick in self.x_ticks():
+        for tick, words in self.x_ticks():
             x, y = self.x(tick), HEIGHT - BOTTOM + 16
-            parts.append(f'<text class="tick mid" x="{x:.1f}" y="{y}">{_text(tick)}</text>')
+            parts.append(f'<text class="tick mid" x="{x:.1f}" y="{y}">{escape(words)}</text>')
         middle = (LEFT + WIDTH - RIGHT) / 2
         parts.append(
             f'<text class="name mid" x="{middle}" y="{HEIGHT - 6}">{escape(x_label)}</text>'

@@ -1,0 +1,194 @@
+"""Which runs a sweep is made of: sweep.json in its folder."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aib.bottleneck import AIB
+from aib.checkpoint import write_whole
+from aib.classifier import Classifier
+from aib.data import ImageSet
+from aib.errors import AibError
+from aib.latent import VariationalHead
+from aib.run import different, environment
+from aib.settings import Settings
+from aib.sweep.grid import LETTERS, Grid, check_grids, quick_grids, safe, written
+from aib.train import build_model, keep_some_aside, load_data
+
+PLAN = "sweep.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run."""
+
+    point: str  # what differs from the preset, such as "beta=0.001"
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"{self.point},seed={self.settings.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep, fully resolved."""
+
+    preset: str
+    base: Settings
+    grids: tuple[Grid, ...]
+    product: bool
+    seeds: tuple[int, ...]
+
+    @cached_property
+    def runs(self) -> list[Planned]:
+        """Every run once, though panels may share it. All points come before the next seed: a
+        sweep that is stopped early has all of its panels."""
+        found = {}
+        for seed, chosen in itertools.product(self.seeds, self.points()):
+            run = self.run(chosen, seed)
+            found[run.name] = run
+        return list(found.values())
+
+    def points(self) -> list[dict[str, Any]]:
+        """The settings changed at each point: one knob at a time, or all combinations."""
+        axes = [[{grid.name: value} for value in grid.values] for grid in self.grids]
+        if not self.product:
+            return [change for axis in axes for change in axis]
+        return [
+            {name: value for change in changes for name, value in change.items()}
+            for changes in itertools.product(*axes)
+        ]
+
+    def run(self, changes: dict[str, Any], seed: int) -> Planned:
+        """The run at a point. Its name says what differs from the preset, and nothing else: the
+        same settings have the same name in every panel and in every plan of this preset."""
+        words = [
+            f"{LETTERS.get(f.name, f.name)}={safe(written(changes[f.name]))}"
+            for f in fields(Settings)
+            if f.name in changes and changes[f.name] != getattr(self.base, f.name)
+        ]
+        settings = keep_some_aside(replace(self.base, **changes, seed=seed))
+        return Planned(",".join(words) or "base", settings)
+
+    def find(self, name: str) -> Planned:
+        """A run by its folder's name."""
+        found = next((run for run in self.runs if run.name == name), None)
+        if found is None:
+            raise AibError(f"the sweep has no run {name!r}")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: sweep.json."""
+        return {
+            "schema": SCHEMA,
+            "preset": self.preset,
+            "base": self.base.to_dict(),
+            "grids": [asdict(grid) for grid in self.grids],
+            "product": self.product,
+            "seeds": list(self.seeds),
+            "runs": {run.name: run.settings.to_dict() for run in self.runs},
+            "environment": environment(),
+        }
+
+    def write(self, folder: Path) -> None:
+        """Into the sweep's folder. A plan with more or other points may replace this one; one
+        that starts from other settings may not."""
+        path = folder / PLAN
+        if path.exists():
+            differences = different(read_plan(folder).base, self.base, but=("seed",))
+            if differences:
+                raise AibError(
+                    f"{folder} is a sweep of other settings: {differences}; choose another --out"
+                )
+        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise AibError(f"{folder} is there and is not a sweep; choose another --out")
+        text = json.dumps(self.to_dict(), indent=2) + "\n"
+        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a sweep's folder."""
+    path = folder / PLAN
+    if not path.is_file():
+        raise AibError(f"{folder} is not a sweep: it has no {PLAN}")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["schema"] != SCHEMA:
+            raise AibError(f"{path} is of another version of aib")
+        return Plan(
+            preset=found["preset"],
+            base=Settings.from_dict(found["base"], path),
+            grids=tuple(Grid(grid["name"], tuple(grid["values"])) for grid in found["grids"]),
+            product=found["product"],
+            seeds=tuple(found["seeds"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AibError(f"{path} cannot be read as a sweep's plan: {error!r}") from error
+
+
+def make_plan(
+    preset: str,
+    base: Settings,
+    grids: Sequence[Grid] = (),
+    *,
+    seeds: int = 1,
+    product: bool = False,
+    quick: bool = False,
+) -> Plan:
+    """Resolve what the model's family decides, and try every point before any is trained."""
+    if seeds < 1:
+        raise AibError(f"--seeds must be at least 1, not {seeds}")
+    if base.devices * base.nodes > 1:
+        raise AibError("each run of a sweep takes one device: leave --devices and --nodes out")
+    if not quick:
+        check_grids(grids)
+    images = load_data(keep_some_aside(base), base.measured_split)  # the data are there, then
+    if not {"model", "data", "profile"} & {grid.name for grid in grids}:
+        base = _resolved(base, images)
+    grids = tuple(grids) or quick_grids(base)
+    plan = Plan(preset, base, grids, product, tuple(range(base.seed, base.seed + seeds)))
+    _try(plan, images)
+    return plan
+
+
+def _resolved(base: Settings, images: ImageSet) -> Settings:
+    """With the family's K and Q written out, so that a grid's own K is known to be the same."""
+    recipe = _shape_of(base, images).recipe
+    return replace(base, latent_dim=recipe["latent_dim"], num_anchors=recipe["num_anchors"])
+
+
+def _try(plan: Plan, images: ImageSet) -> None:
+    """Make each different model, without its weights: a bad value is said at once."""
+    base = _shape_of(plan.base, images)
+    several = any(grid.name == "model" for grid in plan.grids)
+    for grid in () if several else plan.grids:
+        if grid.name in ("beta", "latent_dim") and not _has_latent(base):
+            raise AibError(f"{plan.base.model} has no latent: {grid.knob} changes nothing")
+        if grid.name == "num_anchors" and not (isinstance(base, AIB) and base.quantizer):
+            raise AibError(f"{plan.base.model} has no anchors: {grid.knob} changes nothing")
+    tried = {plan.base}
+    for run in plan.runs:
+        # What the model does not depend on need not be tried again.
+        shape = replace(run.settings, seed=plan.base.seed, beta=plan.base.beta, data=plan.base.data)
+        if shape not in tried:
+            tried.add(shape)
+            _shape_of(shape, images)
+
+
+def _has_latent(model: Classifier) -> bool:
+    return any(isinstance(module, VariationalHead) for module in model.modules())
+
+
+def _shape_of(settings: Settings, images: ImageSet) -> Classifier:
+    """The model without weights: nothing is drawn and no memory is taken."""
+    with torch.device("meta"):
+        return build_model(replace(settings, init=None), images)

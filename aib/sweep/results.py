@@ -1,0 +1,168 @@
+"""What a sweep found: every run's figures, and their mean and deviation at each point.
+
+sweep_results.json holds it all; the table, the figure and the page are made from it alone.
+"""
+
+import itertools
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aib.checkpoint import write_whole
+from aib.errors import AibError
+from aib.interpret.tables import Table
+from aib.run import environment
+from aib.sweep.grid import LETTERS, Grid, written
+from aib.sweep.one import read_measured
+from aib.sweep.plan import Plan
+
+RESULTS = "sweep_results.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing that is plotted against every knob."""
+
+    key: str
+    title: str
+    unit: str
+    short: str  # at the head of a column
+    digits: int
+
+
+MEASURES = (
+    Measure("accuracy", "Accuracy", "%", "accuracy %", 2),
+    Measure("auroc", "Localisation: AUROC of the map against the mask", "", "AUROC", 3),
+    Measure("bits", "Information in the latent", "bits an image", "bits", 1),
+    Measure("perplexity", "Anchors in use (perplexity)", "anchors", "anchors in use", 1),
+)
+
+
+def gather(plan: Plan, folder: Path, failed: Mapping[str, str]) -> dict[str, Any]:
+    """All that is known now, in plain JSON types. `failed` says why, by a run's name."""
+    runs: dict[str, Any] = {}
+    for run in plan.runs:
+        found = read_measured(folder / run.name) or {}
+        runs[run.name] = {
+            "point": run.point,
+            "seed": run.settings.seed,
+            "figures": found.get("figures"),
+            "images": found.get("images"),
+            "samples": found.get("samples"),
+            "train_seconds": found.get("train_seconds"),
+            "device": found.get("environment", {}).get("device"),
+        }
+    return {
+        "schema": SCHEMA,
+        "preset": plan.preset,
+        "product": plan.product,
+        "seeds": list(plan.seeds),
+        "base": plan.base.to_dict(),
+        "panels": [_panel(plan, grid, runs) for grid in plan.grids],
+        "runs": runs,
+        "failed": dict(failed),
+        "environment": environment(),
+    }
+
+
+def _panel(plan: Plan, grid: Grid, runs: dict[str, Any]) -> dict[str, Any]:
+    """One knob: a line of points, or with a product one line for each choice of the others."""
+    others = [other for other in plan.grids if other is not grid] if plan.product else []
+    lines = []
+    for values in itertools.product(*(other.values for other in others)):
+        chosen = {other.name: value for other, value in zip(others, values, strict=True)}
+        points = []
+        for value in grid.values:
+            point = plan.run(chosen | {grid.name: value}, plan.seeds[0]).point
+            points.append({"value": value, "point": point, **summary(point, runs)})
+        name = ", ".join(f"{LETTERS.get(k, k)}={written(v)}" for k, v in chosen.items())
+        lines.append({"name": name, "points": points})
+    return {
+        "knob": grid.knob,
+        "setting": grid.name,
+        "own": getattr(plan.base, grid.name),
+        "lines": lines,
+    }
+
+
+def summary(point: str, runs: Mapping[str, Any]) -> dict[str, Any]:
+    """Number of finished runs at a point; mean and sample deviation of each measure over them."""
+    rows = [run["figures"] for run in runs.values() if run["point"] == point and run["figures"]]
+    found: dict[str, Any] = {"n": len(rows)}
+    for measure in MEASURES:
+        values = [row[measure.key] for row in rows if row[measure.key] is not None]
+        found[measure.key] = {
+            "mean": statistics.fmean(values) if values else None,
+            "deviation": statistics.stdev(values) if len(values) > 1 else None,
+        }
+    return found
+
+
+def shown_measures(results: Mapping[str, Any]) -> list[Measure]:
+    """Those that any run has: masks, a latent or anchors may be missing."""
+    figures = [run["figures"] for run in results["runs"].values() if run["figures"]]
+    return [m for m in MEASURES if any(row[m.key] is not None for row in figures)]
+
+
+def write_results(folder: Path, results: Mapping[str, Any]) -> None:
+    """Into the sweep's folder."""
+    text = json.dumps(results, indent=2, allow_nan=False) + "\n"
+    write_whole(folder / RESULTS, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """What the sweep in `folder` has found so far."""
+    path = folder / RESULTS
+    if not path.is_file():
+        raise AibError(f"{folder} has no {RESULTS} yet: no run of the sweep has ended")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AibError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise AibError(f"{path} is not of this version of aib")
+    return found
+
+
+def tables(results: Mapping[str, Any]) -> list[Table]:
+    """One table a knob; with a product one for all, as every panel has the same points."""
+    panels = results["panels"][:1] if results["product"] else results["panels"]
+    return [_table(results, panel) for panel in panels]
+
+
+def _table(results: Mapping[str, Any], panel: Mapping[str, Any]) -> Table:
+    measures, crossed = shown_measures(results), len(panel["lines"]) > 1
+    rows = []
+    for line in panel["lines"]:
+        for point in line["points"]:
+            own = " *" if point["value"] == panel["own"] else ""
+            figures = (spread(point[m.key], m.digits) for m in measures)
+            cells = (written(point["value"]) + own, str(point["n"]), *figures)
+            rows.append((line["name"], *cells) if crossed else cells)
+    head = (panel["knob"], "n", *(m.short for m in measures))
+    note = f"* the preset's own; n seeds, ± standard deviation over them. {_images(results)}"
+    title = "All points" if crossed else f"Against {panel['knob']}"
+    return Table(title, ("others", *head) if crossed else head, tuple(rows), note)
+
+
+def spread(found: Mapping[str, Any], digits: int) -> str:
+    """'95.12 ± 0.08', without the deviation where there is one seed."""
+    if found["mean"] is None:
+        return "-"
+    more = "" if found["deviation"] is None else f" ± {found['deviation']:.{digits}f}"
+    return f"{found['mean']:.{digits}f}{more}"
+
+
+def _images(results: Mapping[str, Any]) -> str:
+    """What the figures were measured on."""
+    done = next((run for run in results["runs"].values() if run["figures"]), None)
+    if done is None:
+        return "No run has ended yet."
+    return (
+        f"On {done['images']:,} test images of {results['base']['data']}: accuracy and bits with "
+        f"{done['samples']} samples, maps without noise."
+    )
