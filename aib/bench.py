@@ -15,6 +15,7 @@ from aib.data.bench import OneByOne
 from aib.engine import fit
 from aib.evaluate import autocast
 from aib.loss import aib_loss
+from aib.preprocessing import check_image_size
 from aib.progress import Silent
 from aib.registry import create_model
 from aib.run import environment
@@ -214,6 +215,7 @@ def flops(make: Callable[[], Classifier], image_size: int, samples: tuple[int, i
 
 def noise_images(count: int, size: int) -> ImageSet:
     """Random pixels and labels: speed does not depend on what they show."""
+    check_image_size(size)
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
     labels = torch.randint(10, (count,), generator=generator)

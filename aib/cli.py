@@ -4,8 +4,9 @@ import os
 import sys
 import traceback
 from importlib import import_module
+from io import TextIOWrapper
 
-from aib.errors import AibError
+from aib.errors import sentence_for
 
 COMMANDS = {
     "models": "the models: parameters, multiply-adds, the paper's figures beside ours",
@@ -35,6 +36,9 @@ USAGE = "\n".join(
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the return value is the process's exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A file's name may hold bytes that no encoding knows; it is no reason to stop.
+        sys.stdout.reconfigure(errors="backslashreplace")
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if not words or words[0] in ("-h", "--help"):
@@ -67,7 +71,7 @@ def _run(command: str, argv: list[str], debug: bool) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        kind = "" if isinstance(error, AibError) else f"{type(error).__name__}: "
-        print(f"aib {command}: {kind}{error}", file=sys.stderr)
-        return 2 if isinstance(error, AibError) else 1
+        foreseen = sentence_for(error)
+        print(f"aib {command}: {foreseen or f'{type(error).__name__}: {error}'}", file=sys.stderr)
+        return 2 if foreseen else 1
     return 0

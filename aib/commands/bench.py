@@ -16,6 +16,8 @@ from aib.errors import AibError
 from aib.opened import pick_device
 from aib.settings import Precision
 
+MAX_BATCH = 65_536  # the images are made up, so there is no data set that would set a limit
+
 
 def train(
     model: str = "vgg_aib_qt",
@@ -141,8 +143,8 @@ def pick(
     device: torch.device, batch_size: int | None, precision: Precision | None, compile: bool | None
 ) -> Fast:
     """The device's way, with what the user changed."""
-    if batch_size is not None and batch_size < 1:
-        raise AibError(f"batch_size must be at least 1, not {batch_size}")
+    if batch_size is not None and not 1 <= batch_size <= MAX_BATCH:
+        raise AibError(f"batch_size must lie between 1 and {MAX_BATCH:,}, not {batch_size}")
     how = Fast.on(device)
     given = {"batch_size": batch_size, "precision": precision, "compile": compile}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}

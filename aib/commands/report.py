@@ -12,6 +12,7 @@ from aib.errors import AibError
 from aib.opened import open_runs
 from aib.report import gather, page
 from aib.report.ablation import sweep_page
+from aib.settings import check_seed
 from aib.sweep.plan import PLAN
 from aib.sweep.results import read_results
 
@@ -57,6 +58,7 @@ def report(
             raise AibError("a sweep has a page of its own, of its own data: name it alone")
         write(out or runs[0] / PAGE, sweep_page(read_results(runs[0])))
         return
+    check_seed(seed)
     opened = open_runs(runs, device)
     materials = []
     for run in opened:
