@@ -23,15 +23,18 @@ RELEASED_VGG = replace(PAPER_VGG, profile="released", warmup=1.0)
 RELEASED_WRN = replace(
     PAPER_WRN, profile="released", warmup=1.0, milestones=(60, 120, 160), gamma=0.2
 )
-# Ours: large batches, bf16, compiled, one cosine.
+# Ours, for one large GPU: larger batches, one cosine, half the epochs, bf16, compiled. The cut-out
+# is the one augmentation that the paper does not have. Batch, learning rate and cut-out were
+# compared at half width on a held-out tenth of CIFAR-10; at twice this rate training fails.
 FAST = replace(
     PAPER_VGG,
-    batch_size=512,
-    lr=0.2,
+    batch_size=256,
+    lr=0.15,
     schedule="cosine",
-    warmup=25.0,
-    epochs=165,
+    warmup=10.0,
+    epochs=100,
     clip=2.0,
+    cutout=8,
     precision="bf16",
     channels_last=True,
     compile=True,
