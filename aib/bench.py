@@ -14,6 +14,7 @@ from aib.data import Batches, ImageSet
 from aib.data.bench import OneByOne
 from aib.engine import fit
 from aib.evaluate import autocast
+from aib.latency import latency
 from aib.loss import aib_loss
 from aib.preprocessing import check_image_size
 from aib.progress import Silent
@@ -114,6 +115,15 @@ def bench_infer(
         "peak_memory_gib": memory,
         "plain": "fp32, eager, batch 128, DataLoader with 2 workers",
     }
+
+
+def bench_latency(
+    name: str, seconds: float, image_size: int = 32, width: float = 1.0
+) -> dict[str, Any]:
+    """What one caller waits for a deterministic pass on the CPU: eager, compiled, ONNX."""
+    model = create_model(name, 10, _family(image_size), width=width)
+    model.preprocessing = replace(model.preprocessing, image_size=image_size)
+    return latency(model, seconds=seconds)
 
 
 def growth(

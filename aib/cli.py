@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": "where a model looks: a picture and a record for any image",
     "interpret": "how far the maps can be trusted: stability, localisation, reliance, bits",
     "report": "one HTML page of a run or of several",
+    "export": "a model as one ONNX or torch.export file that runs without aib",
     "bench": "speed on this machine, as ratios inside one run",
     "data": "list, fetch, verify and look at data sets",
 }

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import tyro
 
-from aib.bench import Fast, bench_infer, bench_train, growth
+from aib.bench import Fast, bench_infer, bench_latency, bench_train, growth
 from aib.commands.options import parse_samples
 from aib.data.bench import bench_data
 from aib.data.load import load
@@ -70,10 +70,12 @@ def infer(
     compile: bool | None = None,
     seconds: float = 3.0,
     grow: Path | None = None,
+    latency: bool = True,
     device: str | None = None,
     json: bool = False,
 ) -> None:
-    """Evaluation with S x M samples: fp32 and eager against ours, in one run.
+    """Evaluation with S x M samples: fp32 and eager against ours, in one run. On a CPU also the
+    latency of one deterministic pass: eager, compiled, ONNX.
 
     Example: aib bench infer --model tiny_aib_qt --samples 4x12 --grow growth.png
 
@@ -87,6 +89,7 @@ def infer(
         compile: ours.
         seconds: how long each is measured.
         grow: also measure the cost as S, M, batch and image size grow; the picture goes here.
+        latency: measure the latency of a single image and of a small batch too (on a CPU).
         device: cpu or cuda.
         json: print JSON.
     """
@@ -104,6 +107,8 @@ def infer(
     if grow is not None:
         result["growth"] = growth(model, where, how, seconds=seconds / 3, width=width)
         draw_growth(result["growth"], grow, model)
+    if latency and where.type == "cpu":
+        result["latency"] = bench_latency(model, seconds, image_size, width)
     show(result, json)
 
 
@@ -156,7 +161,7 @@ def show(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(jsonlib.dumps(result, indent=2))
         return
-    rows = result.pop("growth", [])
+    rows, waits = result.pop("growth", []), result.pop("latency", None)
     environment = result.pop("environment", {})
     for key, value in (result | environment).items():
         text = f"{value:,.3g}" if isinstance(value, float) and value < 100 else value
@@ -166,6 +171,21 @@ def show(result: dict[str, Any], as_json: bool) -> None:
             f"{row['axis']:>12} {row['value']:>5}  {row['images_per_second']:>12,.1f} images/s"
             f"  {row['milliseconds_per_image']:.3f} ms an image"
         )
+    if waits is not None:
+        show_latency(waits)
+
+
+def show_latency(waits: dict[str, Any]) -> None:
+    """One line for each way and batch size."""
+    print(f"one deterministic pass, {waits['threads']} threads:")
+    print(f"{'batch':>7}  {'':<20} {'median':>12} {'90%':>12}  eager / this")
+    for row in waits["rows"]:
+        print(
+            f"{row['batch']:>7}  {row['way']:<20} {row['median_ms']:>9.2f} ms "
+            f"{row['p90_ms']:>9.2f} ms  {row['ratio']:.2f}"
+        )
+    for note in waits["notes"]:
+        print(note)
 
 
 def draw_growth(rows: list[dict[str, Any]], path: Path, model: str) -> None:

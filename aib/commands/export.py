@@ -1,0 +1,155 @@
+"""`aib export`: a trained model as one file that runs without aib."""
+
+import json as jsonlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from torch import Tensor
+
+from aib.commands.bar import progress
+from aib.commands.options import parse
+from aib.data import ImageSet
+from aib.errors import AibError
+from aib.export import STEPS, Exported, Format, Int8, export, quantise
+from aib.export.check import BATCHES
+from aib.export.formats import SUFFIXES
+from aib.opened import Opened, images_for, open_runs
+from aib.packaged import find_model, packaged_models
+from aib.run import environment
+
+COMPARED = 256  # images that int8 and float32 are compared on
+
+
+def export_(
+    run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None,
+    /,
+    format: Format = "onnx",
+    out: Path | None = None,
+    int8: bool = False,
+    data: str | None = None,
+    root: str | None = None,
+    calibrate: int = 128,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Write a model as ONNX or torch.export: pixels in 0..1 to logits, attention map and its sigma,
+    without noise, for any batch size. Class names and preprocessing travel in the file.
+
+    The file is compared with PyTorch before it is written, and the largest difference is printed.
+
+    Example: aib export runs/cifar10 --format onnx --int8
+
+    Args:
+        run: folder of a run or of a saved model; without it the pretrained model of the package.
+        format: onnx, or torch-export (a .pt2 file).
+        out: the file to write; model.onnx or model.pt2 in the run if not given.
+        int8: also write an ONNX file in 8-bit whole numbers, and compare it with float32.
+        data: images for int8; the run's own if not given.
+        root: folder of the data set's official files.
+        calibrate: how many training images set the ranges of int8.
+        seed: of the choice of images for int8.
+        json: print JSON.
+    """
+    if int8 and format != "onnx":
+        raise AibError(f"--int8 is there for --format onnx, not for {format}")
+    if int8 and calibrate < 1:
+        raise AibError(f"--calibrate must be at least 1, not {calibrate}")
+    folder = find_model(run)
+    [opened] = open_runs((folder,), "cpu")
+    images = int8_images(opened, data, root, calibrate, seed) if int8 else None
+    with progress(STEPS + 2 * int8) as tick:
+        exported = export(
+            opened.model,
+            out or default_target(folder, format),
+            format,
+            data=opened.settings.data if opened.settings else None,
+            checksum=opened.checksum,
+            tick=tick,
+        )
+        small = None
+        if images is not None:
+            tick("int8", 1)
+            small = quantise(exported.path, exported.path.with_suffix(".int8.onnx"), *images)
+    if json:
+        print(jsonlib.dumps(record(exported, small), indent=2))
+    else:
+        print_exported(exported)
+        if small is not None:
+            print_int8(small)
+
+
+def default_target(folder: Path, format: Format) -> Path:
+    """In the run's folder; for a model of the package, where the user is."""
+    for name, place in packaged_models().items():
+        if folder == place:
+            return Path(name + SUFFIXES[format])
+    return folder / ("model" + SUFFIXES[format])
+
+
+def int8_images(
+    opened: Opened, data: str | None, root: str | None, count: int, seed: int
+) -> tuple[Tensor, Tensor, str]:
+    """Training images to calibrate with, others to compare on, and the name of the data."""
+    training = images_for(opened, data, "train", root)
+    others = images_for(opened, data, None, root)
+    order = torch.randperm(len(training), generator=torch.Generator().manual_seed(seed))
+    if others.split == training.split:  # a folder without test images: divide it
+        count = min(count, len(training) // 2)
+        rest = order[count:]
+    else:
+        rest = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))
+    if count < 1:
+        raise AibError(f"int8 needs at least 2 images, and {training.name} has {len(training)}")
+    return stack(training, order[:count]), stack(others, rest[:COMPARED]), training.name
+
+
+def stack(images: ImageSet, indices: Tensor) -> Tensor:
+    """uint8 [N,3,S,S]"""
+    return torch.stack([images.pixels(i) for i in indices.tolist()])
+
+
+def record(exported: Exported, small: Int8 | None) -> dict[str, Any]:
+    """All figures, as plain JSON types."""
+    return {
+        "path": str(exported.path),
+        "bytes": exported.bytes,
+        "check": asdict(exported.check),
+        "int8": None if small is None else asdict(small) | {"path": str(small.path)},
+        "metadata": exported.metadata,
+        "environment": environment(),
+    }
+
+
+def print_exported(exported: Exported) -> None:
+    """The file and how it compares with PyTorch."""
+    found, about = exported.check, exported.metadata
+    sizes = ", ".join(map(str, BATCHES[:-1])) + f" and {BATCHES[-1]}"
+    print(f"{exported.path}: {about['model']}, {exported.bytes / 1e6:.2f} MB")
+    print(f"  {found.images} images in batches of {sizes}, largest difference from PyTorch:")
+    for name, difference in found.differences.items():
+        print(f"    {name:<16} {difference:.1e}")
+    if found.places is not None:
+        print(
+            f"  {found.other_level} of {found.places:,} places of the map lay between two levels "
+            "and took the other one"
+        )
+
+
+def print_int8(small: Int8) -> None:
+    """The quantised file and what it costs."""
+    share = small.bytes / small.fp32_bytes
+    print(f"{small.path}: int8, {small.bytes / 1e6:.2f} MB, {100 * share:.0f}% of float32")
+    print(
+        f"  {small.images} images that were not calibrated on: the same prediction for "
+        f"{100 * small.agreement:.1f}%; difference from float32, largest and mean:"
+    )
+    for name, difference in small.differences.items():
+        print(f"    {name:<16} {difference:.1e}  {small.mean_differences[name]:.1e}")
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    parse(export_, argv, "aib export")

@@ -1,0 +1,97 @@
+"""Export: a model as one file that runs without aib, checked against PyTorch before it is written.
+
+    from aib.export import export
+    export(model, "model.onnx")  # onnxruntime, and whatever else reads ONNX
+    export(model, "model.pt2", "torch-export")  # torch.export.load("model.pt2").module()
+
+A model made with `attach` exports the same way.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from aib.checkpoint import write_whole
+from aib.classifier import Classifier
+from aib.errors import AibError
+from aib.export.check import Check, check
+from aib.export.formats import (
+    SUFFIXES,
+    Format,
+    need_onnx,
+    open_onnx,
+    open_torch_export,
+    read_metadata,
+    to_onnx,
+    to_torch_export,
+)
+from aib.export.int8 import Int8, quantise
+from aib.export.metadata import describe
+from aib.export.one_pass import OnePass, settled, traceable
+
+__all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
+
+STEPS = 3  # what `tick` is called for: trace and convert, compare, write
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written, and how it compares with PyTorch."""
+
+    path: Path
+    bytes: int
+    metadata: dict[str, Any]
+    check: Check
+
+
+def export(
+    model: Classifier,
+    path: str | Path,
+    format: Format = "onnx",
+    *,
+    data: str | None = None,
+    checksum: str | None = None,
+    tick: Callable[[str, int], None] = lambda what, steps: None,
+) -> Exported:
+    """Write one deterministic pass of `model` to `path`; the model stays as it is.
+
+    The file takes any number of images of the size in `model.preprocessing`. `data` and `checksum`
+    (of the weights file) go into its metadata. If it does not compute what the model computes,
+    nothing is written. A file that is there already is replaced.
+    """
+    path = check_target(Path(path), format)
+    reference, size = settled(model), model.preprocessing.image_size
+    about = describe(reference, format, data=data, checksum=checksum)
+    tick("converting", 0)
+    make, reopen = _WAYS[format]
+    made = make(OnePass(traceable(reference)).eval(), size, about)
+    tick("comparing with PyTorch", 1)
+    checked = check(reference, reopen(made)).require()
+    tick("writing", 1)
+    write_whole(path, lambda partial: partial.write_bytes(made))
+    tick("written", 1)
+    return Exported(path, len(made), about, checked)
+
+
+_WAYS: dict[Format, tuple[Callable[..., bytes], Callable[..., Any]]] = {
+    "onnx": (to_onnx, open_onnx),
+    "torch-export": (to_torch_export, open_torch_export),
+}
+
+
+def check_target(path: Path, format: Format) -> Path:
+    """Refuse now what would fail, or do damage, after the work."""
+    if format not in get_args(Format):
+        raise AibError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
+    if path.suffix != SUFFIXES[format]:
+        raise AibError(f"a file of format {format} ends in {SUFFIXES[format]}, unlike {path}")
+    if path.is_dir():
+        raise AibError(f"{path} is a folder; name a file")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise AibError(f"{path} cannot be written: {above} takes no files")
+    if format == "onnx":
+        need_onnx()
+    return path

@@ -1,0 +1,130 @@
+"""The two kinds of file: ONNX and torch.export. Each is made in memory, and opened again."""
+
+import importlib.util
+import io
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from aib.errors import AibError
+from aib.export.one_pass import INPUT, OnePass
+
+Format = Literal["onnx", "torch-export"]
+SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
+METADATA = "aib"  # ONNX: the key of metadata_props; torch.export: the extra file aib.json
+
+Runner = Callable[[Tensor], dict[str, Tensor]]  # pixels [B,3,S,S] to outputs by name
+
+
+def to_torch_export(one_pass: OnePass, size: int, about: dict[str, Any]) -> bytes:
+    """The bytes of a .pt2 file, for `torch.export.load`."""
+    program = trace(one_pass, size)
+    with quietly():
+        file = io.BytesIO()
+        torch.export.save(program, file, extra_files={f"{METADATA}.json": json.dumps(about)})
+    return file.getvalue()
+
+
+def to_onnx(one_pass: OnePass, size: int, about: dict[str, Any]) -> bytes:
+    """The bytes of an .onnx file that holds its weights."""
+    need_onnx()
+    program = trace(one_pass, size)
+    with quietly():
+        made = torch.onnx.export(
+            program,
+            input_names=[INPUT],
+            output_names=list(about["outputs"]),
+            dynamic_shapes=({0: "batch"},),  # the name; the program knows its sizes already
+            dynamo=True,
+            verbose=False,
+        )
+    assert made is not None
+    proto = made.model_proto
+    for part in (proto, proto.graph, *proto.graph.node, *proto.graph.value_info):
+        del part.metadata_props[:]  # the exporter's notes: source lines, folders of this machine
+    proto.metadata_props.add(key=METADATA, value=json.dumps(about))
+    return proto.SerializeToString()
+
+
+def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
+    """The graph, for any number of images of one size."""
+    # Two images: with one the tracer would take the batch for a constant.
+    example = torch.zeros(2, 3, size, size)
+    with quietly(), torch.no_grad():
+        program = torch.export.export(
+            one_pass, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},)
+        )
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # folders of this machine
+    return program
+
+
+def open_onnx(file: bytes | Path, threads: int | None = None) -> Runner:
+    """An .onnx file in onnxruntime on the CPU, with as many threads as PyTorch has."""
+    need_onnx()
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.log_severity_level = 3  # errors only
+    source = file if isinstance(file, bytes) else str(file)
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(pixels: Tensor) -> dict[str, Tensor]:
+        found = session.run(names, {INPUT: pixels.numpy()})
+        return dict(zip(names, map(torch.from_numpy, found), strict=True))
+
+    return run
+
+
+def open_torch_export(file: bytes | Path) -> Runner:
+    """A .pt2 file, ready to run."""
+    source = io.BytesIO(file) if isinstance(file, bytes) else file
+    with quietly():
+        return torch.export.load(source).module()
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What an exported file says of itself: classes, preprocessing, outputs, origin."""
+    if path.suffix == SUFFIXES["onnx"]:
+        need_onnx()
+        import onnx
+
+        proto = onnx.load(path)
+        notes = {entry.key: entry.value for entry in proto.metadata_props}
+    else:
+        extra = {f"{METADATA}.json": ""}
+        with quietly():
+            torch.export.load(path, extra_files=extra)
+        notes = {METADATA: extra[f"{METADATA}.json"]}
+    if not notes.get(METADATA):
+        raise AibError(f"{path} was not exported by aib: it has no metadata of ours")
+    return json.loads(notes[METADATA])
+
+
+def need_onnx() -> None:
+    """Say in one sentence what is missing."""
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        if importlib.util.find_spec(package) is None:
+            raise AibError(f"ONNX needs {package}: pip install 'aib[onnx]'")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Exporters warn of each other's deprecations and of packages nobody asked for."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

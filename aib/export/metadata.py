@@ -1,0 +1,71 @@
+"""What travels in an exported file: all that is needed to use it, and where it came from."""
+
+import hashlib
+from typing import Any
+
+import torch
+from safetensors.torch import save as to_safetensors
+
+from aib.bottleneck import AIB
+from aib.classifier import Classifier
+from aib.export.formats import Format
+from aib.export.one_pass import INPUT, OnePass
+from aib.opened import model_name
+from aib.pretrained import unshared
+
+
+def describe(
+    model: Classifier, format: Format, *, data: str | None = None, checksum: str | None = None
+) -> dict[str, Any]:
+    """Plain JSON types, of a settled model; `checksum` is that of its weights file."""
+    from aib import __version__  # here: aib itself is made of modules like this one
+
+    size = model.preprocessing.image_size
+    with torch.no_grad():
+        outputs = OnePass(model)(torch.zeros(1, 3, size, size))
+    quantised = isinstance(model, AIB) and model.quantizer is not None
+    return {
+        "aib": __version__,
+        "format": format,
+        "model": model_name(model),
+        "recipe": model.recipe,
+        "profile": model.profile,
+        "data": data,
+        "weights_sha256": checksum or weights_checksum(model),
+        "preprocessing": model.preprocessing.to_dict(),
+        "input": {
+            "name": INPUT,
+            "shape": ["batch", 3, size, size],
+            "values": "RGB in 0..1, float32; preprocessing.resize gives the size, "
+            "mean and std are applied inside",
+        },
+        "outputs": {
+            name: {"shape": ["batch", *value.shape[1:]], "values": _meaning(name, model, quantised)}
+            for name, value in outputs.items()
+        },
+        "anchors": _anchors(model),
+        "samples": "deterministic",
+        "int8": None,
+    }
+
+
+def weights_checksum(model: Classifier) -> str:
+    """SHA-256 of the model.safetensors that this model would be saved as."""
+    weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
+    return hashlib.sha256(to_safetensors(weights, metadata={"format": "pt"})).hexdigest()
+
+
+def _meaning(name: str, model: Classifier, quantised: bool) -> str:
+    if name == "logits":
+        return "log-probabilities" if model.profile == "paper" else "logits"
+    if name == "attention_sigma":
+        return "sigma_a, the deviation of the attention"
+    return "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"
+
+
+def _anchors(model: Classifier) -> list[float] | None:
+    """The levels of a quantised map, rising."""
+    if not isinstance(model, AIB) or model.quantizer is None:
+        return None
+    levels: list[float] = model.quantizer.anchors.detach().sort().values.tolist()
+    return levels

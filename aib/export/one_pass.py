@@ -1,0 +1,79 @@
+"""What is exported: one deterministic pass, from pixels to named outputs."""
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from aib.bottleneck import AIB
+from aib.classifier import Classifier
+from aib.quantize import AnchorQuantizer, Quantized
+from aib.types import Output, widen
+
+INPUT = "pixels"
+
+
+class OnePass(nn.Module):
+    """RGB pixels in 0..1 [B,3,S,S] to logits [B,C], attention and attention_sigma [B,h,w].
+
+    The normalisation is inside, so that whoever runs the file cannot forget it. The map is the one
+    that the features are seen through: the nearest anchors' values where the model quantises,
+    otherwise mu_a. A model without a map, or without a sigma, gives the outputs it has.
+    """
+
+    mean: Tensor  # [3,1,1]
+    std: Tensor
+
+    def __init__(self, model: Classifier):
+        super().__init__()
+        self.model = model
+        self.register_buffer("mean", torch.tensor(model.preprocessing.mean).view(3, 1, 1))
+        self.register_buffer("std", torch.tensor(model.preprocessing.std).view(3, 1, 1))
+
+    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+        out: Output = self.model(self.normalise(pixels), deterministic=True)
+        found = {"logits": out.logits}
+        if out.attention is not None:
+            found["attention"] = out.attention.a_q[0]
+            if out.attention.sigma is not None:
+                found["attention_sigma"] = out.attention.sigma
+        return found
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """As `Preprocessing.normalise` does it for whole numbers."""
+        return (pixels - self.mean) / self.std
+
+
+class FixedLevels(nn.Module):
+    """The quantiser of a finished model: its anchors move no more, so their order is known.
+
+    Exporters know neither a stable sort nor a search among boundaries. To count the boundaries
+    below a score gives the same index, and a score on a boundary still falls to the lower anchor.
+    """
+
+    ordered: Tensor  # [Q]
+    midpoints: Tensor  # [Q-1]
+
+    def __init__(self, quantizer: AnchorQuantizer):
+        super().__init__()
+        ordered = widen(quantizer.anchors.detach()).sort().values
+        self.register_buffer("ordered", ordered)
+        self.register_buffer("midpoints", (ordered[1:] + ordered[:-1]) / 2)
+
+    def forward(self, a: Tensor) -> Quantized:
+        indices = (a.unsqueeze(-1) > self.midpoints).sum(-1)
+        nothing = self.ordered.new_zeros(())  # no loss is taken of an exported model
+        return Quantized(self.ordered[indices], indices, nothing, nothing)
+
+
+def settled(model: Classifier) -> Classifier:
+    """A copy on the CPU in float32, ready to evaluate: what the exported file is compared with."""
+    return deepcopy(model).cpu().float().eval()
+
+
+def traceable(model: Classifier) -> Classifier:
+    """A settled model's copy that exporters understand."""
+    copy = deepcopy(model)
+    if isinstance(copy, AIB) and isinstance(copy.quantizer, AnchorQuantizer):
+        copy.quantizer = FixedLevels(copy.quantizer)  # type: ignore[assignment]
+    return copy

@@ -1,0 +1,327 @@
+"""An exported file computes what the model computes, without the model."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import aib
+from aib.cli import main
+from aib.data import load
+from aib.export import export, formats, read_metadata
+from aib.export.check import check
+from aib.export.metadata import weights_checksum
+from aib.export.one_pass import FixedLevels, OnePass, traceable
+from aib.opened import sha256
+
+NAMES = ("circle", "square", "star")
+POLICY = aib.Preprocessing(
+    image_size=32,
+    resize="crop",
+    mean=(0.4, 0.5, 0.6),
+    std=(0.2, 0.25, 0.3),
+    class_names=NAMES,
+)
+
+
+def make(name, image_size=32, **options):
+    """A small model of the family whose running statistics and anchors are not the initial ones."""
+    model = aib.create_model(name, 3, image_size, width=1 / 16, latent_dim=8, **options)
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            nn.init.normal_(layer.running_mean, std=0.2)
+            nn.init.uniform_(layer.running_var, 0.5, 2)
+    quantizer = getattr(model, "quantizer", None)
+    if quantizer is not None:
+        anchors = quantizer.anchors.data
+        anchors.copy_((anchors + 0.01 * torch.randn_like(anchors)).flip(0))  # not in order
+    size = 64 if image_size == 224 else image_size
+    model.preprocessing = aib.Preprocessing(size, "crop", POLICY.mean, POLICY.std, NAMES)
+    return model.eval()
+
+
+def by_hand(model, pixels):
+    """What the file must give, from the model and from the formula of the normalisation."""
+    mean, std = (np.array(v, np.float32).reshape(1, 3, 1, 1) for v in (POLICY.mean, POLICY.std))
+    x = torch.from_numpy((pixels - mean) / std)
+    with torch.no_grad():
+        out = model(x, deterministic=True)
+    found = {"logits": out.logits}
+    if out.attention is not None:
+        found["attention"], _ = model.mean_map(out.attention)
+        if out.attention.sigma is not None:
+            found["attention_sigma"] = out.attention.sigma
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def random_pixels(batch, size=32):
+    return np.random.default_rng(batch).random((batch, 3, size, size), np.float32)
+
+
+def assert_same_function(path, model, size=32):
+    session = onnxruntime.InferenceSession(path)
+    names = [output.name for output in session.get_outputs()]
+    for batch in (1, 2, 7):
+        pixels = random_pixels(batch, size)
+        found = session.run(None, {"pixels": pixels})
+        expected = by_hand(model, pixels)
+        assert names == list(expected)
+        for name, value in zip(names, found, strict=True):
+            assert value.shape == expected[name].shape
+            np.testing.assert_allclose(value, expected[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("name", aib.list_models("*"))
+def test_one_pass_gives_the_outputs_that_a_model_has(name):
+    model, pixels = make(name), random_pixels(2)
+    with torch.no_grad():
+        found = OnePass(traceable(model)).eval()(torch.from_numpy(pixels))
+    expected = by_hand(model, pixels)
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, atol=1e-6)
+
+
+FAST = ["tiny_aib_qt", "tiny_dvib"]  # a conversion takes seconds; the others are slow tests
+REST = [name for name in aib.list_models("*") if name not in FAST]
+
+
+@pytest.mark.parametrize(
+    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
+)
+def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, tmp_path):
+    model = make(name)
+    exported = export(model, tmp_path / "model.onnx")
+    assert max(exported.check.differences.values()) < 1e-4
+    assert_same_function(tmp_path / "model.onnx", model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", aib.list_models(image_size=224))
+def test_onnx_of_the_large_models(name, tmp_path):
+    model = make(name, 224)
+    export(model, tmp_path / "model.onnx")
+    assert_same_function(tmp_path / "model.onnx", model, 64)
+
+
+@pytest.mark.slow
+def test_the_released_profile_exports_its_logits(tmp_path):
+    model = make("tiny_aib_qt", profile="released")
+    exported = export(model, tmp_path / "model.onnx")
+    assert exported.metadata["profile"] == "released"
+    assert exported.metadata["outputs"]["logits"]["values"] == "logits"
+    assert_same_function(tmp_path / "model.onnx", model)
+
+
+class SmallNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU())
+        self.more = nn.Sequential(nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+        self.fc = nn.Linear(6, 10)
+
+    def forward(self, x):
+        return self.fc(self.more(self.features(x)).flatten(1))
+
+
+def attached():
+    options = {"quantizer": 4, "image_size": 32, "preprocessing": POLICY}
+    return aib.attach(SmallNet(), at="features", num_classes=3, **options).eval()
+
+
+@pytest.mark.slow
+def test_an_attached_network_exports_to_onnx(tmp_path):
+    model = attached()
+    export(model, tmp_path / "model.onnx")
+    assert_same_function(tmp_path / "model.onnx", model)
+
+
+def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_backbone(
+    tmp_path, capsys
+):
+    model, pixels = attached(), random_pixels(3)
+    export(model, tmp_path / "model.pt2", "torch-export")
+    found = torch.export.load(tmp_path / "model.pt2").module()(torch.from_numpy(pixels))
+    for name, value in by_hand(model, pixels).items():
+        np.testing.assert_allclose(found[name].detach(), value, atol=1e-5)
+    model.save_pretrained(tmp_path / "saved")
+    assert main(["export", str(tmp_path / "saved")]) == 2
+    assert "backbone=" in capsys.readouterr().err
+
+
+def test_torch_export_gives_the_same_numbers_and_the_same_metadata(tmp_path):
+    model = make("tiny_aib_qt")
+    exported = export(model, tmp_path / "model.pt2", "torch-export")
+    run = torch.export.load(tmp_path / "model.pt2").module()
+    for batch in (1, 2, 7):
+        pixels = random_pixels(batch)
+        found, expected = run(torch.from_numpy(pixels)), by_hand(model, pixels)
+        assert list(found) == list(expected)
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name].detach(), value, atol=1e-5)
+    assert read_metadata(tmp_path / "model.pt2") == exported.metadata
+
+
+def test_fixed_levels_are_the_quantisers_own_also_on_a_boundary():
+    quantizer = aib.AnchorQuantizer(8)
+    quantizer.anchors.data = torch.tensor([0.5, 0.125, 0.875, 0.25, -1.0, 2.0, 0.375, 0.25])
+    ordered = quantizer.anchors.detach().sort().values
+    boundaries = (ordered[1:] + ordered[:-1]) / 2  # exact: the anchors are sums of powers of two
+    a = torch.cat([boundaries, ordered, torch.linspace(-2, 3, 999)]).view(1, 1, 1, -1)
+    fixed = FixedLevels(quantizer)(a)
+    assert torch.equal(fixed.a_q, quantizer(a).a_q.detach())
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A run's folder as `aib train` leaves it, and its model exported by the command with int8."""
+    folder = tmp_path_factory.mktemp("export") / "run"
+    torch.manual_seed(0)
+    words = "--model tiny_aib_qt --data shapes:count=200 --width 0.25 --epochs 1 --batch-size 50"
+    assert main(["train", *words.split(), "--accelerator", "cpu", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
+    assert main(["export", str(saved), "--int8", "--calibrate", "40", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    config = json.loads((saved / "config.json").read_text())
+    session = onnxruntime.InferenceSession(saved / "model.onnx")
+    about = json.loads(session.get_modelmeta().custom_metadata_map["aib"])
+    assert about == answer["metadata"] == read_metadata(saved / "model.onnx")
+    assert about["preprocessing"] == config["preprocessing"]
+    assert about["recipe"] == config["model"] and about["model"] == "tiny_aib_qt"
+    assert about["data"] == config["settings"]["data"] and about["aib"] == aib.__version__
+    assert about["weights_sha256"] == sha256(saved / "model.safetensors")
+    assert about["outputs"]["attention"]["values"].startswith("a_q")
+    assert session.get_inputs()[0].shape == about["input"]["shape"]
+    shapes = {output.name: list(output.shape) for output in session.get_outputs()}
+    assert shapes == {name: value["shape"] for name, value in about["outputs"].items()}
+    assert set(answer["check"]["differences"]) == set(shapes)
+    assert b"site-packages" not in (saved / "model.onnx").read_bytes()  # nobody's folders
+
+    small = answer["int8"]
+    fp32, int8 = saved / "model.onnx", saved / "model.int8.onnx"
+    assert small["bytes"] == int8.stat().st_size < fp32.stat().st_size == small["fp32_bytes"]
+    assert read_metadata(int8)["int8"]["calibration_images"] == 40
+    weights = {tensor.data_type for tensor in onnx.load(int8).graph.initializer if tensor.dims}
+    assert onnx.TensorProto.INT8 in weights
+    # The comparison again, from the two files. All 200 test images are taken.
+    images = (load("shapes:count=200", "test").images / 255).numpy()
+    assert small["images"] == len(images)
+    fp32_logits, int8_logits = (
+        onnxruntime.InferenceSession(f).run(["logits"], {"pixels": images})[0] for f in (fp32, int8)
+    )
+    same = (fp32_logits.argmax(1) == int8_logits.argmax(1)).mean()
+    assert small["agreement"] == pytest.approx(same)
+    gap = np.abs(fp32_logits - int8_logits).max()
+    assert small["differences"]["logits"] == pytest.approx(gap, rel=1e-3) and 0 < gap < 1
+
+
+def test_the_checksum_of_a_model_in_memory_is_that_of_its_file(saved):
+    assert weights_checksum(aib.from_pretrained(saved)) == sha256(saved / "model.safetensors")
+
+
+def runner(model, change=lambda outputs: outputs):
+    """Stands for an exported file: PyTorch, and what an exporter may have made of it."""
+    one_pass = OnePass(traceable(model)).eval()
+    return torch.no_grad()(lambda pixels: change(one_pass(pixels)))
+
+
+@pytest.mark.parametrize("name", ["logits", "attention", "attention_sigma"])
+@pytest.mark.parametrize("crooked", [lambda v: v + 0.01, lambda v: v * float("nan")])
+def test_the_check_finds_any_output_that_is_off(name, crooked):
+    model = make("tiny_aib_qt")
+    check(model, runner(model)).require()
+    wrong = check(model, runner(model, lambda out: out | {name: crooked(out[name])}))
+    with pytest.raises(aib.AibError, match=f"{name} differs by"):
+        wrong.require()
+
+
+def two_levels(low, high):
+    """A model whose mu_a is 0.5 everywhere."""
+    torch.manual_seed(0)
+    model = make("tiny_aib_qt", num_anchors=2)
+    nn.init.zeros_(model.attention.trunk.weight)
+    nn.init.zeros_(model.attention.trunk.bias)
+    model.quantizer.anchors.data = torch.tensor([low, high])
+    return model
+
+
+def test_a_score_between_two_levels_may_take_either_and_the_decision_must_follow():
+    model = two_levels(0.25, 0.75)  # takes 0.25, the lower one in a tie
+    other_side = runner(two_levels(0.25 - 1e-6, 0.75))  # takes 0.75, by a hair
+    found = check(model, other_side).require()
+    assert found.other_level == found.places == found.images * 8 * 8
+    assert found.differences["attention"] == 0
+    # the other map beside the decision of this one
+    mixed = runner(model, lambda out: out | {"attention": torch.full_like(out["attention"], 0.75)})
+    with pytest.raises(aib.AibError, match="logits differs by"):
+        check(model, mixed).require()
+
+
+def test_a_score_that_is_nearer_to_one_level_must_take_it():
+    found = check(two_levels(0.25, 0.76), runner(two_levels(0.25 - 0.011, 0.76)))
+    assert found.other_level == 0
+    with pytest.raises(aib.AibError, match="differs by"):
+        found.require()
+    assert found.differences["attention"] == pytest.approx(0.51)
+
+
+def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):
+    def crooked(file, threads=None):
+        run = formats.open_onnx(file, threads)
+        return lambda pixels: {name: value * 1.01 for name, value in run(pixels).items()}
+
+    monkeypatch.setitem(aib.export._WAYS, "onnx", (formats.to_onnx, crooked))
+    target = tmp_path / "model.onnx"
+    assert main(["export", str(saved), "--out", str(target)]) == 2
+    assert "differs by" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nowhere"], "nowhere is not a run"),
+        (["RUN", "--format", "tflite"], "tflite"),
+        (["RUN", "--format", "torch-export", "--int8"], "--int8 is there for"),
+        (["RUN", "--out", "model.safetensors"], "ends in .onnx"),
+        (["RUN", "--out", "RUN/config.json/model.onnx"], "cannot be written"),
+        (["RUN", "--int8", "--calibrate", "0"], "at least 1"),
+        (["RUN", "--int8", "--data", "nothing"], "nothing"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(saved, capsys, words, sentence):
+    before = sorted(saved.iterdir())
+    assert main(["export", *(word.replace("RUN", str(saved)) for word in words)]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err and "Traceback" not in err
+    assert sorted(saved.iterdir()) == before
+
+
+def test_a_broken_run_and_a_saved_model_without_data_are_refused(saved, tmp_path, capsys):
+    aib.from_pretrained(saved).save_pretrained(tmp_path)
+    assert main(["export", str(tmp_path), "--int8"]) == 2
+    assert "name its data with --data" in capsys.readouterr().err
+    (tmp_path / "model.safetensors").write_bytes(b"cut short")
+    assert main(["export", str(tmp_path)]) == 2
+    assert "truncated" in capsys.readouterr().err
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(saved, capsys, monkeypatch):
+    find = formats.importlib.util.find_spec
+    monkeypatch.setattr(
+        formats.importlib.util, "find_spec", lambda n: None if n == "onnxruntime" else find(n)
+    )
+    assert main(["export", str(saved)]) == 2
+    assert "ONNX needs onnxruntime: pip install 'aib[onnx]'" in capsys.readouterr().err
+
+
+def test_the_help_has_an_example(capsys):
+    assert main(["export", "--help"]) == 0
+    assert "Example: aib export" in capsys.readouterr().out
