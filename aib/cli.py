@@ -14,6 +14,7 @@ COMMANDS = {
     "eval": "measure a trained model: error, calibration, bits",
     "sweep": "ablations: one preset under many settings, plotted against each knob",
     "explain": "where a model looks: a picture and a record for any image",
+    "view": "a local page: drop an image, see the map, hide a block, compare two runs",
     "interpret": "how far the maps can be trusted: stability, localisation, reliance, bits",
     "report": "one HTML page of a run or of several",
     "export": "a model as one ONNX or torch.export file that runs without aib",

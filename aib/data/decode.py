@@ -20,20 +20,20 @@ MIN_SIDE = 2
 _warnings_lock = Lock()
 
 
-def open_rgb(path: Path, *, reduce: bool = False) -> Image.Image:
+def open_rgb(path: Path, *, reduce: bool = False, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """The upright RGB image in `path`, decoded to the end; AibError names the file and the trouble.
 
     `reduce` lets a JPEG be decoded at an eighth of its size: quick, for checking only.
     """
     try:
         with _header(path) as image:
-            _check_size(image)
+            _check_size(image, max_pixels)
             if reduce:
                 image.draft("RGB", (image.width // 8, image.height // 8))
             image.load()
             return _to_rgb(ImageOps.exif_transpose(image))
     except Image.DecompressionBombError as error:
-        raise AibError(f"{path} claims more than {MAX_PIXELS:,} pixels, a bomb?") from error
+        raise AibError(f"{path} claims more than {max_pixels:,} pixels, a bomb?") from error
     except AibError as error:
         raise AibError(f"{path} {error}") from error
     except FileNotFoundError as error:
@@ -51,10 +51,10 @@ def _header(path: Path) -> Image.Image:
         return Image.open(path)
 
 
-def _check_size(image: Image.Image) -> None:
+def _check_size(image: Image.Image, max_pixels: int) -> None:
     width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise AibError(f"claims {width} x {height} pixels, above the limit of {MAX_PIXELS:,}")
+    if width * height > max_pixels:
+        raise AibError(f"claims {width} x {height} pixels, above the limit of {max_pixels:,}")
     if min(width, height) < MIN_SIDE:
         raise AibError(f"is {width} x {height} pixels, too small to be of use")
 

@@ -1,0 +1,83 @@
+"""`aib view`: a local page on which a model is looked at, image by image."""
+
+import sys
+from pathlib import Path
+
+import tyro
+
+from aib.commands.options import parse, parse_samples
+from aib.errors import AibError
+from aib.opened import open_runs
+from aib.packaged import find_model
+
+MOST_RUNS = 2  # side by side; more do not fit
+
+
+def view(
+    run: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+    host: str = "127.0.0.1",
+    port: int = 0,
+    no_browser: bool = False,
+    samples: str | None = None,
+    max_megabytes: float = 20,
+    max_megapixels: float = 40,
+    device: str | None = None,
+) -> None:
+    """Open a local page: drop an image or pick an example; see the prediction, the map over the
+    image, its quantised levels and its uncertainty; hide a block by a click and see what changes.
+
+    Nothing is fetched from a network, and only this machine reaches the page. Ctrl-C ends it.
+
+    Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
+
+    Args:
+        run: folder of a run or of a saved model, given twice to compare two side by side; without
+            it the pretrained model of the package.
+        host: address to listen on. Any but a loopback address lets others reach the page.
+        port: port to listen on; 0 takes a free one.
+        no_browser: print the address and open no browser.
+        samples: attention x latent samples, such as 4x12; the model's profile decides otherwise.
+        max_megabytes: largest file that the page takes.
+        max_megapixels: largest image that the page takes.
+        device: cpu or cuda; whatever there is if not given.
+    """
+    from aib.viewer import serve
+    from aib.viewer.analysis import map_note
+    from aib.viewer.examples import find_examples
+    from aib.viewer.scene import Viewer
+
+    if len(run) > MOST_RUNS:
+        raise AibError(f"at most {MOST_RUNS} runs fit side by side, not {len(run)}")
+    if not (0 < max_megabytes <= 1000 and 0 < max_megapixels <= 100):
+        raise AibError(
+            "--max-megabytes must lie between 0 and 1000 and --max-megapixels between 0 and 100, "
+            f"not {max_megabytes:g} and {max_megapixels:g}"
+        )
+    drawn = parse_samples(samples) if samples else None
+    with serve.upload_folder() as folder:
+        serve.prepare_gradio(folder)
+        opened = open_runs(tuple(find_model(one) for one in run or (None,)), device)
+        viewer = Viewer(opened, samples=drawn, max_pixels=int(max_megapixels * 1e6))
+        examples = find_examples(opened)
+        for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):
+            note = map_note(found)
+            print(f"{one.label}: {one.name}" + (f"; {note}" if note else ""))
+        with serve.listen(host, port) as listener:
+            url = serve.address_of(listener)
+            print(f"{url}  (Ctrl-C ends it)", flush=True)
+            if not serve.is_loopback(host):
+                print(
+                    f"warning: --host {host} lets other machines use this page, without a password",
+                    file=sys.stderr,
+                )
+            if not no_browser:
+                serve.open_browser(url)
+            try:
+                serve.serve(viewer, examples, listener, max_bytes=int(max_megabytes * 2**20))
+            except KeyboardInterrupt:  # how a viewer is meant to end
+                print("closed")
+
+
+def main(argv: list[str]) -> None:
+    """Entry point of the command table."""
+    parse(view, argv, "aib view")

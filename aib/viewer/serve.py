@@ -1,0 +1,148 @@
+"""The page on a port of this machine, until Ctrl-C."""
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from aib.errors import AibError
+from aib.viewer.examples import Example
+from aib.viewer.scene import Viewer
+from aib.viewer.style import CSS
+
+# The browser itself refuses whatever is not on this page's own address.
+POLICY = (
+    b"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'self'; "
+    b"form-action 'self'"
+)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+def prepare_gradio(folder: str) -> None:
+    """Import Gradio so that it stays at home: no telemetry, its files in `folder`."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["GRADIO_TEMP_DIR"] = folder
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        import gradio  # noqa: F401
+    except ImportError as error:
+        raise AibError('the viewer needs Gradio: pip install "aib[viewer]"') from error
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """An open port; 0 takes any free one."""
+    if not 0 <= port <= 65535:
+        raise AibError(f"a port lies between 1 and 65535, not {port}")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise AibError(f"--host {host} is no address of a machine ({error.strerror})") from error
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(128)  # a browser that is quicker than the server waits here
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise AibError(
+            f"port {port} of {host} cannot be opened ({reason}); "
+            "leave --port out to take a free one"
+        ) from error
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """What to type into a browser on this machine."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:  # all addresses: any of ours will do
+        host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Can only this machine reach it?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def serve(
+    viewer: Viewer, examples: list[Example], listener: socket.socket, *, max_bytes: int
+) -> None:
+    """Answer until Ctrl-C or SIGTERM."""
+    import uvicorn
+
+    if threading.current_thread() is threading.main_thread():
+        # Through the `finally`s, so that the uploads' folder goes as well.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    config = uvicorn.Config(
+        make_app(viewer, examples, max_bytes),
+        log_level="error",
+        ws="none",
+        timeout_graceful_shutdown=1,  # the page holds a connection open as long as it is shown
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def make_app(viewer: Viewer, examples: list[Example], max_bytes: int) -> Any:
+    """The page as an ASGI application."""
+    import gradio as gr
+    from fastapi import FastAPI
+
+    from aib.viewer.page import build_page, theme
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(StayHome)
+    return gr.mount_gradio_app(
+        app,
+        build_page(viewer, examples),
+        path="/",
+        theme=theme(),
+        css=CSS,
+        max_file_size=max_bytes,
+        footer_links=[],
+        run_history=False,
+        enable_monitoring=False,
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+    )
+
+
+class StayHome:
+    """Adds the header by which the browser fetches nothing from anywhere else."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def with_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (b"content-security-policy", POLICY),
+                ]
+            await send(message)
+
+        await self.app(scope, receive, with_policy)
+
+
+def open_browser(url: str) -> None:
+    """In a thread: some browsers return only when they are closed."""
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+
+def upload_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where Gradio keeps what it is sent; gone when the viewer ends."""
+    return tempfile.TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)

@@ -1,0 +1,31 @@
+"""A viewer of small untrained models, and pictures for it."""
+
+from functools import cache
+
+import numpy as np
+from PIL import Image
+
+from aib.data import ImageSet, load
+from aib.opened import Opened
+from aib.viewer.scene import Viewer
+from tests.interpret.small import make_model
+
+
+@cache
+def shapes() -> ImageSet:
+    """Two of them: the whole set takes its time."""
+    return load("shapes:count=2", "test")
+
+
+def opened(tmp_path, name: str = "tiny_aib_qt", model=None) -> Opened:
+    model = make_model(name, shapes()) if model is None else model
+    return Opened(folder=tmp_path / name, label=name, name=name, model=model, settings=None)
+
+
+def viewer(tmp_path, *names: str, **options) -> Viewer:
+    return Viewer([opened(tmp_path, name) for name in names or ("tiny_aib_qt",)], **options)
+
+
+def photo(width: int = 48, height: int = 32, seed: int = 0) -> Image.Image:
+    values = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(values)
