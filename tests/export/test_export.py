@@ -12,7 +12,7 @@ from torch import nn
 import aib
 from aib.cli import main
 from aib.data import load
-from aib.export import export, formats, read_metadata
+from aib.export import _WAYS, export, formats, read_metadata
 from aib.export.check import check
 from aib.export.metadata import weights_checksum
 from aib.export.one_pass import FixedLevels, OnePass, traceable
@@ -86,12 +86,12 @@ def test_one_pass_gives_the_outputs_that_a_model_has(name):
         np.testing.assert_allclose(found[key], value, atol=1e-6)
 
 
-FAST = ["tiny_aib_qt", "tiny_dvib"]  # a conversion takes seconds; the others are slow tests
-REST = [name for name in aib.list_models("*") if name not in FAST]
+# A conversion takes seconds, so all but one are slow tests.
+REST = [name for name in aib.list_models("*") if name != "tiny_aib_qt"]
 
 
 @pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
+    "name", ["tiny_aib_qt", *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
 )
 def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, tmp_path):
     model = make(name)
@@ -273,13 +273,13 @@ def test_a_score_that_is_nearer_to_one_level_must_take_it():
 
 
 def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):
-    def crooked(file, threads=None):
-        run = formats.open_onnx(file, threads)
+    def crooked(file):
+        run = formats.open_torch_export(file)
         return lambda pixels: {name: value * 1.01 for name, value in run(pixels).items()}
 
-    monkeypatch.setitem(aib.export._WAYS, "onnx", (formats.to_onnx, crooked))
-    target = tmp_path / "model.onnx"
-    assert main(["export", str(saved), "--out", str(target)]) == 2
+    monkeypatch.setitem(_WAYS, "torch-export", (formats.to_torch_export, crooked))
+    words = ["--format", "torch-export", "--out", str(tmp_path / "model.pt2")]
+    assert main(["export", str(saved), *words]) == 2
     assert "differs by" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
