@@ -3,6 +3,7 @@
 import warnings
 from pathlib import Path
 from threading import Lock
+from typing import IO
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from aib.preprocessing import Resize
 MAX_PIXELS = 100_000_000
 # Below this there is nothing to look at, and resizing would only invent pixels.
 MIN_SIDE = 2
+# Pillow opens more, but not all of it is safe: for PostScript it starts another program.
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
 _warnings_lock = Lock()
 
@@ -26,10 +29,13 @@ def open_rgb(path: Path, *, reduce: bool = False, max_pixels: int = MAX_PIXELS) 
     `reduce` lets a JPEG be decoded at an eighth of its size: quick, for checking only.
     """
     try:
-        with _header(path) as image:
+        if not path.is_file() and path.exists():
+            raise AibError("is not a file")  # a pipe would be waited for, for ever
+        # Opened here: Pillow maps a file that it opens itself, and then forgets a TIFF's rotation.
+        with path.open("rb") as file, _header(file) as image:
             _check_size(image, max_pixels)
             if reduce:
-                image.draft("RGB", (image.width // 8, image.height // 8))
+                image.draft("RGB", (max(image.width // 8, 1), max(image.height // 8, 1)))
             image.load()
             return _to_rgb(ImageOps.exif_transpose(image))
     except Image.DecompressionBombError as error:
@@ -44,11 +50,11 @@ def open_rgb(path: Path, *, reduce: bool = False, max_pixels: int = MAX_PIXELS) 
         raise AibError(f"{path} cannot be read as an image ({_first_line(error)})") from error
 
 
-def _header(path: Path) -> Image.Image:
+def _header(file: IO[bytes]) -> Image.Image:
     # Pillow warns of images below our own limit. Silencing it is not safe in threads by itself.
     with _warnings_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        return Image.open(path)
+        return Image.open(file, formats=FORMATS)
 
 
 def _check_size(image: Image.Image, max_pixels: int) -> None:
@@ -67,7 +73,7 @@ def _first_line(error: Exception) -> str:
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits to 8 instead of scaling them.
-        values = np.asarray(image).astype(np.float64)
+        values = np.nan_to_num(np.asarray(image).astype(np.float64))
         scale = 257.0 if values.max() > 255 else 1.0
         return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
