@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,7 +32,7 @@ def text_of(command: Command) -> str:
 
 
 def is_only_parsed(command: Command) -> bool:
-    """What needs a cluster; `test_a_training_has_valid_settings` reads those."""
+    """What needs a cluster or takes days; the tests of settings and of plans read those."""
     way = way_of(command)
     return way is not None and way.how == "parse"
 
@@ -77,11 +79,15 @@ def test_no_way_is_left_over():
 def test_it_runs(command, workshop, capsys):
     way = way_of(command)
     assert way is not None
+    for package in way.needs:
+        pytest.importorskip(package)
     if way.how == "here":
-        code = cli.main(words_of(command, way, workshop)[1:])
+        code = cli.main(words_of(command, way)[1:])
         assert code == way.code, capsys.readouterr().err
     elif way.how == "process":
-        run_in_processes(words_of(command, way, workshop), workshop)
+        run_in_processes(words_of(command, way), workshop)
+    elif way.how == "view":
+        run_viewer(words_of(command, way), workshop)
     elif way.how == "make":
         run_make(command, slow=bool(way.slow), folder=workshop)
     elif way.how == "pip":
@@ -115,6 +121,19 @@ def test_a_training_has_valid_settings(command, monkeypatch):
         assert int(asked["--nodes"]) == options.settings.nodes
 
 
+@pytest.mark.parametrize(
+    "command",
+    [c for c in COMMANDS if c.text.startswith("aib sweep") and is_only_parsed(c)],
+    ids=text_of,
+)
+@pytest.mark.usefixtures("workshop")
+def test_a_sweep_has_a_valid_plan(command, capsys):
+    assert cli.main([*command.words[1:], "--list"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    # The pages say how many runs the paper's figure takes.
+    assert said == ("42 runs" if "--seeds" in command.words else "2 runs")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_extras_exist(page):
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -141,7 +160,7 @@ def test_fetch_for_real(command, tmp_path):
     assert cli.main(["data", "verify", command.words[3], "--root", str(tmp_path)]) == 0
 
 
-def words_of(command: Command, way: Way, folder: Path) -> list[str]:
+def words_of(command: Command, way: Way) -> list[str]:
     """As the shell would give them, with what makes the command small; its runs stand ready."""
     words = command.words
     made_by_it = {words[i + 1] for i, word in enumerate(words) if word == "--out"}
@@ -166,7 +185,38 @@ def run_in_processes(words: list[str], folder: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("top-1 error") == 1  # the first process alone speaks
+    if "train" in words:
+        assert done.stdout.count("top-1 error") == 1  # the first process alone speaks
+    else:
+        assert list(folder.glob("runs/*/sweep_results.json"))
+
+
+def run_viewer(words: list[str], folder: Path) -> None:
+    """Started, looked at once, and ended as a person would."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "aib",
+            *words[1:],
+            *([] if "--no-browser" in words else ["--no-browser"]),
+        ],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            address = next(
+                (w for line in process.stdout for w in line.split() if "http" in w), None
+            )
+            assert address is not None, process.stderr.read()
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                assert answer.status == 200 and b"aib view" in answer.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
 
 
 def run_make(command: Command, slow: bool, folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 from tests.docs.blocks import Command
 
 # here: in this process; process: in one of its own; parse: read and checked, not carried out
-How = Literal["here", "process", "parse", "make", "pip", "example"]
+How = Literal["here", "process", "parse", "make", "pip", "example", "view"]
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,13 @@ class Way:
     add: str = ""  # options that make it small
     slow: str = ""  # why it is left to `make test-all`
     why_not: str = ""  # for `parse`: what is missing here
+    needs: tuple[str, ...] = ()  # packages of an extra; without them it is skipped
     code: int = 0
 
 
 SMALL = "--epochs 1 --batch-size 4 --width 0.0625 --accelerator cpu --workers 0"
 TINY = "--data shapes:count=64 --batch-size 16 --width 0.25 --epochs 1"
+ONNX = ("onnx", "onnxscript", "onnxruntime")
 
 # The first that matches counts.
 WAYS = (
@@ -40,14 +42,25 @@ WAYS = (
     Way("aib train --data folder:photos", add=SMALL),
     Way("aib train cifar10_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
     Way("aib train ", add=SMALL, slow="seconds, and there are many of them"),
+    Way("aib sweep .*--engine submitit", "parse", why_not="needs SLURM"),
+    Way("aib sweep .*--list"),
+    Way("aib sweep .*--quick", "process", TINY, slow="seven runs"),
+    Way("aib sweep .*--seeds 3", "parse", why_not="42 runs; the quick sweep is carried out"),
     Way("aib eval ", add="--workers 0"),
     Way("aib explain "),
-    Way("aib interpret .*--quick", add="--images 8 --workers 0"),
+    Way("aib export .*--format onnx", needs=ONNX, slow="seconds"),
+    Way("aib export ", slow="seconds"),
+    Way("aib view ", "view", slow="starts a server", needs=("gradio",)),
+    Way(r"aib interpret runs/\w+ --quick", add="--images 8 --workers 0"),
     Way("aib interpret ", add="--images 8 --subset 2 --workers 0", slow="seconds"),
     Way("aib models", slow="seconds; test_cli.py has the quick form"),
     Way("aib data verify ", code=2),  # small sets made by hand are not the official ones
     Way("aib data "),  # fetch: the sets are here already; see `test_fetch_for_real`
-    Way("aib bench ", add="--width 0.0625 --seconds 0.1 --batch-size 8", slow="seconds"),
+    Way(
+        "aib bench infer",
+        add="--width 0.0625 --seconds 0.1 --batch-size 8 --no-latency",
+        slow="seconds",
+    ),
 )
 
 
