@@ -54,7 +54,7 @@ def view(
             f"not {max_megabytes:g} and {max_megapixels:g}"
         )
     drawn = parse_samples(samples) if samples else None
-    with serve.upload_folder() as folder:
+    with serve.upload_folder() as folder, serve.listen(host, port) as listener:
         serve.prepare_gradio(folder)
         opened = open_runs(tuple(find_model(one) for one in run or (None,)), device)
         viewer = Viewer(opened, samples=drawn, max_pixels=int(max_megapixels * 1e6))
@@ -62,20 +62,19 @@ def view(
         for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):
             note = map_note(found)
             print(f"{one.label}: {one.name}" + (f"; {note}" if note else ""))
-        with serve.listen(host, port) as listener:
-            url = serve.address_of(listener)
-            print(f"{url}  (Ctrl-C ends it)", flush=True)
-            if not serve.is_loopback(host):
-                print(
-                    f"warning: --host {host} lets other machines use this page, without a password",
-                    file=sys.stderr,
-                )
-            if not no_browser:
-                serve.open_browser(url)
-            try:
-                serve.serve(viewer, examples, listener, max_bytes=int(max_megabytes * 2**20))
-            except KeyboardInterrupt:  # how a viewer is meant to end
-                print("closed")
+        url = serve.address_of(listener)
+        print(f"{url}  (Ctrl-C ends it)", flush=True)
+        if not serve.is_loopback(host):
+            print(
+                f"warning: --host {host} lets other machines use this page, without a password",
+                file=sys.stderr,
+            )
+        if not no_browser:
+            serve.open_browser(url)
+        try:
+            serve.serve(viewer, examples, listener, max_bytes=int(max_megabytes * 2**20))
+        except KeyboardInterrupt:  # how a viewer is meant to end
+            print("closed")
 
 
 def main(argv: list[str]) -> None:

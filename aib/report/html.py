@@ -68,10 +68,11 @@ def section(title: str, anchor: str, parts: Sequence[str]) -> str:
     return f'<section id="{escape(anchor)}"><h2>{escape(title)}</h2>{inner}</section>'
 
 
-def picture_uri(pixels: Array) -> str:
-    """uint8 [H,W,3] as a PNG data URI."""
+def picture_uri(pixels: Array, *, quick: bool = False) -> str:
+    """uint8 [H,W,3] as a PNG data URI: as small as can be or, a third larger, in no time."""
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
+    how = {"compress_level": 1} if quick else {"optimize": True}
+    Image.fromarray(pixels).save(buffer, format="PNG", **how)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 

@@ -5,6 +5,7 @@ from html import escape as escape_html
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from aib.interpret.overlay import overlay
@@ -45,7 +46,7 @@ def attention(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
             "(pip install 'aib[posthoc]') the page shows Grad-CAM instead.",
         )
     limits = _limits(found.map)
-    tile = image(_colours(found.map, limits, MAP_COLORS), "the map")
+    tile = _image(_colours(found.map, limits, MAP_COLORS), "the map")
     what = "attention" if found.method == "own" else "Grad-CAM (made after the fact)"
     flat = "; flat: it highlights nothing" if limits[1] - limits[0] < FLAT else ""
     return _figure(
@@ -63,7 +64,7 @@ def levels(viewer: Viewer, scene: Scene, run: int, shown: int) -> str:
         return _said("levels", "This model does not quantise its map: there are no levels.")
     used, count = found.used_levels, len(found.anchors)
     kept = used[:shown]
-    layer = image(picture_uri(level_layer(found.levels, kept, count)), "the quantised levels")
+    layer = _image(level_layer(found.levels, kept, count), "the quantised levels")
     share = float(torch.isin(found.levels, torch.tensor(kept)).float().mean()) if kept else 0.0
     caption = f"{len(used)} of {count} levels used; the {len(kept)} highest, {share:.0%} of the map"
     return _figure(
@@ -80,7 +81,7 @@ def uncertainty(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
     if found.sigma is None:
         return _said("uncertainty", "This model's map is not random: it has no uncertainty.")
     limits = _limits(found.sigma)
-    tile = image(_colours(found.sigma, limits, SIGMA_COLORS), "uncertainty of the map")
+    tile = _image(_colours(found.sigma, limits, SIGMA_COLORS), "uncertainty of the map")
     return _figure(
         f'<div class="aib-stack">{tile}</div>',
         "uncertainty of the map, σ",
@@ -93,7 +94,7 @@ def samples(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
     found = scene.now[run]
     pixels = viewer.pixels(scene)[run]
     side = pixels.shape[-1]
-    seen = image(picture_uri(image_tile(pixels)), "the picture as the model sees it")
+    seen = _image(image_tile(pixels), "the picture as the model sees it")
     tiles = [f'<figure class="aib-pixels">{seen}<figcaption>input, {side} x {side}</figcaption>']
     if found.samples is None or len(found.samples) < 2:
         note = "Without noise there is one map only."
@@ -102,7 +103,7 @@ def samples(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
         note = "Samples of a, in the colours of the map."
         limits = _limits(torch.cat([found.samples, found.map[None]]))
         for number, drawn in enumerate(found.samples[:SHOWN_SAMPLES], 1):
-            tile = image(_colours(drawn, limits, MAP_COLORS), f"sample {number} of the map")
+            tile = _image(_colours(drawn, limits, MAP_COLORS), f"sample {number} of the map")
             tiles.append(f"<figure>{tile}<figcaption>sample {number}</figcaption>")
     row = "".join(f"{tile}</figure>" for tile in tiles)
     return f'<div class="aib-row">{row}</div><p class="aib-soft">{note}</p>'
@@ -124,8 +125,8 @@ def change(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
             (_colours(moved, (-most, most), CHANGE_COLORS), f"difference, ±{most:.2g}"),
         )
         drawn = "".join(
-            f"<figure>{image(uri, text)}<figcaption>{text}</figcaption></figure>"
-            for uri, text in tiles
+            f"<figure>{_image(tile, text)}<figcaption>{text}</figcaption></figure>"
+            for tile, text in tiles
         )
         parts.append(f'<div class="aib-row aib-three">{drawn}</div>')
     return f'<section class="aib-change"><h4>What the blocks change</h4>{"".join(parts)}</section>'
@@ -206,18 +207,22 @@ def _change_table(before: Analysis, now: Analysis) -> str:
 
 def _base(viewer: Viewer, scene: Scene, run: int) -> str:
     """The picture that a map is laid over, cut as the model sees it."""
-    shown = viewer.shown(scene, run)
-    step = -(-max(shown.shape[:2]) // SHOWN_TILE)
-    kind = ' class="aib-pixels"' if max(shown.shape[:2]) <= 64 else ""
-    return f"<div{kind}>{image(picture_uri(shown[::step, ::step]), 'the picture')}</div>"
+    shown = Image.fromarray(viewer.shown(scene, run))
+    kind = ' class="aib-pixels"' if max(shown.size) <= 64 else ""
+    shown.thumbnail((SHOWN_TILE, SHOWN_TILE))
+    return f"<div{kind}>{_image(np.asarray(shown), 'the picture')}</div>"
 
 
-def _colours(map: Tensor, limits: tuple[float, float], colormap: str) -> str:
-    """A map's colours between two values, as a picture."""
+def _image(pixels: Array, alt: str) -> str:
+    return image(picture_uri(pixels, quick=True), alt)
+
+
+def _colours(map: Tensor, limits: tuple[float, float], colormap: str) -> Array:
+    """A map's colours between two values, uint8 [H,W,3]."""
     low, high = limits
     blank = np.zeros((MAP_SIDE, MAP_SIDE, 3), np.uint8)
     values = (map - low) / max(high - low, FLAT)
-    return picture_uri(overlay(blank, values, colormap, alpha=1.0, scale=False))
+    return overlay(blank, values, colormap, alpha=1.0, scale=False)
 
 
 def _limits(map: Tensor) -> tuple[float, float]:

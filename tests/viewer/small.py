@@ -1,6 +1,7 @@
 """A viewer of small untrained models, and pictures for it."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -29,3 +30,8 @@ def viewer(tmp_path, *names: str, **options) -> Viewer:
 def photo(width: int = 48, height: int = 32, seed: int = 0) -> Image.Image:
     values = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     return Image.fromarray(values)
+
+
+def saved_model(folder: Path, name: str = "tiny_aib_qt") -> Path:
+    make_model(name, shapes()).save_pretrained(folder)
+    return folder

@@ -1,0 +1,197 @@
+"""The page in a real browser: open, upload, move a slider, hide a block, compare two runs."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.viewer.small import photo, saved_model
+
+pytest.importorskip("gradio")
+webdriver = pytest.importorskip("selenium.webdriver")
+
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+pytestmark = pytest.mark.slow
+PATIENCE = 60  # seconds
+
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
+--disable-background-networking --disable-component-update --window-size=1400,1300"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """`aib view` of two models, one with levels and one without."""
+    folder = tmp_path_factory.mktemp("models")
+    runs = [saved_model(folder / name, name) for name in ("tiny_aib_qt", "tiny_aib")]
+    words = [word for run in runs for word in ("--run", str(run))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", "view", *words, "--no-browser", "--max-megabytes", "1"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        lines = (re.match(r"http://\S+", line) for line in process.stdout)
+        yield next(found[0] for found in lines if found)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no browser here")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in FLAGS.split():
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page with its first example; afterwards no error may stand in the console, and nothing
+    may have been asked for elsewhere."""
+    seen = Page(browser, address)
+    yield seen
+    assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+    assert seen.hosts() == {urlsplit(address).netloc}
+
+
+class Page:
+    def __init__(self, browser, address):
+        self.browser = browser
+        browser.get_log("browser")
+        browser.get_log("performance")
+        browser.get(address)
+        self.until(lambda: len(self.pictures("aib-attention-0")) == 2)
+        self.until(lambda: self.pictures("aib-picture"))
+
+    def until(self, condition):
+        return WebDriverWait(self.browser, PATIENCE).until(lambda _: condition())
+
+    def text(self, part: str) -> str:
+        return self.browser.find_element(By.ID, part).text
+
+    def pictures(self, part: str) -> list[str]:
+        # read in one go: Gradio may replace an element between two questions
+        script = "return [...document.querySelectorAll(arguments[0])].map(image => image.src)"
+        return self.browser.execute_script(script, f"#{part} img")
+
+    def send(self, path) -> None:
+        box = self.browser.find_element(By.CSS_SELECTOR, "#aib-file input[type=file]")
+        box.send_keys(str(path))
+
+    def click_picture(self, right: float, down: float) -> None:
+        """At a place in shares of the picture's size from its middle."""
+        image = self.browser.find_element(By.CSS_SELECTOR, "#aib-picture img")
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", image)
+        side = min(image.size.values())  # the frame may be wider than the picture in it
+        moved = ActionChains(self.browser).move_to_element_with_offset(
+            image, int(right * side), int(down * side)
+        )
+        moved.click().perform()
+
+    def press(self, slider: str, *keys: str) -> None:
+        handle = self.browser.find_element(By.CSS_SELECTOR, f"#{slider} input[type=range]")
+        handle.send_keys(*keys)
+
+    def opacity(self) -> float:
+        script = "return getComputedStyle(document.querySelector('.aib-over')).opacity"
+        return float(self.browser.execute_script(script))
+
+    def hosts(self) -> set[str]:
+        found = set()
+        for line in self.browser.get_log("performance"):
+            event = json.loads(line["message"])["message"]
+            if event["method"] == "Network.requestWillBeSent":
+                found.add(urlsplit(event["params"]["request"]["url"]).netloc)
+        return found - {""}  # data: has none
+
+
+def test_it_opens_with_an_example_for_both_runs(page):
+    for run in (0, 1):
+        assert "Entropy" in page.text(f"aib-decision-{run}")
+        assert len(page.pictures(f"aib-samples-{run}")) == 5
+    assert "levels used" in page.text("aib-levels-0")
+    assert "does not quantise" in page.text("aib-levels-1")
+
+
+def test_an_uploaded_picture_is_looked_at(page, tmp_path):
+    photo(90, 60).save(tmp_path / "holiday.png")
+    before = page.pictures("aib-attention-0")
+    page.send(tmp_path / "holiday.png")
+    page.until(lambda: page.text("aib-status") == "holiday.png")
+    page.until(lambda: page.pictures("aib-attention-0") != before)
+
+
+def test_a_broken_file_is_answered_with_a_sentence(page, tmp_path):
+    before = page.pictures("aib-attention-0")
+    (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 no picture")
+    page.send(tmp_path / "broken.jpg")
+    page.until(lambda: page.text("aib-status") == "broken.jpg is not an image of any known format")
+    assert page.pictures("aib-attention-0") == before
+
+
+def test_another_example_can_be_picked(page):
+    before = page.pictures("aib-attention-0")
+    page.browser.find_elements(By.CSS_SELECTOR, "#aib-examples button")[3].click()
+    page.until(lambda: page.pictures("aib-attention-0") != before)
+
+
+def test_the_opacity_follows_its_slider(page):
+    page.press("aib-opacity", Keys.HOME)
+    page.until(lambda: page.opacity() == 0)
+    page.press("aib-opacity", Keys.END)
+    page.until(lambda: page.opacity() == 1)
+
+
+def test_fewer_levels_are_shown_when_the_slider_says_so(page):
+    before = page.pictures("aib-levels-0")
+    page.press("aib-shown", Keys.HOME, Keys.ARROW_RIGHT)
+    page.until(lambda: "the 1 highest" in page.text("aib-levels-0"))
+    assert page.pictures("aib-levels-0") != before
+
+
+def test_a_click_hides_a_block_and_the_button_gives_it_back(page):
+    whole, maps = page.pictures("aib-picture"), page.pictures("aib-attention-0")
+    decision = page.text("aib-decision-0")
+    page.click_picture(-0.2, 0.1)
+    page.until(lambda: "What the blocks change" in page.text("aib-change-0"))
+    page.until(lambda: page.pictures("aib-picture") != whole)
+    assert page.pictures("aib-attention-0") != maps and page.text("aib-decision-0") != decision
+    assert len(page.pictures("aib-change-1")) == 3
+    page.browser.find_element(By.ID, "aib-clear").click()
+    page.until(lambda: page.pictures("aib-attention-0") == maps)
+    assert page.text("aib-decision-0") == decision and page.text("aib-change-0") == ""
+
+
+def test_nothing_is_wider_than_a_phone(page):
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        width = page.browser.execute_script("return document.documentElement.scrollWidth")
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert width <= 390
+
+
+def test_a_file_too_large_is_refused_in_words(browser, address, tmp_path):
+    """Outside of `page`: Gradio's own script writes to the console when it refuses a file."""
+    page = Page(browser, address)
+    (tmp_path / "large.png").write_bytes(b"x" * (2**20 + 1))
+    page.send(tmp_path / "large.png")
+    page.until(lambda: "exceed the maximum" in browser.find_element(By.TAG_NAME, "body").text)

@@ -1,0 +1,133 @@
+"""`aib view` on the command line: what it refuses, how it starts and how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from aib import cli
+from aib.commands import view as command
+from aib.viewer import serve
+from tests.viewer.small import saved_model
+
+
+def run(capsys, *words):
+    code = cli.main(["view", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_help_has_an_example(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0 and "Example: aib view" in out and "--max-megapixels" in out
+
+
+def test_without_gradio_it_says_how_to_get_it(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    code, _, err = run(capsys, "--run", str(tmp_path))
+    assert code == 2
+    assert err == 'aib view: the viewer needs Gradio: pip install "aib[viewer]"\n'
+
+
+@pytest.fixture
+def no_gradio_needed(monkeypatch):
+    monkeypatch.setattr(serve, "prepare_gradio", lambda folder: None)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--run", "a", "--run", "b", "--run", "c"], "at most 2 runs"),
+        (["--run", "nowhere"], "nowhere is not a run"),
+        (["--max-megapixels", "0"], "--max-megapixels between 0 and 100"),
+        (["--max-megabytes", "nan"], "--max-megabytes must lie between"),
+        (["--samples", "many"], "samples are written SxM"),
+    ],
+)
+def test_mistakes_are_answered_in_a_sentence(capsys, no_gradio_needed, words, sentence):
+    code, _, err = run(capsys, *words)
+    assert code == 2 and sentence in err and err.count("\n") == 1
+
+
+def test_a_port_that_is_taken(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, _, err = run(capsys, "--port", str(port))
+    assert code == 2 and f"port {port} of 127.0.0.1 cannot be opened" in err
+
+
+def test_a_host_that_is_none():
+    with pytest.raises(command.AibError, match="--host not a host is no address"):
+        serve.listen("not a host", 0)
+    with pytest.raises(command.AibError, match="between 1 and 65535, not 70000"):
+        serve.listen("127.0.0.1", 70000)
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("192.168.1.5", False),
+        ("example.org", False),
+    ],
+)
+def test_which_hosts_only_this_machine_reaches(host, alone):
+    assert serve.is_loopback(host) is alone
+
+
+def test_other_machines_are_warned_of(capsys, no_gradio_needed, monkeypatch, tmp_path):
+    served = []
+    monkeypatch.setattr(serve, "serve", lambda *args, **options: served.append(options))
+    folder = str(saved_model(tmp_path / "model"))
+    code, out, err = run(capsys, "--run", folder, "--no-browser", "--max-megabytes", "2")
+    assert code == 0 and err == "" and re.search(r"http://127\.0\.0\.1:\d+ ", out)
+    assert served == [{"max_bytes": 2 * 2**20}]
+    code, out, err = run(capsys, "--run", folder, "--no-browser", "--host", "0.0.0.0")
+    assert code == 0 and "warning: --host 0.0.0.0 lets other machines use this page" in err
+    assert re.search(r"http://127\.0\.0\.1:\d+ ", out)
+
+
+@pytest.mark.slow  # three processes that import everything
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_it_ends_when_told_to_and_leaves_nothing_behind(tmp_path, number, code):
+    pytest.importorskip("gradio")
+    folder = saved_model(tmp_path / "model")
+    (tmp_path / "tmp").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", "view", "--run", str(folder), "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
+    )
+    try:
+        url = wait_for_address(process)
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            assert answer.status == 200
+        assert list((tmp_path / "tmp").glob("aib-view-*"))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == code and err == ""
+    assert (out.splitlines()[-1:] == ["closed"]) == (number == signal.SIGINT)
+    assert not list((tmp_path / "tmp").glob("aib-view-*"))
+
+
+def wait_for_address(process) -> str:
+    for line in process.stdout:
+        found = re.match(r"http://\S+", line)
+        if found:
+            time.sleep(1)  # from here on the port answers, and soon the page behind it
+            return found[0]
+    raise AssertionError(process.stderr.read())
