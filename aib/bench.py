@@ -14,7 +14,6 @@ from aib.data import Batches, ImageSet
 from aib.data.bench import OneByOne
 from aib.engine import fit
 from aib.evaluate import autocast
-from aib.latency import latency
 from aib.loss import aib_loss
 from aib.preprocessing import check_image_size
 from aib.progress import Silent
@@ -52,7 +51,7 @@ def bench_train(
 ) -> dict[str, Any]:
     """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s."""
     data = noise_images(how.batch_size * steps, image_size)
-    make = lambda: create_model(name, 10, _family(image_size), width=width)  # noqa: E731
+    make = lambda: create_model(name, 10, family(image_size), width=width)  # noqa: E731
     settings = Settings(
         epochs=1 + repeats,
         batch_size=how.batch_size,
@@ -99,7 +98,7 @@ def bench_infer(
     width: float = 1.0,
 ) -> dict[str, Any]:
     """Images/s of evaluation: fp32 and eager against ours, both with the same samples."""
-    make = lambda: create_model(name, 10, _family(image_size), width=width)  # noqa: E731
+    make = lambda: create_model(name, 10, family(image_size), width=width)  # noqa: E731
     _reset_peak(device)
     ours = infer_rate(make(), device, how, samples, image_size, seconds)
     memory = _peak(device)
@@ -115,15 +114,6 @@ def bench_infer(
         "peak_memory_gib": memory,
         "plain": "fp32, eager, batch 128, DataLoader with 2 workers",
     }
-
-
-def bench_latency(
-    name: str, seconds: float, image_size: int = 32, width: float = 1.0
-) -> dict[str, Any]:
-    """What one caller waits for a deterministic pass on the CPU: eager, compiled, ONNX."""
-    model = create_model(name, 10, _family(image_size), width=width)
-    model.preprocessing = replace(model.preprocessing, image_size=image_size)
-    return latency(model, seconds=seconds)
 
 
 def growth(
@@ -284,7 +274,8 @@ def _verdict(
     }
 
 
-def _family(image_size: int) -> int:
+def family(image_size: int) -> int:
+    """Which of the two kinds of model suits images of this size."""
     return 224 if image_size >= 112 else 32
 
 

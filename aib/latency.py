@@ -3,17 +3,20 @@
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from aib.bench import family
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.export.formats import need_onnx, open_onnx, quietly, to_onnx
 from aib.export.int8 import to_int8
 from aib.export.metadata import describe
 from aib.export.one_pass import OnePass, settled, traceable
+from aib.registry import create_model
 
 BATCHES = (1, 32)
 CALLS = 3  # of one way before it is the next one's turn
@@ -23,6 +26,20 @@ PAUSE = 0.02
 CALIBRATION = 32  # random images: the ranges of int8 do not change its speed
 
 Way = Callable[[Tensor], Any]
+Tick = Callable[[str, int], None]
+
+
+def bench_latency(
+    name: str,
+    seconds: float,
+    image_size: int = 32,
+    width: float = 1.0,
+    tick: Tick = lambda what, steps: None,
+) -> dict[str, Any]:
+    """The latency of a model by name, with fresh weights."""
+    model = create_model(name, 10, family(image_size), width=width)
+    model.preprocessing = replace(model.preprocessing, image_size=image_size)
+    return latency(model, seconds=seconds, tick=tick)
 
 
 def latency(
@@ -31,15 +48,19 @@ def latency(
     batches: tuple[int, ...] = BATCHES,
     seconds: float = 3.0,
     compile: bool = True,
+    tick: Tick = lambda what, steps: None,
 ) -> dict[str, Any]:
     """Milliseconds of one deterministic pass, pixels to outputs, for every way and batch size.
 
     `seconds` is how long a way is measured at a batch size, on average. The ways take turns, so
-    that a disturbance meets all of them. `ratio` is eager's median over this one's.
+    that a disturbance meets all of them. `ratio` is eager's median over this one's. `tick` hears
+    of the conversion and of each batch size.
     """
+    tick("converting", 0)
     ways, notes = make_ways(model, compile)
     rows: list[dict[str, Any]] = []
     for batch in batches:
+        tick(f"latency of a batch of {batch}", 1)
         size = model.preprocessing.image_size
         pixels = torch.rand(batch, 3, size, size, generator=torch.Generator().manual_seed(0))
         times, failed = take_turns(ways, pixels, seconds)

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 import tyro
 
-from aib.bench import Fast, bench_infer, bench_latency, bench_train, growth
+from aib.bench import Fast, bench_infer, bench_train, growth
+from aib.commands.bar import progress
 from aib.commands.options import parse_samples
 from aib.data.bench import bench_data
 from aib.data.load import load
 from aib.errors import AibError
+from aib.latency import BATCHES, bench_latency
 from aib.opened import pick_device
 from aib.settings import Precision
 
@@ -108,7 +110,8 @@ def infer(
         result["growth"] = growth(model, where, how, seconds=seconds / 3, width=width)
         draw_growth(result["growth"], grow, model)
     if latency and where.type == "cpu":
-        result["latency"] = bench_latency(model, seconds, image_size, width)
+        with progress(1 + len(BATCHES)) as tick:
+            result["latency"] = bench_latency(model, seconds, image_size, width, tick)
     show(result, json)
 
 
@@ -177,7 +180,7 @@ def show(result: dict[str, Any], as_json: bool) -> None:
 
 def show_latency(waits: dict[str, Any]) -> None:
     """One line for each way and batch size."""
-    print(f"one deterministic pass, {waits['threads']} threads:")
+    print(f"one deterministic pass, threads: {waits['threads']}")
     print(f"{'batch':>7}  {'':<20} {'median':>12} {'90%':>12}  eager / this")
     for row in waits["rows"]:
         print(

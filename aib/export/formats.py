@@ -94,20 +94,29 @@ def open_torch_export(file: bytes | Path) -> Runner:
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """What an exported file says of itself: classes, preprocessing, outputs, origin."""
-    if path.suffix == SUFFIXES["onnx"]:
-        need_onnx()
-        import onnx
-
-        proto = onnx.load(path)
-        notes = {entry.key: entry.value for entry in proto.metadata_props}
-    else:
-        extra = {f"{METADATA}.json": ""}
-        with quietly():
-            torch.export.load(path, extra_files=extra)
-        notes = {METADATA: extra[f"{METADATA}.json"]}
+    try:
+        notes = _onnx_notes(path) if path.suffix == SUFFIXES["onnx"] else _torch_notes(path)
+    except AibError:
+        raise
+    except Exception as error:  # protobuf, zip and pickle each have errors of their own
+        raise AibError(f"{path} cannot be read as an exported model") from error
     if not notes.get(METADATA):
         raise AibError(f"{path} was not exported by aib: it has no metadata of ours")
     return json.loads(notes[METADATA])
+
+
+def _onnx_notes(path: Path) -> dict[str, str]:
+    need_onnx()
+    import onnx
+
+    return {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+
+
+def _torch_notes(path: Path) -> dict[str, str]:
+    extra = {f"{METADATA}.json": ""}
+    with quietly():
+        torch.export.load(path, extra_files=extra)
+    return {METADATA: extra[f"{METADATA}.json"]}
 
 
 def need_onnx() -> None:

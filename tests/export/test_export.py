@@ -1,6 +1,7 @@
 """An exported file computes what the model computes, without the model."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,7 +11,9 @@ import torch
 from torch import nn
 
 import aib
+from aib import packaged
 from aib.cli import main
+from aib.commands.export import default_target
 from aib.data import load
 from aib.export import _WAYS, export, formats, read_metadata
 from aib.export.check import check
@@ -320,6 +323,25 @@ def test_without_the_extra_one_sentence_says_what_to_install(saved, capsys, monk
     )
     assert main(["export", str(saved)]) == 2
     assert "ONNX needs onnxruntime: pip install 'aib[onnx]'" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_export_of_ours_is_refused(tmp_path):
+    for name in ("model.onnx", "model.pt2", "missing.pt2"):
+        if name != "missing.pt2":
+            (tmp_path / name).write_bytes(b"not a model")
+        with pytest.raises(aib.AibError, match="cannot be read as an exported model"):
+            read_metadata(tmp_path / name)
+    onnx.save(onnx.ModelProto(ir_version=10), tmp_path / "foreign.onnx")
+    with pytest.raises(aib.AibError, match="not exported by aib"):
+        read_metadata(tmp_path / "foreign.onnx")
+
+
+def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(packaged, "FOLDER", tmp_path)
+    make("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
+    for run in (None, Path("shapes_small")):
+        assert default_target(packaged.find_model(run), "onnx") == Path("shapes_small.onnx")
+    assert default_target(Path("runs/a"), "torch-export") == Path("runs/a/model.pt2")
 
 
 def test_the_help_has_an_example(capsys):
