@@ -38,7 +38,7 @@ class Options:
     K and Q stand for latent_dim and num_anchors. The same command again goes on after an
     interruption: what is done is skipped.
 
-    Example: aib sweep shapes_tiny --quick --jobs 2
+    Example: aib sweep shapes_tiny --quick --epochs 3 --jobs 2
 
     Example: aib sweep cifar10_fast --grid beta=1e-4,1e-3,1e-2,1e-1,1 --grid K=64,128,256,512,1024
     --grid Q=2,5,10,20,50,100 --seeds 3

@@ -53,13 +53,18 @@ def start(sweep: Path, run: Planned, slot: int, jobs: int) -> "subprocess.Popen[
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "aib.sweep.one", str(sweep), run.name],
+            command(sweep, run),
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
             env=environment_of(slot, jobs),
             start_new_session=True,
         )
+
+
+def command(sweep: Path, run: Planned) -> list[str]:
+    """What does one run."""
+    return [sys.executable, "-m", "aib.sweep.one", str(sweep), run.name]
 
 
 def environment_of(slot: int, jobs: int) -> dict[str, str]:

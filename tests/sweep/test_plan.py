@@ -1,0 +1,169 @@
+"""Which runs a sweep is made of, and what it refuses."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import aib
+from aib.settings import Settings
+from aib.sweep import Grid, Plan, make_plan, parse_grid, quick_grids, read_plan
+from aib.sweep.grid import check_grids
+
+BASE = Settings(data="shapes:count=16", model="tiny_aib_qt", width=0.25, epochs=1, seed=3)
+# What `make_plan` fills in for this model: the tiny family's K and Q.
+RESOLVED = replace(BASE, latent_dim=32, num_anchors=20)
+
+
+def plan(*grids: str, base: Settings = RESOLVED, product: bool = False, seeds=(3,)) -> Plan:
+    return Plan("mine", base, tuple(map(parse_grid, grids)), product, seeds)
+
+
+def test_each_knob_varies_alone_and_a_shared_point_is_one_run():
+    runs = plan("beta=1e-3,1e-2,0.1", "K=8,32", "Q=2,20,100", seeds=(3, 4)).runs
+    expected = [
+        ("beta=0.001,seed=3", {"beta": 0.001}),
+        ("base,seed=3", {}),  # beta=0.01, K=32 and Q=20 are all what the preset has
+        ("beta=0.1,seed=3", {"beta": 0.1}),
+        ("K=8,seed=3", {"latent_dim": 8}),
+        ("Q=2,seed=3", {"num_anchors": 2}),
+        ("Q=100,seed=3", {"num_anchors": 100}),
+        ("beta=0.001,seed=4", {"beta": 0.001}),
+        ("base,seed=4", {}),
+        ("beta=0.1,seed=4", {"beta": 0.1}),
+        ("K=8,seed=4", {"latent_dim": 8}),
+        ("Q=2,seed=4", {"num_anchors": 2}),
+        ("Q=100,seed=4", {"num_anchors": 100}),
+    ]
+    found = [(run.name, run.settings) for run in runs]
+    want = [(n, replace(RESOLVED, **c, seed=int(n[-1]))) for n, c in expected]
+    assert found == want
+
+
+def test_the_papers_grid_is_fourteen_points():
+    wide = replace(RESOLVED, model="vgg_aib_qt", width=1.0, latent_dim=256)
+    runs = plan(
+        "beta=1e-4,1e-3,1e-2,1e-1,1",
+        "K=64,128,256,512,1024",
+        "Q=2,5,10,20,50,100",
+        base=wide,
+        seeds=(0, 1, 2),
+    ).runs
+    assert len(runs) == 3 * (5 + 5 + 6 - 2)
+    assert len({run.settings for run in runs}) == len(runs)
+
+
+def test_a_product_crosses_the_grids_and_names_do_not_depend_on_their_order():
+    one = plan("beta=0.1,0.01", "K=8,32", product=True)
+    other = plan("K=8,32", "beta=0.1,0.01", product=True)
+    expected = {"K=8,beta=0.1,seed=3", "beta=0.1,seed=3", "K=8,seed=3", "base,seed=3"}
+    assert {run.name for run in one.runs} == {run.name for run in other.runs} == expected
+    assert one.find("K=8,beta=0.1,seed=3").settings == replace(RESOLVED, latent_dim=8, beta=0.1)
+
+
+def test_values_have_the_settings_type():
+    assert parse_grid("K=64, 128") == Grid("latent_dim", (64, 128))
+    assert parse_grid("clip=none,2") == Grid("clip", (None, 2.0))
+    assert parse_grid("augment=true,no") == Grid("augment", (True, False))
+    assert parse_grid("modulation=gate,none") == Grid("modulation", ("gate", None))
+    assert parse_grid("beta=1e-2,0.01,.01") == Grid("beta", (0.01,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("beta", "KNOB=VALUE"),
+        ("beta=", "values of beta"),
+        ("beta=1,,2", "values of beta"),
+        ("bta=1", "no knob 'bta'; there are K, Q, "),
+        ("seed=1,2", "--seeds repeats"),
+        ("milestones=1,2", "no knob 'milestones'"),
+        ("beta=much", "beta must be a number, not 'much'"),
+        ("K=1e3", "K must be a whole number, not '1e3'"),
+        ("augment=2", "augment must be true or false, not '2'"),
+        ("schedule=linear", "schedule must be one of steps, cosine, not 'linear'"),
+    ],
+)
+def test_a_bad_grid_is_named(text, said):
+    with pytest.raises(aib.AibError, match=said):
+        parse_grid(text)
+
+
+def test_one_knob_under_two_names_is_refused():
+    with pytest.raises(aib.AibError, match=r"K \(latent_dim\) has two grids"):
+        check_grids([parse_grid("K=8"), parse_grid("latent_dim=16")])
+
+
+def test_values_out_of_range_are_said_before_anything_runs():
+    for grid, said in (("beta=-1", "beta must be 0 or more"), ("K=0", "not 0")):
+        with pytest.raises(aib.AibError, match=said):
+            make_plan("mine", BASE, [parse_grid(grid)])
+
+
+@pytest.mark.parametrize(
+    ("model", "grid", "said"),
+    [
+        ("tiny_aib", "Q=2,20", "tiny_aib has no anchors: Q changes nothing"),
+        ("tiny", "K=8,32", "tiny has no latent: K changes nothing"),
+        ("tiny", "beta=0,1", "tiny has no latent: beta changes nothing"),
+    ],
+)
+def test_a_knob_that_the_model_does_not_have_is_refused(model, grid, said):
+    with pytest.raises(aib.AibError, match=said):
+        make_plan("mine", replace(BASE, model=model), [parse_grid(grid)])
+
+
+def test_a_models_own_k_and_q_are_written_out():
+    made = make_plan("mine", BASE, [parse_grid("K=32,64")], seeds=2)
+    assert made.base == RESOLVED and made.seeds == (3, 4)
+    assert [run.name for run in made.runs][:2] == ["base,seed=3", "K=64,seed=3"]
+
+
+def test_with_models_to_compare_each_keeps_its_own():
+    made = make_plan("mine", BASE, [parse_grid("model=tiny_aib_qt,tiny_aib,vgg_aib")])
+    assert {run.settings.latent_dim for run in made.runs} == {None}
+    assert [run.name for run in made.runs][1] == "model=tiny_aib,seed=3"
+
+
+def test_quick_is_three_points_around_the_presets_own():
+    beta, size, anchors = quick_grids(RESOLVED)
+    assert beta == Grid("beta", (0.001, 0.01, 0.1))
+    assert size == Grid("latent_dim", (8, 32, 128))
+    assert anchors == Grid("num_anchors", (2, 20, 100))
+    assert len(make_plan("mine", BASE, quick=True).runs) == 7
+
+
+def test_names_are_safe_for_folders_and_different():
+    names = [run.name for run in plan("init=runs/a,runs:a,../runs,a%2Fb,a/b").runs]
+    assert len(set(names)) == 5 and not any("/" in name or ":" in name for name in names)
+
+
+def test_a_plan_reads_back(tmp_path):
+    made = plan("beta=0.1,1", "clip=none,2", product=True, seeds=(3, 4))
+    made.write(tmp_path / "s")
+    assert read_plan(tmp_path / "s") == made
+    stored = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert stored["runs"]["beta=1,clip=2,seed=4"]["beta"] == 1.0
+    assert stored["environment"]["torch"]
+
+
+def test_a_folder_takes_more_points_but_no_other_base(tmp_path):
+    plan("beta=0.1,1").write(tmp_path / "s")
+    plan("beta=0.1,1,2", "K=8,16", seeds=(5, 6)).write(tmp_path / "s")
+    with pytest.raises(aib.AibError, match=r"other settings: lr 0\.1 there, 0\.3 here"):
+        plan("beta=0.1", base=replace(RESOLVED, lr=0.3)).write(tmp_path / "s")
+    assert len(read_plan(tmp_path / "s").grids) == 2
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(aib.AibError, match="is not a sweep"):
+        plan("beta=0.1").write(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1, "base": {}}', '{"schema": 9}'])
+def test_a_damaged_plan_is_one_sentence(tmp_path, text):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(aib.AibError, match=r"sweep\.json"):
+        read_plan(tmp_path)

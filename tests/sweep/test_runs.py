@@ -1,0 +1,311 @@
+"""Doing the runs: one at a time or several, skipped, resumed, failed, stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import aib
+from aib.cli import main
+from aib.opened import labelled_images, open_runs
+from aib.sweep import local
+from aib.sweep.one import is_done, perform, train_seconds
+from aib.sweep.plan import read_plan
+from aib.train import train
+from tests.sweep.test_plan import RESOLVED, plan
+
+SMALL = replace(RESOLVED, data="shapes:count=64", batch_size=32, accelerator="cpu", epochs=2)
+OPTIONS = (
+    "--data shapes:count=64 --model tiny_aib_qt --width 0.25 --batch-size 32 --epochs 2 "
+    "--accelerator cpu --seed 3"
+).split()
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Two runs are planned, and one is done."""
+    folder = tmp_path_factory.mktemp("sweep")
+    made = plan("beta=0.01,0.1", base=SMALL)
+    made.write(folder / "s")
+    perform(folder / "s", "base,seed=3")
+    return folder / "s"
+
+
+def measured(sweep, name="base,seed=3"):
+    return json.loads((sweep / name / "sweep_figures.json").read_text())
+
+
+def test_a_run_is_trained_as_planned_and_measured(sweep):
+    assert is_done(sweep / "base,seed=3")
+    evaluation = json.loads((sweep / "base,seed=3" / "evaluation.json").read_text())
+    (told,) = evaluation.values()
+    figures = measured(sweep)["figures"]
+    assert figures["accuracy"] == 100 - told["top1_error"] and figures["bits"] == told["kl_bits"]
+
+
+def test_localisation_and_perplexity_are_those_of_the_maps(sweep):
+    """Against a loop over the images: pairs of pixels, and a histogram."""
+    [run] = open_runs((sweep / "base,seed=3",), "cpu")
+    images = labelled_images(run)
+    x = run.model.preprocessing.normalise(images.images)
+    with torch.no_grad():
+        attention = run.model.eval()(x, deterministic=True).attention
+    maps = run.model.mean_map(attention)[0].double()
+    wide = torch.nn.functional.interpolate(maps[:, None], size=(32, 32), mode="bilinear").float()
+    scores = []
+    for a, mask in zip(wide[:, 0], images.masks, strict=True):
+        inside, outside = a[mask][:, None], a[~mask][None]
+        wins = (inside > outside).double() + 0.5 * (inside == outside).double()
+        scores.append(wins.mean())
+    shares = torch.bincount(attention.indices.flatten()).double()
+    shares = shares[shares > 0] / shares.sum()
+    figures = measured(sweep)["figures"]
+    assert figures["auroc"] == pytest.approx(float(torch.stack(scores).mean()), abs=1e-6)
+    perplexity = float(torch.exp(-(shares * shares.log()).sum()))
+    assert figures["perplexity"] == pytest.approx(perplexity, rel=1e-6)
+
+
+def test_what_is_done_is_skipped(sweep):
+    before = {p: p.stat().st_mtime_ns for p in (sweep / "base,seed=3").iterdir()}
+    perform(sweep, "base,seed=3")
+    assert before == {p: p.stat().st_mtime_ns for p in (sweep / "base,seed=3").iterdir()}
+
+
+def copied(run, target, without=()):
+    """The files of a run in another place."""
+    target.mkdir(parents=True)
+    for file in run.iterdir():
+        if file.name not in without:
+            (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+WRITTEN = ["model.safetensors", "evaluation.json", "sweep_figures.json"]  # in this order
+
+
+@pytest.mark.parametrize("first_lost", range(3))
+def test_what_a_kill_left_undone_is_done(sweep, tmp_path, first_lost):
+    """A run killed in training, in evaluation, or while it was measured, ends the same."""
+    plan("beta=0.01", base=SMALL).write(tmp_path / "s")
+    name = "base,seed=3"
+    copy = copied(sweep / name, tmp_path / "s" / name, without=WRITTEN[first_lost:])
+    assert not is_done(copy)
+    perform(tmp_path / "s", name)
+    assert is_done(copy)
+    assert measured(tmp_path / "s")["figures"] == measured(sweep)["figures"]
+
+
+def test_damaged_figures_are_made_again(sweep, tmp_path):
+    copy = copied(sweep / "base,seed=3", tmp_path / "run")
+    assert is_done(copy)
+    (copy / "sweep_figures.json").write_text('{"figures": ')
+    assert not is_done(copy)
+
+
+def test_a_run_of_other_settings_is_refused_by_name(tmp_path, capsys):
+    made = plan("beta=0.01,0.1", base=SMALL)
+    made.write(tmp_path / "s")
+    train(replace(SMALL, beta=0.2, epochs=1), tmp_path / "s" / "beta=0.1,seed=3")
+    with pytest.raises(aib.AibError, match=r"epochs 1 there, 2 here"):
+        perform(tmp_path / "s", "beta=0.1,seed=3")
+    words = [*OPTIONS, "--grid", "beta=0.01,0.1", "--out", str(tmp_path / "s")]
+    assert main(["sweep", *words]) == 2
+    assert "beta 0.2 there, 0.1 here" in capsys.readouterr().err
+    assert not (tmp_path / "s" / "base,seed=3").exists()  # nothing was begun
+
+
+def test_training_time_is_summed_over_resumes(tmp_path):
+    rows = [{"step": i, "seconds": s} for i, s in enumerate([1, 5, 9, 2, 4, 3.5])]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert train_seconds(tmp_path) == 9 + 4 + 3.5
+
+
+# --- several processes, with a stand-in for the training
+
+CHILD = """
+import os, pathlib, sys, time
+name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+(folder / (name + ".began")).write_text(os.environ.get("OMP_NUM_THREADS", ""))
+if name.startswith("beta=1,"):
+    print("progress\\nit went wrong"); sys.exit(2)
+if name.startswith("beta=2,"):
+    os.kill(os.getpid(), 9)
+if name.startswith("beta=3,"):
+    sys.stdin.read()  # until the sweep lets go
+    (folder / (name + ".saved")).touch(); sys.exit(143)
+"""
+
+
+@pytest.fixture
+def stand_in(monkeypatch, tmp_path):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(
+        local, "command", lambda _, run: [sys.executable, "-c", CHILD, run.name, str(tmp_path)]
+    )
+    return tmp_path
+
+
+def test_a_failing_run_leaves_the_others_alone(stand_in):
+    outcomes, most = {}, []
+    local.run_local(
+        stand_in,
+        plan("beta=1,2,4,5,6").runs,
+        2,
+        lambda run, error: outcomes.update({run.point: error}),
+        lambda running: most.append(len(running)),
+        SimpleNamespace(signal=None),
+    )
+    assert outcomes["beta=1"] == "it went wrong"
+    assert outcomes["beta=2"].startswith("ended by signal 9; its log is")
+    assert [outcomes[f"beta={i}"] for i in (4, 5, 6)] == [None] * 3
+    assert max(most) <= 2
+    share = str(max(1, local.cores() // 2))
+    assert {p.read_text() for p in stand_in.glob("*.began")} == {share}
+
+
+def test_a_stop_lets_runs_save_and_starts_no_more(stand_in):
+    stop, outcomes = SimpleNamespace(signal=None), {}
+
+    def beat(running):
+        if len(list(stand_in.glob("*.began"))) == 2:
+            stop.signal = signal.SIGINT
+
+    runs = plan("beta=3,3.5", base=RESOLVED, seeds=(3, 4)).runs
+    runs = [run for run in runs if run.point == "beta=3"] + plan("beta=7").runs
+    local.run_local(
+        stand_in, runs, 2, lambda run, error: outcomes.update({run.name: error}), beat, stop
+    )
+    assert outcomes == {"beta=3,seed=3": "stopped", "beta=3,seed=4": "stopped"}
+    assert len(list(stand_in.glob("*.saved"))) == 2
+
+
+def test_an_error_of_ours_leaves_no_process_behind(stand_in, monkeypatch):
+    started = []
+    start = local.start
+    monkeypatch.setattr(local, "start", lambda *a: started.append(start(*a)) or started[-1])
+
+    def broken(running):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        local.run_local(
+            stand_in, plan("beta=3").runs, 1, None, broken, SimpleNamespace(signal=None)
+        )
+    assert started[0].poll() == -signal.SIGKILL
+
+
+def test_several_gpus_are_given_out_in_turn(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    given = [local.environment_of(slot, 3) for slot in range(3)]
+    assert [e["CUDA_VISIBLE_DEVICES"] for e in given] == ["3", "5", "3"]
+    assert {e["OMP_NUM_THREADS"] for e in given} == {"7"}  # the user's word counts
+
+
+# --- the command itself
+
+
+def test_the_command_end_to_end(tmp_path, capsys, sweep):
+    """One run is done already; the other cannot end well with its learning rate."""
+    words = [*OPTIONS, "--grid", "lr=0.1,1e30", "--out", str(tmp_path / "s"), "--json"]
+    plan("lr=0.1,1e30", base=SMALL).write(tmp_path / "s")
+    copied(sweep / "base,seed=3", tmp_path / "s" / "base,seed=3")
+    assert main(["sweep", *words]) == 1
+    told = capsys.readouterr()
+    assert "1 done, 0 begun, 1 to do" in told.err
+    assert "failed: lr=1e+30,seed=3: not finite at step" in told.err
+    results = json.loads(told.out)
+    assert results["runs"]["base,seed=3"]["figures"] == measured(sweep)["figures"]
+    assert "not finite" in results["failed"]["lr=1e+30,seed=3"]
+    for name in ("sweep_results.json", "figures/ablation.png", "report.html"):
+        assert (tmp_path / "s" / name).stat().st_size > 1000
+    # The failed one is planned again; what is done is not.
+    assert main(["sweep", *words[:-1], "--list"]) == 0
+    assert "base,seed=3  done" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "nothing to vary"),
+        (["--grid", "bta=1"], "no knob 'bta'"),
+        (["--grid", "beta=1", "--jobs", "0"], "--jobs must be at least 1"),
+        (["--grid", "beta=1", "--seeds", "0"], "--seeds must be at least 1"),
+        (["--grid", "beta=1", "--devices", "2"], "one device"),
+        (["--grid", "beta=1", "--data", "nope"], "nope"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_sentence(words, said, capsys, tmp_path):
+    words = ["sweep", *OPTIONS, "--out", str(tmp_path / "s"), *words]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert said in told.err and told.err.count("\n") == 1 and not (tmp_path / "s").exists()
+
+
+def test_help_has_an_example(capsys):
+    assert main(["sweep", "--help"]) == 0
+    assert "Example: aib sweep shapes_tiny --quick" in capsys.readouterr().out
+
+
+def test_without_submitit_the_extra_is_named(monkeypatch, tmp_path):
+    from aib.sweep.cluster import Request, make_executor
+
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(aib.AibError, match=r"aib\[cluster\]"):
+        make_executor(tmp_path, Request(), None)
+
+
+@pytest.mark.slow
+def test_jobs_of_a_cluster(tmp_path):
+    """Through submitit's local executor: one run ends well, one fails with its sentence."""
+    pytest.importorskip("submitit")
+    from aib.sweep.cluster import Request, run_cluster
+
+    made = plan("lr=0.1,1e30", base=SMALL)
+    made.write(tmp_path / "s")
+    outcomes = {}
+    run_cluster(
+        tmp_path / "s",
+        made.runs,
+        Request(partition="any", gpus=0),
+        2,
+        lambda run, error: outcomes.update({run.point: error}),
+        lambda running: None,
+        SimpleNamespace(signal=None),
+        poll=0.2,
+    )
+    assert outcomes["base"] is None and is_done(tmp_path / "s" / "base,seed=3")
+    assert outcomes["lr=1e+30"].startswith("not finite at step")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_sweep_that_is_stopped_goes_on_to_the_same_bits(tmp_path, number):
+    words = ["sweep", *OPTIONS, "--epochs", "30", "--log-every", "1", "--jobs", "2"]
+    words += ["--grid", "beta=0.01,0.1"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert main([*words, "--out", str(whole)]) == 0
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", *words, "--out", str(broken)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    while len(list(broken.glob("*/metrics.jsonl"))) < 2 and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    if number == signal.SIGINT:
+        assert process.returncode == 130 and "the same command goes on" in err
+    assert main([*words, "--out", str(broken)]) == 0
+    for run in read_plan(whole).runs:
+        mine, theirs = (load_file(f / run.name / "model.safetensors") for f in (whole, broken))
+        assert all(torch.equal(mine[key], theirs[key]) for key in mine)
