@@ -2,6 +2,7 @@
 
 import json as jsonlib
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,11 +25,13 @@ from aib.run import read_metrics
 from aib.settings import Settings
 from aib.sweep.cluster import Request, run_cluster
 from aib.sweep.grid import parse_grid
-from aib.sweep.local import run_local
+from aib.sweep.local import Beat, Ended, run_local
 from aib.sweep.one import check, is_done, read_measured
 from aib.sweep.panels import draw
 from aib.sweep.plan import Plan, Planned, make_plan
 from aib.sweep.results import gather, shown_measures, tables, write_results
+
+LOOK = 2.0  # seconds between looks at how far the runs are
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
         f"{begun} begun, {len(left) - begun} to do"
     )
     failed: dict[str, str] = {}
-    with StopRequest() as stop, watching(plan, folder, len(left)) as (note, beat):
+    with StopRequest() as stop, watching(folder, len(left)) as (note, beat):
 
         def ended(run: Planned, error: str | None) -> None:
             if error is not None:
@@ -176,7 +179,7 @@ def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None
 
 
 @contextmanager
-def watching(plan: Plan, folder: Path, count: int) -> Iterator[tuple]:
+def watching(folder: Path, count: int) -> Iterator[tuple[Ended, Beat]]:
     """A line for each run that ends, and on a terminal a bar. Standard output stays free."""
     console = Console(stderr=True)
     columns = (
@@ -185,7 +188,7 @@ def watching(plan: Plan, folder: Path, count: int) -> Iterator[tuple]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    ended = 0
+    ended, looked = 0, -LOOK
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=count)
 
@@ -201,7 +204,9 @@ def watching(plan: Plan, folder: Path, count: int) -> Iterator[tuple]:
             say(f"{ended} of {count}: {run.name}: {words}", bar.console)
 
         def beat(running: Sequence[Planned]) -> None:
-            if console.is_terminal:
+            nonlocal looked
+            if console.is_terminal and time.monotonic() > looked + LOOK:
+                looked = time.monotonic()
                 under_way = sum(fraction(folder / run.name, run.settings) for run in running)
                 names = " ".join(run.name for run in running[:2])
                 bar.update(task, completed=ended + under_way, description=names)

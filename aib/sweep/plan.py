@@ -109,10 +109,15 @@ class Plan:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
-        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        elif folder.exists() and not _is_free(folder):
             raise AibError(f"{folder} is there and is not a sweep; choose another --out")
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def _is_free(folder: Path) -> bool:
+    """Nothing is in it but what a kill may have left of a first plan."""
+    return folder.is_dir() and all(path.suffix == ".partial" for path in folder.iterdir())
 
 
 def read_plan(folder: Path) -> Plan:
@@ -152,29 +157,34 @@ def make_plan(
     if not quick:
         check_grids(grids)
     images = load_data(keep_some_aside(base), base.measured_split)  # the data are there, then
-    if not {"model", "data", "profile"} & {grid.name for grid in grids}:
-        base = _resolved(base, images)
-    grids = tuple(grids) or quick_grids(base)
-    plan = Plan(preset, base, grids, product, tuple(range(base.seed, base.seed + seeds)))
+    model = _shape_of(base, images)
+    names = {grid.name for grid in grids}
+    if not {"model", "data", "profile"} & names:
+        # The family's K and Q, written out: a grid that has them then has the preset itself.
+        recipe = model.recipe
+        base = replace(base, latent_dim=recipe["latent_dim"], num_anchors=recipe["num_anchors"])
+    if not grids:
+        grids = [grid for grid in quick_grids(base) if not _lacks(model, grid)]
+        check_grids(grids)
+    for grid in () if "model" in names else grids:
+        if lacking := _lacks(model, grid):
+            raise AibError(f"{base.model} has no {lacking}: {grid.knob} changes nothing")
+    plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
     _try(plan, images)
     return plan
 
 
-def _resolved(base: Settings, images: ImageSet) -> Settings:
-    """With the family's K and Q written out, so that a grid's own K is known to be the same."""
-    recipe = _shape_of(base, images).recipe
-    return replace(base, latent_dim=recipe["latent_dim"], num_anchors=recipe["num_anchors"])
+def _lacks(model: Classifier, grid: Grid) -> str:
+    """What the model would have to have for this knob to matter, and has not."""
+    if grid.name in ("beta", "latent_dim"):
+        return "" if any(isinstance(m, VariationalHead) for m in model.modules()) else "latent"
+    if grid.name == "num_anchors":
+        return "" if isinstance(model, AIB) and model.quantizer is not None else "anchors"
+    return ""
 
 
 def _try(plan: Plan, images: ImageSet) -> None:
     """Make each different model, without its weights: a bad value is said at once."""
-    base = _shape_of(plan.base, images)
-    several = any(grid.name == "model" for grid in plan.grids)
-    for grid in () if several else plan.grids:
-        if grid.name in ("beta", "latent_dim") and not _has_latent(base):
-            raise AibError(f"{plan.base.model} has no latent: {grid.knob} changes nothing")
-        if grid.name == "num_anchors" and not (isinstance(base, AIB) and base.quantizer):
-            raise AibError(f"{plan.base.model} has no anchors: {grid.knob} changes nothing")
     tried = {plan.base}
     for run in plan.runs:
         # What the model does not depend on need not be tried again.
@@ -182,10 +192,6 @@ def _try(plan: Plan, images: ImageSet) -> None:
         if shape not in tried:
             tried.add(shape)
             _shape_of(shape, images)
-
-
-def _has_latent(model: Classifier) -> bool:
-    return any(isinstance(module, VariationalHead) for module in model.modules())
 
 
 def _shape_of(settings: Settings, images: ImageSet) -> Classifier:

@@ -51,6 +51,7 @@ def gather(plan: Plan, folder: Path, failed: Mapping[str, str]) -> dict[str, Any
             "point": run.point,
             "seed": run.settings.seed,
             "figures": found.get("figures"),
+            "split": found.get("split"),
             "images": found.get("images"),
             "samples": found.get("samples"),
             "train_seconds": found.get("train_seconds"),
@@ -94,7 +95,7 @@ def summary(point: str, runs: Mapping[str, Any]) -> dict[str, Any]:
     rows = [run["figures"] for run in runs.values() if run["point"] == point and run["figures"]]
     found: dict[str, Any] = {"n": len(rows)}
     for measure in MEASURES:
-        values = [row[measure.key] for row in rows if row[measure.key] is not None]
+        values = [row[measure.key] for row in rows if row.get(measure.key) is not None]
         found[measure.key] = {
             "mean": statistics.fmean(values) if values else None,
             "deviation": statistics.stdev(values) if len(values) > 1 else None,
@@ -105,7 +106,7 @@ def summary(point: str, runs: Mapping[str, Any]) -> dict[str, Any]:
 def shown_measures(results: Mapping[str, Any]) -> list[Measure]:
     """Those that any run has: masks, a latent or anchors may be missing."""
     figures = [run["figures"] for run in results["runs"].values() if run["figures"]]
-    return [m for m in MEASURES if any(row[m.key] is not None for row in figures)]
+    return [m for m in MEASURES if any(row.get(m.key) is not None for row in figures)]
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:
@@ -162,7 +163,7 @@ def _images(results: Mapping[str, Any]) -> str:
     done = next((run for run in results["runs"].values() if run["figures"]), None)
     if done is None:
         return "No run has ended yet."
-    return (
-        f"On {done['images']:,} test images of {results['base']['data']}: accuracy and bits with "
-        f"{done['samples']} samples, maps without noise."
-    )
+    how = f"accuracy and bits with {done['samples']} samples, maps without noise."
+    if any(panel["setting"] == "data" for panel in results["panels"]):
+        return f"On each run's own {done['split']} images: {how}"
+    return f"On {done['images']:,} {done['split']} images of {results['base']['data']}: {how}"

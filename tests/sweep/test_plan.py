@@ -131,6 +131,8 @@ def test_quick_is_three_points_around_the_presets_own():
     assert size == Grid("latent_dim", (8, 32, 128))
     assert anchors == Grid("num_anchors", (2, 20, 100))
     assert len(make_plan("mine", BASE, quick=True).runs) == 7
+    without = make_plan("mine", replace(BASE, model="tiny_aib"), quick=True)
+    assert [grid.knob for grid in without.grids] == ["beta", "K"]  # it has no anchors
 
 
 def test_names_are_safe_for_folders_and_different():
@@ -153,6 +155,12 @@ def test_a_folder_takes_more_points_but_no_other_base(tmp_path):
     with pytest.raises(aib.AibError, match=r"other settings: lr 0\.1 there, 0\.3 here"):
         plan("beta=0.1", base=replace(RESOLVED, lr=0.3)).write(tmp_path / "s")
     assert len(read_plan(tmp_path / "s").grids) == 2
+
+
+def test_what_a_kill_left_of_the_first_plan_is_no_obstacle(tmp_path):
+    (tmp_path / "sweep.json.partial").write_text('{"sche')
+    plan("beta=0.1").write(tmp_path)
+    assert read_plan(tmp_path) == plan("beta=0.1")
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

@@ -21,6 +21,7 @@ def found(accuracy, auroc=0.9, bits=20.0, perplexity=10.0):
     figures["accuracy_interval"] = [accuracy - 1, accuracy + 1]
     return {
         "weights_sha256": "",
+        "split": "test",
         "images": 400,
         "samples": "4x12",
         "figures": figures,
@@ -80,6 +81,7 @@ def test_tables_mark_the_presets_own_value(swept):
         ("0.1", "1", "50.00"),
     ]
     assert [row[0] for row in size.rows] == ["8", "32 *"]
+    assert "On 400 test images of shapes:count=16" in beta.note
 
 
 def test_a_product_has_a_line_for_each_choice_of_the_others(tmp_path):
