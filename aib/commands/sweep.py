@@ -201,6 +201,7 @@ def watching(folder: Path, count: int) -> Iterator[tuple[Ended, Beat]]:
                 words = "stopped"
             elif found is not None:
                 words = f"accuracy {found['figures']['accuracy']:.2f}%"
+            bar.update(task, completed=ended)
             say(f"{ended} of {count}: {run.name}: {words}", bar.console)
 
         def beat(running: Sequence[Planned]) -> None:
@@ -208,8 +209,8 @@ def watching(folder: Path, count: int) -> Iterator[tuple[Ended, Beat]]:
             if console.is_terminal and time.monotonic() > looked + LOOK:
                 looked = time.monotonic()
                 under_way = sum(fraction(folder / run.name, run.settings) for run in running)
-                names = " ".join(run.name for run in running[:2])
-                bar.update(task, completed=ended + under_way, description=names)
+                words = f"{len(running)} under way"
+                bar.update(task, completed=ended + under_way, description=words)
 
         yield note, beat
 

@@ -23,6 +23,7 @@ from aib.train import build_model, keep_some_aside, load_data
 
 PLAN = "sweep.json"
 SCHEMA = 1
+RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings that may be left open
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,9 @@ def make_plan(
     model = _shape_of(base, images)
     names = {grid.name for grid in grids}
     if not {"model", "data", "profile"} & names:
-        # The family's K and Q, written out: a grid that has them then has the preset itself.
-        recipe = model.recipe
-        base = replace(base, latent_dim=recipe["latent_dim"], num_anchors=recipe["num_anchors"])
+        # What the family and the profile decide, written out: a grid that has the preset's own
+        # value is then seen to have it.
+        base = replace(base, **{name: model.recipe[name] for name in RESOLVED})
     if not grids:
         grids = [grid for grid in quick_grids(base) if not _lacks(model, grid)]
         check_grids(grids)

@@ -11,8 +11,8 @@ from aib.sweep import Grid, Plan, make_plan, parse_grid, quick_grids, read_plan
 from aib.sweep.grid import check_grids
 
 BASE = Settings(data="shapes:count=16", model="tiny_aib_qt", width=0.25, epochs=1, seed=3)
-# What `make_plan` fills in for this model: the tiny family's K and Q.
-RESOLVED = replace(BASE, latent_dim=32, num_anchors=20)
+# What `make_plan` fills in: the tiny family's K and Q, and the profile's modulation.
+RESOLVED = replace(BASE, latent_dim=32, num_anchors=20, modulation="gate")
 
 
 def plan(*grids: str, base: Settings = RESOLVED, product: bool = False, seeds=(3,)) -> Plan:
@@ -113,7 +113,7 @@ def test_a_knob_that_the_model_does_not_have_is_refused(model, grid, said):
         make_plan("mine", replace(BASE, model=model), [parse_grid(grid)])
 
 
-def test_a_models_own_k_and_q_are_written_out():
+def test_what_the_model_decides_is_written_out():
     made = make_plan("mine", BASE, [parse_grid("K=32,64")], seeds=2)
     assert made.base == RESOLVED and made.seeds == (3, 4)
     assert [run.name for run in made.runs][:2] == ["base,seed=3", "K=64,seed=3"]
