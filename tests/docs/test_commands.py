@@ -193,30 +193,24 @@ def run_in_processes(words: list[str], folder: Path) -> None:
 
 def run_viewer(words: list[str], folder: Path) -> None:
     """Started, looked at once, and ended as a person would."""
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "aib",
-            *words[1:],
-            *([] if "--no-browser" in words else ["--no-browser"]),
-        ],
+    quiet = [] if "--no-browser" in words else ["--no-browser"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", *words[1:], *quiet],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None and process.stderr is not None
-            address = next(
-                (w for line in process.stdout for w in line.split() if "http" in w), None
-            )
-            assert address is not None, process.stderr.read()
-            with urllib.request.urlopen(address, timeout=60) as answer:
-                assert answer.status == 200 and b"aib view" in answer.read()
-        finally:
-            process.send_signal(signal.SIGINT)
-    assert process.returncode == 0
+    )
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        address = next((w for line in process.stdout for w in line.split() if "http" in w), None)
+        assert address is not None, process.stderr.read()
+        with urllib.request.urlopen(address, timeout=120) as answer:
+            assert answer.status == 200 and b"aib view" in answer.read()
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
 
 
 def run_make(command: Command, slow: bool, folder: Path) -> None:
