@@ -88,9 +88,11 @@ def serve(
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     config = uvicorn.Config(
         make_app(viewer, examples, max_bytes),
-        log_level="error",
+        # A page that is still shown holds a connection open: it is given a second to let go, and
+        # then cut off, of which uvicorn would write a traceback.
+        timeout_graceful_shutdown=1,
+        log_level="critical",
         ws="none",
-        timeout_graceful_shutdown=1,  # the page holds a connection open as long as it is shown
     )
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from urllib.parse import urlsplit
@@ -27,25 +28,6 @@ FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-r
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """`aib view` of two models, one with levels and one without."""
-    folder = tmp_path_factory.mktemp("models")
-    runs = [saved_model(folder / name, name) for name in ("tiny_aib_qt", "tiny_aib")]
-    words = [word for run in runs for word in ("--run", str(run))]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aib", "view", *words, "--no-browser", "--max-megabytes", "1"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        lines = (re.match(r"http://\S+", line) for line in process.stdout)
-        yield next(found[0] for found in lines if found)
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
-
-
-@pytest.fixture(scope="module")
 def browser():
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
@@ -59,6 +41,28 @@ def browser():
     opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     yield opened
     opened.quit()
+
+
+@pytest.fixture(scope="module")
+def address(browser, tmp_path_factory):
+    """`aib view` of two models, one with levels and one without."""
+    folder = tmp_path_factory.mktemp("models")
+    runs = [saved_model(folder / name, name) for name in ("tiny_aib_qt", "tiny_aib")]
+    words = [word for run in runs for word in ("--run", str(run))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", "view", *words, "--no-browser", "--max-megabytes", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        lines = (re.match(r"http://\S+", line) for line in process.stdout)
+        yield next(found[0] for found in lines if found)
+        process.send_signal(signal.SIGINT)  # while the browser still shows the page
+        _, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and errors == ""
 
 
 @pytest.fixture
