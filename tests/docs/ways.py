@@ -48,11 +48,12 @@ WAYS = (
     Way("aib sweep .*--seeds 3", "parse", why_not="42 runs; the quick sweep is carried out"),
     Way("aib eval ", add="--workers 0"),
     Way("aib explain "),
-    Way("aib export .*--format onnx", needs=ONNX, slow="seconds"),
-    Way("aib export ", slow="seconds"),
-    Way("aib view ", "view", slow="starts a server", needs=("gradio",)),
+    Way("aib export .*--format torch-export", slow="seconds"),
+    Way("aib export", needs=ONNX, slow="seconds"),
+    Way("aib view", "view", slow="starts a server", needs=("gradio",)),
     Way(r"aib interpret runs/\w+ --quick", add="--images 8 --workers 0"),
     Way("aib interpret ", add="--images 8 --subset 2 --workers 0", slow="seconds"),
+    Way("aib report ", add="--images 8 --subset 2", slow="seconds"),
     Way("aib models", slow="seconds; test_cli.py has the quick form"),
     Way("aib data verify ", code=2),  # small sets made by hand are not the official ones
     Way("aib data "),  # fetch: the sets are here already; see `test_fetch_for_real`
