@@ -66,7 +66,14 @@ def export(
     about = describe(reference, format, data=data, checksum=checksum)
     tick("converting", 0)
     make, reopen = _WAYS[format]
-    made = make(OnePass(traceable(reference)).eval(), size, about)
+    try:
+        made = make(OnePass(traceable(reference)).eval(), size, about)
+    except AibError:
+        raise
+    except Exception as error:  # a network of the user's own may do what no graph can hold
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else type(error).__name__
+        raise AibError(f"this network cannot be exported as {format}: {reason}") from error
     tick("comparing with PyTorch", 1)
     checked = check(reference, reopen(made)).require()
     tick("writing", 1)

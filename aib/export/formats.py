@@ -66,13 +66,13 @@ def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
     return program
 
 
-def open_onnx(file: bytes | Path, threads: int | None = None) -> Runner:
+def open_onnx(file: bytes | Path) -> Runner:
     """An .onnx file in onnxruntime on the CPU, with as many threads as PyTorch has."""
     need_onnx()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors only
     source = file if isinstance(file, bytes) else str(file)
     session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

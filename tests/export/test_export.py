@@ -156,6 +156,17 @@ def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_ba
     assert "backbone=" in capsys.readouterr().err
 
 
+def test_a_network_that_no_graph_can_hold_is_refused_in_a_sentence(tmp_path):
+    class Moody(SmallNet):
+        def forward(self, x):
+            return super().forward(x if x.sum() > 0 else -x)
+
+    model = aib.attach(Moody(), at="features", num_classes=3, image_size=32)
+    with pytest.raises(aib.AibError, match="cannot be exported as torch-export: .+"):
+        export(model, tmp_path / "model.pt2", "torch-export")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_torch_export_gives_the_same_numbers_and_the_same_metadata(tmp_path):
     model = make("tiny_aib_qt")
     exported = export(model, tmp_path / "model.pt2", "torch-export")
