@@ -134,6 +134,19 @@ def test_a_sweep_has_a_valid_plan(command, capsys):
     assert said == ("42 runs" if "--seeds" in command.words else "2 runs")
 
 
+@pytest.mark.slow
+def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
+    """With the run that the first of them made, not with one that stood ready."""
+    told = [c for c in commands(ROOT / "README.md") if "runs/photos" in c.words]
+    assert [c.words[1] for c in told] == ["train", "eval", "explain"]
+    for command in told:
+        way = way_of(command)
+        assert way is not None
+        words = [*expanded(command.words), *way.add.split()]
+        assert cli.main(words[1:]) == 0
+    assert len(list(workshop.glob("explanations/*.png"))) == 3
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_extras_exist(page):
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -167,11 +180,13 @@ def words_of(command: Command, way: Way) -> list[str]:
     for word in words:
         if re.fullmatch(r"runs/\w+", word) and word not in made_by_it:
             write_run(Path(word))
-    expanded: list[str] = []
-    for word in words:
-        found = sorted(map(str, Path().glob(word))) if "*" in word else []
-        expanded += found or [word]
-    return expanded + way.add.split()
+    return expanded(words) + way.add.split()
+
+
+def expanded(words: list[str]) -> list[str]:
+    """Globs as the shell has them: the names that match, or the word itself."""
+    names = {w: sorted(map(str, Path().glob(w))) for w in words if "*" in w}
+    return [name for word in words for name in names.get(word) or [word]]
 
 
 def run_in_processes(words: list[str], folder: Path) -> None:
