@@ -23,7 +23,7 @@ class Analysis:
     spread: Tensor | None  # [C], deviation of each probability over the samples; None for one
     entropy: float  # of the decision, in bits
     disagreement: float | None  # the part of it on which the samples disagree, in bits
-    kl: float | None  # what the latent carries, in bits
+    kl: float | None  # of the latent to its prior, in bits: the most that it carries
     drawn: str  # "4x12", or "one pass" for a model without noise
     method: Method | None  # how the map was made; None where there is no map
     map: Tensor | None  # [h,w], quantised where the model quantises

@@ -22,7 +22,7 @@ class Example:
 
 
 def find_examples(runs: list[Opened], seed: int = 0) -> list[Example]:
-    """Of the first run that has data here; shapes are always there, since they are generated."""
+    """Of the first run whose own data is here; shapes always are, since they are generated."""
     for run in runs:
         if run.settings is None or run.settings.data == "shapes":
             continue

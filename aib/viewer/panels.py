@@ -31,7 +31,7 @@ def decision(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
     if found.disagreement is not None:
         text += f", {found.disagreement:.2f} of them because the samples disagree"
     if found.kl is not None:
-        text += f". The latent carries {found.kl:.1f} bits"
+        text += f". KL of the latent {found.kl:.1f} bits"
     noise = f"mean of {found.drawn} samples" if found.spread is not None else found.drawn
     return f'<div class="aib-bars">{rows}</div><p class="aib-soft">{text} ({noise}).</p>'
 
@@ -96,11 +96,11 @@ def samples(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
     side = pixels.shape[-1]
     seen = _image(image_tile(pixels), "the picture as the model sees it")
     tiles = [f'<figure class="aib-pixels">{seen}<figcaption>input, {side} x {side}</figcaption>']
-    if found.samples is None or len(found.samples) < 2:
-        note = "Without noise there is one map only."
+    if found.samples is None:
+        note = "This model's map is not random: there are no samples of it."
     else:
         assert found.map is not None
-        note = "Samples of a, in the colours of the map."
+        note = "Samples of the attention, as the features met them."
         limits = _limits(torch.cat([found.samples, found.map[None]]))
         for number, drawn in enumerate(found.samples[:SHOWN_SAMPLES], 1):
             tile = _image(_colours(drawn, limits, MAP_COLORS), f"sample {number} of the map")

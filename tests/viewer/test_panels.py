@@ -119,7 +119,13 @@ def test_a_model_without_levels_or_noise_says_so(tmp_path):
     look = viewer(tmp_path, "vgg_att2")
     scene = look.show(photo(), "photo")
     assert "not random" in panels.uncertainty(look, scene, 0, 5)
-    assert "one map only" in panels.samples(look, scene, 0, 5)
+    assert "no samples" in panels.samples(look, scene, 0, 5)
+
+
+def test_one_sample_is_shown_as_well(tmp_path):
+    look = viewer(tmp_path, samples=(1, 1))
+    html = panels.samples(look, look.show(photo(), "photo"), 0, 5)
+    assert len(pictures(html)) == 2 and "sample 1" in html
 
 
 def test_a_model_without_attention_says_so(tmp_path, monkeypatch):
