@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 
@@ -40,11 +41,14 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """Everything to the CPU first; no code in the file is executed."""
     if not path.is_file():
         raise AibError(f"{path.parent} has no {path.name}: there is nothing to resume")
+    if not is_zipfile(path):  # torch would take it for one of its older formats, and unpack it
+        raise AibError(f"{path} cannot be read as a checkpoint: it is cut off, or something else")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the unpickler raises many kinds for a damaged file
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise AibError(f"{path} cannot be read as a checkpoint: {reason}") from error
-    if not isinstance(state, dict) or state.get("schema") != SCHEMA:
+    schema = state.get("schema") if isinstance(state, dict) else None
+    if not isinstance(schema, int) or schema != SCHEMA:
         raise AibError(f"{path} is not a checkpoint of this version")
     return state

@@ -19,7 +19,7 @@ from aib.errors import AibError
 from aib.interrupt import Interrupted, StopRequest
 from aib.launch import make_fabric
 from aib.objective import Objective
-from aib.optim import beta_at, learning_rate, make_optimizer
+from aib.optim import beta_at, learning_rate, load_state, make_optimizer
 from aib.progress import Reporter, Silent
 from aib.quantize import AnchorQuantizer
 from aib.run import Run
@@ -324,14 +324,16 @@ class Loop:
         state = load_checkpoint(self.run.checkpoint)
         try:
             self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            load_state(self.optimizer.optimizer, state["optimizer"])
             if self.average:
                 self.average.model.load_state_dict(state["average"])
             self.fabric.strategy.precision.load_state_dict(state["precision"])
             self.watch.sums.copy_(state["sums"])
             self.step, self.looked_at = int(state["step"]), int(state["looked_at"])
-        except (KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
-            reason = str(error).splitlines()[0]
+            if not 0 <= self.looked_at <= self.step <= self.total_steps:
+                raise ValueError(f"it is of step {self.step} of {self.total_steps}")
+        except Exception as error:  # torch meets foreign content with any exception there is
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AibError(f"{self.run.checkpoint} does not fit this run: {reason}") from error
         self.cut_metrics()
 

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from aib.quantize import AnchorQuantizer
 from aib.settings import Settings
@@ -44,6 +44,18 @@ def make_optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
     if s.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=s.lr)
     return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=s.momentum > 0)
+
+
+def load_state(optimizer: torch.optim.Optimizer, saved: dict) -> None:
+    """What a saved optimizer remembers of each parameter; its options stay the settings'."""
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": saved["state"]})
+    for parameter, memory in optimizer.state.items():
+        for name, value in memory.items():
+            like = value is None or isinstance(value, int | float)
+            if isinstance(value, Tensor):
+                like = value.dim() == 0 or value.shape == parameter.shape
+            if not like:
+                raise ValueError(f"{name} is not of the shape of its parameter")
 
 
 def learning_rate(s: Settings, step: int, steps_per_epoch: int) -> float:

@@ -111,6 +111,9 @@ def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -
     for name in unlike:
         del weights[name]
     ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
+    broken = [name for name, value in ready.items() if not bool(value.isfinite().all())]
+    if broken:
+        raise AibError(f"{path} is of no use: {broken[0]} holds NaN or infinite values")
     shapes_only = any(value.is_meta for value in expected.values())
     # Not strict: of tied names only the first is in the file, and the others were checked above.
     model.load_state_dict(ready, strict=False, assign=shapes_only)

@@ -51,12 +51,15 @@ def _pickled(path: Path, wanted: str) -> Records:
     key = "labels" if wanted == "label" else f"{wanted}_labels"
     if "data" not in content or key not in content:
         raise AibError(f"{path} lacks 'data' or '{key}': it is not a CIFAR file of this form")
-    pixels, labels = content["data"], np.asarray(content[key])
+    try:
+        pixels, labels = content["data"], np.asarray(content[key])
+    except ValueError as error:
+        raise AibError(f"{path} does not hold a plain list of labels") from error
     if not (
-        isinstance(pixels, np.ndarray)
+        labels.ndim == 1
+        and isinstance(pixels, np.ndarray)
         and pixels.dtype == np.uint8
         and pixels.shape == (len(labels), PIXELS)
-        and labels.ndim == 1
         and np.issubdtype(labels.dtype, np.integer)
         and len(labels)
     ):

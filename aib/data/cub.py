@@ -29,6 +29,8 @@ def read(
         indices = torch.tensor([int(labels[i]) - 1 for i in chosen])
     except ValueError as error:
         raise AibError(f"{folder} has a label or box that is no number: {error}") from error
+    if corners.shape != (len(chosen), 4):
+        raise AibError(f"{folder} has no images in '{split}', or boxes that are not four numbers")
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
     files = tuple(_inside(folder / "images", paths[i]) for i in chosen)
     return ImageSet.of(
@@ -45,7 +47,11 @@ def _table(path: Path) -> dict[str, str]:
     """Lines `id value...` of one of the official text files."""
     if not path.is_file():
         raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
-    rows = [line.split(maxsplit=1) for line in path.read_text().splitlines() if line.strip()]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise AibError(f"{path} is not a text file: fetch it again") from error
+    rows = [line.split(maxsplit=1) for line in lines if line.strip()]
     if not rows or any(len(row) != 2 for row in rows):
         raise AibError(f"{path} is not a table of 'id value' lines: fetch it again")
     return {row[0]: row[1].strip() for row in rows}

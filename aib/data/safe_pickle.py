@@ -24,15 +24,18 @@ class _ArraysOnly(pickle.Unpickler):
 
 def load_arrays(path: Path) -> dict[str, Any]:
     """The dictionary in a pickle file, its byte-string keys as text; runs no code of the file."""
+    if not path.is_file():
+        raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
     try:
         with path.open("rb") as file:
             content = _ArraysOnly(file, encoding="bytes").load()
-    except FileNotFoundError as error:
-        raise AibError(f"{path} is missing: the set is incomplete, fetch it again") from error
     except AibError as error:
         raise AibError(f"{path} {error}") from error
     except Exception as error:  # a damaged pickle may fail in any way
         raise AibError(f"{path} is not a whole pickle file: fetch it again") from error
     if not isinstance(content, dict):
         raise AibError(f"{path} holds a {type(content).__name__}, not the dictionary expected")
-    return {k.decode() if isinstance(k, bytes) else str(k): v for k, v in content.items()}
+    return {
+        k.decode(errors="replace") if isinstance(k, bytes) else str(k): v
+        for k, v in content.items()
+    }

@@ -15,7 +15,8 @@ def read(split: str, *, root: str | None = None, partial: bool = False) -> Image
     path = require(SVHN, root) / f"{split}_32x32.mat"
     content = _load_mat(path)
     pixels, labels = content.get("X"), content.get("y")
-    if pixels is None or labels is None or pixels.shape[:3] != (32, 32, 3) or pixels.ndim != 4:
+    shaped = pixels is not None and pixels.ndim == 4 and pixels.shape[:3] == (32, 32, 3)
+    if not shaped or labels is None or not labels.size or labels.dtype.kind not in "iuf":
         raise AibError(f"{path} does not hold X [32,32,3,N] and y: it is not the official file")
     labels = labels.reshape(-1).astype(np.int64)
     check_count(SVHN, split, len(labels), partial)
