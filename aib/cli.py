@@ -18,6 +18,7 @@ COMMANDS = {
     "interpret": "how far the maps can be trusted: stability, localisation, reliance, bits",
     "report": "one HTML page of a run or of several",
     "export": "a model as one ONNX or torch.export file that runs without aib",
+    "results": "keep the figures of runs, and write the page of all that were kept",
     "bench": "speed on this machine, as ratios inside one run",
     "data": "list, fetch, verify and look at data sets",
 }

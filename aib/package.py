@@ -5,105 +5,139 @@ The weights are stored in half precision; what the card says of them was measure
 
 import argparse
 import json
+import shutil
 import sys
-from dataclasses import fields
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from safetensors.torch import load_file, save_file
 
 from aib.checkpoint import write_whole
+from aib.configs import PRESETS
 from aib.errors import AibError
-from aib.evaluate import Evaluation, evaluate
-from aib.opened import Opened, images_for, open_runs
+from aib.evaluate import evaluate
+from aib.interpret.runs import RESULT
+from aib.opened import images_for, open_runs
 from aib.packaged import FOLDER
-from aib.pretrained import CONFIG, WEIGHTS, config_of
-from aib.run import EVALUATION, environment
-from aib.settings import Settings
+from aib.pretrained import CONFIG, WEIGHTS, config_of, read_config
+from aib.results.collect import count_parameters, interpreted, portable
+from aib.run import EVALUATION, read_json
 
 CARD = "README.md"
-# Where a run was made, not what it learnt.
-MACHINE = {"root", "workers", "accelerator", "devices", "nodes", "log_every", "checkpoint_every"}
 
 
-def package(run: Path, target: Path, root: str | None = None) -> Evaluation:
+def package(run: Path, target: Path, root: str | None = None) -> None:
     """Write weights, config, figures and card of a finished run into `target`."""
     [opened] = open_runs((run,))
-    if opened.settings is None:
+    settings = opened.settings
+    if settings is None:
         raise AibError(f"{run} is a saved model, not a run: there is no recipe for its card")
+    trained = {
+        "recipe": settings.recipe(),
+        "environment": portable(read_config(run / CONFIG)["environment"]),
+    }
     with TemporaryDirectory() as scratch:
         halved = Path(scratch)
-        _halve(run / WEIGHTS, halved / WEIGHTS)
-        (halved / CONFIG).write_text(json.dumps(config_of(opened.model), indent=2) + "\n")
+        halve(run / WEIGHTS, halved / WEIGHTS)
+        _write(halved / CONFIG, config_of(opened.model) | {"trained": trained})
         [small] = open_runs((halved,))
         measured = evaluate(small.model, images_for(opened, root=root))
-        figures = {
-            opened.settings.reported: measured.to_dict(),
-            "environment": environment(),
-            "trained": json.loads((run / CONFIG).read_text())["environment"],
-            "settings": recipe(opened.settings),
-        }
-        for name in (WEIGHTS, CONFIG):
-            content = (halved / name).read_bytes()
-            write_whole(target / name, lambda path, content=content: path.write_bytes(content))
-    text = json.dumps(figures, indent=2) + "\n"
-    write_whole(target / EVALUATION, lambda path: path.write_text(text))
-    megabytes = (target / WEIGHTS).stat().st_size / 1e6
-    words = card(target.name, opened, measured, megabytes)
-    write_whole(target / CARD, lambda path: path.write_text(words))
-    return measured
+        _write(halved / EVALUATION, {settings.reported: measured.to_dict()})
+        maps = interpreted(run)
+        if maps is not None:
+            _write(halved / RESULT, maps)
+        for path in sorted(halved.iterdir()):
+            write_whole(target / path.name, partial(shutil.copyfile, path))
+    write_card(target)
 
 
-def recipe(settings: Settings) -> dict[str, object]:
-    """The settings that are not the defaults, without those of the machine."""
-    values, plain = settings.to_dict(), Settings().to_dict()
-    names = [f.name for f in fields(settings) if f.name not in MACHINE]
-    return {name: values[name] for name in names if values[name] != plain[name]}
-
-
-def card(name: str, opened: Opened, measured: Evaluation, megabytes: float) -> str:
-    """What a reader should know before trusting it."""
-    s = opened.settings
-    assert s is not None
-    low, high = measured.top1_interval
-    count = sum(p.numel() for p in opened.model.parameters())
-    classes = ", ".join(opened.model.preprocessing.class_names)
-    options = " ".join(f"--{k.replace('_', '-')} {v}" for k, v in recipe(s).items())
-    side = opened.model.preprocessing.image_size
-    return f"""---
-library_name: aib
-license: mit
-datasets: [{s.data}]
----
-# {name}
-
-`{opened.name}` at width {s.width:g}: {count / 1e6:.2f} million parameters in half precision,
-{megabytes:.1f} MB.
-
-- **Data**: the training images of {s.data}; images of {side} x {side} pixels.
-- **Classes**: {classes}.
-- **Recipe**: {s.epochs} epochs, last epoch, seed {s.seed}. Settings that differ from the
-  defaults of `aib train`: `{options}`.
-- **Error**: {measured.top1_error:.2f}% on the {measured.images:,} {measured.split} images
-  (95% interval {low:.2f} to {high:.2f}), {measured.samples} samples, measured with these weights.
-  Calibration error {measured.calibration_error:.2f}%. All figures: `{EVALUATION}`.
-
-## Limits
-
-- Any picture gets one of the {opened.model.num_classes} classes, also one that shows none of them.
-- A picture is reduced to {side} x {side} pixels; what is small in it is lost.
-- The map shows where features pass to the decision, not why. On natural images it follows edges
-  and texture as well as objects; `docs/results.md` has the figures.
-"""
-
-
-def _halve(source: Path, target: Path) -> None:
+def halve(source: Path, target: Path) -> None:
+    """The same weights in half precision."""
     weights = load_file(source)
     save_file(
         {k: v.half() if v.is_floating_point() else v for k, v in weights.items()},
         target,
         metadata={"format": "pt"},
     )
+
+
+def write_card(folder: Path) -> None:
+    """README.md, from the other files of the folder."""
+    text = card(folder)
+    write_whole(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def card(folder: Path) -> str:
+    """What a reader should know before trusting it."""
+    config = read_config(folder / CONFIG)
+    recipe, model, pixels = config["trained"]["recipe"], config["model"], config["preprocessing"]
+    [(reported, e)] = (read_json(folder / EVALUATION) or {}).items()
+    low, high = e["top1_interval"]
+    count, size = count_parameters(model) or 0, (folder / WEIGHTS).stat().st_size
+    side = pixels["image_size"]
+    return f"""---
+library_name: aib
+license: mit
+datasets: [{e["data"]}]
+---
+# {folder.name}
+
+`{model["name"]}` at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
+precision, {size / 1e6:.1f} MB.
+
+- **Data**: the training images of {reported.partition(" ")[0]}, {side} x {side} pixels; a share
+  of {recipe.get("holdout", 0)} was kept aside.
+- **Classes**: {", ".join(pixels["class_names"])}.
+- **Recipe**: the last epoch of `{_command(recipe)}`, on {_hardware(config)}.
+- **Error**: {e["top1_error"]:.2f}% on the {e["images"]:,} {e["split"]} images (95% interval
+  {low:.2f} to {high:.2f}), {e["samples"]} samples, measured with these weights. Calibration error
+  {e["calibration_error"]:.2f}%.
+
+## Limits
+
+- Any picture gets one of these classes, also one that shows none of them.
+- A picture is reduced to {side} x {side} pixels; what is small in it is lost.
+- The map shows where features pass on to the decision, not why.
+{_maps(read_json(folder / RESULT))}"""
+
+
+def _command(recipe: Mapping[str, Any]) -> str:
+    """The preset that it is, or every setting that is not the default."""
+    for name, preset in PRESETS.items():
+        if preset.settings.recipe() == recipe:
+            return f"aib train {name}"
+    flags = {k.replace("_", "-"): v for k, v in recipe.items() if v is not False}
+    return "aib train " + " ".join(
+        f"--{k}" if v is True else f"--{k} {v}" for k, v in flags.items()
+    )
+
+
+def _hardware(config: Mapping[str, Any]) -> str:
+    return "{device}, torch {torch}".format(**config["trained"]["environment"])
+
+
+def _maps(result: Mapping[str, Any] | None) -> str:
+    """What was measured of its maps, in two sentences."""
+    if result is None:
+        return ""
+    own, random, centre = (
+        result["faithfulness"].get(source, {}).get("insertion")
+        for source in ("own", "random", "centre")
+    )
+    sentences = [f"- {result['reliance']['words']} ({result['images']:,} {result['split']} images)"]
+    if own is not None and random is not None and centre is not None:
+        sentences.append(
+            f"- Insertion: {own:.3f} in the map's order, {random:.3f} in random order, "
+            f"{centre:.3f} from the centre outwards (higher is better)."
+        )
+    return "\n".join(sentences) + "\n"
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -115,11 +149,10 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     target = Path(options.name) if "/" in options.name else FOLDER / options.name
     try:
-        measured = package(options.run, target, options.root)
+        package(options.run, target, options.root)
     except AibError as error:
         sys.exit(f"aib.package: {error}")
-    size = (target / WEIGHTS).stat().st_size / 1e6
-    print(f"{target}: {size:.1f} MB, {measured.top1_error:.2f}% error")
+    print((target / CARD).read_text())
 
 
 if __name__ == "__main__":

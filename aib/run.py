@@ -119,16 +119,31 @@ def read_settings(folder: Path) -> Settings:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The rows of metrics.jsonl. A last line cut short by a kill is left out."""
     path = folder / METRICS
-    if not path.exists():
+    if not path.is_file():
         return []
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             break  # only the line being written at the kill can be incomplete
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise AibError(f"{path}: line {len(rows) + 1} is not a row of figures; take it out")
         rows.append(row)
     return rows
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if there is no such file."""
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AibError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise AibError(f"{path} does not hold a JSON object")
+    return value
 
 
 def environment() -> dict[str, Any]:

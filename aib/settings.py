@@ -172,6 +172,11 @@ class Settings:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
+    def recipe(self) -> dict[str, Any]:
+        """What differs from the defaults, without what only says where and how it was run."""
+        values, plain = self.to_dict(), Settings().to_dict()
+        return {k: v for k, v in values.items() if v != plain[k] and k not in _MACHINE}
+
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Settings":
         """The inverse of `to_dict`. Wrong keys or types are an error that names the file.
@@ -196,6 +201,12 @@ def check_seed(seed: int) -> int:
     if not 0 <= seed < 2**31:
         raise AibError(f"seed must be at least 0 and below 2^31, not {seed}")
     return seed
+
+
+_MACHINE = {
+    "root", "workers", "accelerator", "devices", "nodes", "log_every", "checkpoint_every",
+    "evaluate_every", "loggers",
+}  # fmt: skip
 
 
 def _fits(value: Any, hint: Any) -> bool:

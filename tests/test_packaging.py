@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import aib
 
@@ -44,6 +45,7 @@ def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "aib/bottleneck.py" in names
+    assert "aib/pretrained_models/cifar10_small/model.safetensors" in names
     assert not any(name.startswith(("tests", "examples")) for name in names)
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     scripts = tmp_path / "venv" / "bin"
@@ -51,3 +53,5 @@ def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path) -> None:
     run(scripts / "python", "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=tmp_path)
     assert "vgg_aib_qt" in run(scripts / "aib", "models", cwd=tmp_path)
     assert "shapes" in run(scripts / "aib", "data", "list", cwd=tmp_path)
+    Image.new("RGB", (50, 40), "green").save(tmp_path / "photo.png")
+    assert "photo" in run(scripts / "aib", "explain", "photo.png", cwd=tmp_path)

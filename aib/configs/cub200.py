@@ -7,8 +7,4 @@ a trained model of the same form; a pretrained network of another form can be gi
 
 from aib.configs.preset import table_one
 
-PRESETS = table_one(
-    "cub200",
-    {"vgg_aib": 23.73, "vgg_aib_qt": 21.83, "wrn_aib": 17.26, "wrn_aib_qt": 15.50},
-    options=":crop",
-)
+PRESETS = table_one("cub200", ":crop")

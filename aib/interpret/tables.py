@@ -16,6 +16,7 @@ from aib.interpret.score import PRIMARY_TAU, TAUS
 
 Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.json
 
+STABILITY = "Do maps stay put?"
 NAMES = {
     "own": "own map",
     "gradcam": "Grad-CAM",
@@ -133,7 +134,7 @@ def stability(results: Results) -> Table:
         "interval. A constant map scores 100: read it with the centred cosine, the contrast and "
         "the count of flat maps. The paper does not give its threshold."
     )
-    return Table("Do maps stay put?", head, tuple(rows), note)
+    return Table(STABILITY, head, tuple(rows), note)
 
 
 def localisation(results: Results) -> Table:

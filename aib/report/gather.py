@@ -1,6 +1,5 @@
 """What a report is made of: the files of a run, and what has to be measured for it."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from aib.interpret.survey import Tick, silent
 from aib.opened import Opened, labelled_images
 from aib.pretrained import CONFIG, read_config
 from aib.report.calibration import Reliability, reliability
-from aib.run import EVALUATION, read_metrics
+from aib.run import EVALUATION, read_json, read_metrics
 from aib.settings import Settings
 
 TILE = 96  # pixels of a small picture in the page
@@ -103,7 +102,7 @@ def gather(
         settings=opened.settings,
         preset=find_preset(opened.settings),
         metrics=read_metrics(opened.folder),
-        evaluations=_read_json(opened.folder / EVALUATION) or {},
+        evaluations=read_json(opened.folder / EVALUATION) or {},
         result=result,
         reliability=calibrated,
         gallery=gallery,
@@ -127,7 +126,7 @@ def _measure(
 
 def read_result(opened: Opened, data: str | None) -> tuple[dict[str, Any] | None, str]:
     """interpret.json, if it is of these weights and of the data asked for."""
-    result = _read_json(opened.folder / RESULT)
+    result = read_json(opened.folder / RESULT)
     if result is None:
         return None, ""
     if result.get("schema") != SCHEMA:
@@ -200,15 +199,3 @@ def _blocks(map: torch.Tensor) -> torch.Tensor:
     """Each place as a square, not blurred into its neighbours."""
     factor = max(1, TILE // max(map.shape))
     return map.repeat_interleave(factor, 0).repeat_interleave(factor, 1)
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AibError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise AibError(f"{path} does not hold a JSON object")
-    return value

@@ -1,0 +1,96 @@
+"""From finished runs to one results file: what was trained, how, and every figure measured."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aib.checkpoint import write_whole
+from aib.errors import AibError
+from aib.interpret.runs import RESULT
+from aib.pretrained import CONFIG, read_config
+from aib.registry import create_model
+from aib.run import EVALUATION, METRICS, environment, read_json, read_metrics, read_settings
+
+SCHEMA = 1
+
+
+def collect(runs: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
+    """A results file: the runs belong together, as one table or one comparison."""
+    if not runs:
+        raise AibError("name at least one run")
+    return {
+        "schema": SCHEMA,
+        "kind": "runs",
+        "title": title,
+        "note": note,
+        "runs": [summary(run) for run in runs],
+        "environment": portable(environment()),
+    }
+
+
+def summary(run: Path) -> dict[str, Any]:
+    """One finished run."""
+    settings = read_settings(run)
+    config = read_config(run / CONFIG)
+    evaluations = read_json(run / EVALUATION)
+    metrics = read_metrics(run)
+    rows = [row for row in metrics if "seconds" in row]
+    looks = [row["validation"] for row in metrics if row.get("validation")]
+    if not evaluations or not rows:
+        raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
+    return {
+        "name": run.resolve().name,
+        "data": settings.data,
+        "model": settings.model,
+        "parameters": count_parameters(config["model"]),
+        "recipe": settings.recipe(),
+        "seed": settings.seed,
+        "epochs": settings.epochs,
+        "minutes": rows[-1]["seconds"] / 60,  # of training, compilation included
+        "reported": settings.reported,
+        "evaluations": evaluations,
+        "held_out": looks[-1] if looks else None,  # the last look at it
+        "interpret": interpreted(run),
+        "environment": portable(config["environment"]),
+    }
+
+
+def count_parameters(recipe: dict[str, Any]) -> int | None:
+    """Of a named model; None for one that was put together elsewhere."""
+    arguments = dict(recipe)
+    if arguments.pop("kind", None) != "named":
+        return None
+    with torch.device("meta"):
+        return sum(p.numel() for p in create_model(**arguments).parameters())
+
+
+def portable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Versions and hardware, the command without folders of the machine it ran on."""
+    command = facts.get("command")
+    if command is None:
+        return facts
+    words = [Path(word).name if word.startswith("/") else word for word in shlex.split(command)]
+    return facts | {"command": shlex.join(words)}
+
+
+def write(path: Path, results: dict[str, Any]) -> None:
+    """As JSON, whole or not at all."""
+    text = json.dumps(results, indent=1, allow_nan=False) + "\n"
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def interpreted(run: Path) -> dict[str, Any] | None:
+    """interpret.json without what a table does not need: curves and per-class figures."""
+    found = read_json(run / RESULT)
+    if found is None:
+        return None
+    found = {k: v for k, v in found.items() if k not in ("classes", "run", "class_names")}
+    found["faithfulness"] = {
+        source: {k: v for k, v in figures.items() if not k.endswith("_curve")}
+        for source, figures in found["faithfulness"].items()
+    }
+    return found | {"environment": portable(found["environment"])}

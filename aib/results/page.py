@@ -1,0 +1,228 @@
+"""docs/results.md, made from results/*.json alone: every figure beside the paper's."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aib.configs.paper import paper_error
+from aib.errors import AibError
+from aib.interpret.tables import STABILITY, Table, all_tables
+from aib.run import read_json
+from aib.sweep.results import tables as sweep_tables
+
+Found = Mapping[str, Any]
+
+HEAD = """# Results
+
+Made by `aib results page` from the files in `results/`; do not edit. Each of those was written by
+a command and names its versions and hardware. Errors are top-1 errors in percent on the test
+images, of the last epoch, with 4 x 12 samples where a model draws any; nothing was chosen by them.
+The paper's figures are its Table 1 and Table 2, as printed.
+"""
+
+
+def page(folder: Path) -> str:
+    """The whole page."""
+    files = {path.name: _checked(path) for path in sorted(folder.glob("*.json"))}
+    if not files:
+        raise AibError(f"no results in {folder}")
+    groups = {name: found for name, found in files.items() if found.get("kind") == "runs"}
+    parts = [
+        HEAD,
+        *_errors(groups),
+        *_elsewhere(groups),
+        *_maps(groups),
+        *_speed({name: found for name, found in files.items() if "what" in found}),
+        *_ablations({name: found for name, found in files.items() if "panels" in found}),
+        *_runs(groups),
+    ]
+    return "\n".join(parts)
+
+
+def _checked(path: Path) -> Found:
+    found = read_json(path) or {}
+    if not {"kind", "what", "panels"} & set(found):
+        raise AibError(f"{path} is not a results file of aib collect, bench or sweep")
+    return found
+
+
+def _errors(groups: Mapping[str, Found]) -> Iterator[str]:
+    """One row a recipe, its seeds averaged."""
+    rows = []
+    for name, group in groups.items():
+        for alike in _by_recipe(group["runs"]):
+            first, errors = alike[0], [_own(run)["top1_error"] for run in alike]
+            rows.append(
+                (
+                    first["data"],
+                    f"`{first['model']}`",
+                    _options(first),
+                    str(len(alike)),
+                    _spread(errors),
+                    _paper(first, first["data"]),
+                    f"{first['epochs']}",
+                    _spread([run["minutes"] for run in alike], 1),
+                    first["environment"]["device"],
+                    f"[{group['title']}](../results/{name})",
+                )
+            )
+    head = "data", "model", "options", "n", "error %", "paper %", "epochs", "minutes"
+    note = "n runs with different seeds; ± is their standard deviation. Minutes include compiling."
+    table = Table("Error", (*head, "hardware", "from"), tuple(sorted(rows)), note)
+    yield from _markdown(table) if rows else []
+
+
+def _elsewhere(groups: Mapping[str, Found]) -> Iterator[str]:
+    """The same models on other data."""
+    rows = [
+        (
+            f"{e['data']} {e['split']}",
+            {"raw": "numbers as they are", "matched": "matched by name"}.get(e["classes"], "own"),
+            f"`{run['model']}`, seed {run['seed']}",
+            f"{e['images']:,}",
+            _error(e),
+            _number(paper_error(run["model"], f"{e['data']} {e['split']}"), 2),
+        )
+        for group in groups.values()
+        for run in group["runs"]
+        for e in run["evaluations"].values()
+        if e["data"] != run["data"].partition(":")[0]
+    ]
+    head = (
+        "data",
+        "classes",
+        "trained on another set",
+        "images",
+        "error % (95% interval)",
+        "paper %",
+    )
+    yield from _markdown(Table("Other data", head, tuple(rows))) if rows else []
+
+
+def _maps(groups: Mapping[str, Found]) -> Iterator[str]:
+    """How far the maps can be trusted: a comparison a file, stability where the paper has it."""
+    for name, group in groups.items():
+        results = {run["name"]: run["interpret"] for run in group["runs"] if run["interpret"]}
+        if not results:
+            continue
+        some = next(iter(results.values()))
+        yield f"\n## Maps: {group['title']}\n"
+        yield (
+            f"{some['images']:,} {some['split']} images of {some['data']}; "
+            f"[results/{name}](../results/{name}).\n"
+        )
+        yield from [group["note"] + "\n"] if group["note"] else []
+        for table in all_tables(results):
+            if table.title != STABILITY or any(r["paper"] for r in results.values()):
+                yield from _markdown(table, "###")
+        yield from (f"- {label}: {r['reliance']['words']}" for label, r in results.items())
+
+
+def _speed(files: Mapping[str, Found]) -> Iterator[str]:
+    rows = [
+        (
+            f"[{found['what']}](../results/{name})",
+            f"`{found['model']}`",
+            f"batch {found['batch_size']}, {found['precision']}"
+            + (", compiled" if found["compile"] else ""),
+            f"{found['images_per_second']:,.0f}",
+            f"{found['plain_images_per_second']:,.0f}",
+            f"{found['ratio']:.2f}",
+            f"{100 * found['share_of_matmul']:.0f}",
+            _number(found["peak_memory_gib"], 1),
+            _number(found.get("first_epoch_seconds"), 0),
+            found["environment"]["device"],
+        )
+        for name, found in files.items()
+    ]
+    head = (
+        "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matrix rate",
+        "memory, GiB", "first epoch, s", "hardware",
+    )  # fmt: skip
+    note = "Plain is fp32, eager, batch 128, fed by a DataLoader, in the same run; the matrix rate "
+    note += "is one large product's. The first epoch includes compiling."
+    yield from _markdown(Table("Speed", head, tuple(rows), note)) if rows else []
+
+
+def _ablations(files: Mapping[str, Found]) -> Iterator[str]:
+    for name, found in files.items():
+        yield f"\n## Ablations: {found['preset']}\n\n[results/{name}](../results/{name}).\n"
+        for table in sweep_tables(found):
+            yield from _markdown(table, "###")
+
+
+def _runs(groups: Mapping[str, Found]) -> Iterator[str]:
+    """What it takes to repeat each one."""
+    rows = [
+        (
+            run["name"],
+            _error(_own(run)),
+            _error(run["held_out"]) if run["held_out"] else "-",
+            f"{_own(run)['nll']:.3f}",
+            f"{_own(run)['calibration_error']:.2f}",
+            _number(_own(run)["kl_bits"], 1),
+            f"{run['minutes']:.1f}",
+            "Python {python}, torch {torch}, {device}".format(**run["environment"]),
+            f"`{run['environment']['command']}`",
+        )
+        for group in groups.values()
+        for run in group["runs"]
+    ]
+    head = (
+        "run", "error % (95% interval)", "held out, error %", "nll", "calibration %", "bits",
+        "minutes", "versions", "command",
+    )  # fmt: skip
+    yield from _markdown(Table("Every run", head, tuple(rows))) if rows else []
+
+
+def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
+    """Runs that differ in their seed alone, together."""
+    alike: dict[str, list[Found]] = {}
+    for run in runs:
+        recipe = {k: v for k, v in run["recipe"].items() if k != "seed"}
+        alike.setdefault(repr(sorted(recipe.items())), []).append(run)
+    return list(alike.values())
+
+
+SHOWN = (
+    "profile", "width", "modulation", "attention_depth", "tap", "beta", "batch_size", "lr",
+    "cutout", "holdout",
+)  # fmt: skip
+
+
+def _options(run: Found) -> str:
+    found = [f"{name} {run['recipe'][name]}" for name in SHOWN if name in run["recipe"]]
+    return ", ".join(found).replace("_", " ")
+
+
+def _own(run: Found) -> Found:
+    return run["evaluations"][run["reported"]]
+
+
+def _paper(run: Found, data: str) -> str:
+    """Only beside the paper's own size."""
+    return _number(paper_error(run["model"], data) if "width" not in run["recipe"] else None, 2)
+
+
+def _error(e: Found) -> str:
+    low, high = e["top1_interval"]
+    return f"{e['top1_error']:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _spread(values: list[float], digits: int = 2) -> str:
+    more = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{more}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _markdown(table: Table, level: str = "##") -> Iterator[str]:
+    yield f"\n{level} {table.title}\n"
+    yield "| " + " | ".join(table.head) + " |"
+    yield "|" + "---|" * len(table.head)
+    for row in table.rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+    yield f"\n{table.note}" if table.note else ""
