@@ -9,9 +9,11 @@ from aib.checkpoint import write_whole
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.errors import AibError
+from aib.interpret.runs import RESULT
 from aib.opened import open_runs
-from aib.report import gather, page
+from aib.report import Material, gather, page
 from aib.report.ablation import sweep_page
+from aib.run import EVALUATION, METRICS
 from aib.settings import check_seed
 from aib.sweep.plan import PLAN
 from aib.sweep.results import read_results
@@ -76,13 +78,25 @@ def report(
                     tick=tick,
                 )
             )
-    write(out or runs[0] / PAGE, page(materials))
+    write(out or runs[0] / PAGE, one_page(materials))
+
+
+def one_page(materials: list[Material]) -> str:
+    """The page. What a run's files hold may be anything, if somebody else has written them."""
+    try:
+        return page(materials)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise AibError(
+            f"the page cannot be made ({type(error).__name__}: {error}): {METRICS}, {EVALUATION} "
+            f"or {RESULT} does not hold what aib writes there; move the one that was changed away"
+        ) from error
 
 
 def write(target: Path, text: str) -> None:
     """Whole or not at all."""
-    write_whole(target, lambda partial: partial.write_text(text, encoding="utf-8"))
-    print(f"{target}: {len(text.encode()) / 1e6:.1f} MB")
+    content = text.encode("utf-8", "backslashreplace")  # a folder's name may be of any bytes
+    write_whole(target, lambda partial: partial.write_bytes(content))
+    print(f"{target}: {len(content) / 1e6:.1f} MB")
 
 
 def main(argv: list[str]) -> None:

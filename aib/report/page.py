@@ -130,7 +130,7 @@ def _verdict(result: dict[str, Any]) -> str:
         return ""
     kind = reliance["verdict"] or ""
     words = reliance["words"] if kind else f"Does the decision use the map? {reliance['words']}."
-    return f'<div class="verdict {kind}">{escape(words)}</div>'
+    return f'<div class="verdict {escape(kind)}">{escape(words)}</div>'
 
 
 def _gallery(gallery: Sequence[Maps]) -> list[str]:
