@@ -1,0 +1,108 @@
+"""Results files and their page: the figures of runs, and nothing else."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+import aib
+from aib.cli import main
+from aib.configs.paper import PAPER_ERRORS, paper_error
+from aib.results.collect import collect, portable
+from aib.results.page import page
+from aib.run import Run
+from aib.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def finished(folder: Path, error: float, **settings) -> Path:
+    """A run's folder as training leaves it, with a made-up error and no weights."""
+    s = Settings(data="cifar10", model="tiny_aib_qt", root="/home/someone/data", **settings)
+    run = Run.create(folder, aib.create_model("tiny_aib_qt"), s)
+    run.log({"step": 5, "epoch": 0, "seconds": 30.0})
+    run.log({"step": 9, "epoch": 1, "seconds": 90.0})
+    figures = {
+        "data": "cifar10", "split": "test", "classes": "own", "images": 10000, "top1_error": error,
+        "top1_interval": [error - 1, error + 1], "nll": 0.25, "calibration_error": 1.5,
+        "kl_bits": 8.0, "samples": "4x12",
+    }  # fmt: skip
+    run.write_evaluation("cifar10 test", figures)
+    return folder
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table below a heading."""
+    below = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in below.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
+    errors = (4.0, 5.0, 7.5)
+    runs = [finished(tmp_path / f"s{i}", e, seed=i) for i, e in enumerate(errors)]
+    runs.append(finished(tmp_path / "deeper", 9.0, attention_depth=1))
+    (tmp_path / "kept").mkdir()
+    out = tmp_path / "kept" / "some.json"
+    words = ["results", "collect", *map(str, runs), "--title", "some runs", "--out", str(out)]
+    assert main(words) == 0
+    text = page(tmp_path / "kept")
+    head, *cells = rows(text, "Error")
+    table = [dict(zip(head, row, strict=True)) for row in cells]
+    assert [(row["n"], row["options"]) for row in table] == [("3", ""), ("1", "attention depth 1")]
+    mean, deviation = sum(errors) / 3, statistics.stdev(errors)
+    assert table[0]["error %"] == f"{mean:.2f} ± {deviation:.2f}"
+    assert table[0]["minutes"] == "1.5 ± 0.0"  # the last of the seconds
+    assert table[1]["error %"] == "9.00"
+    assert len(rows(text, "Every run")) == 1 + 4
+
+
+def test_a_results_file_says_what_was_done_and_not_where(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["aib", "train", "--root", "/home/someone/data"])
+    found = collect([finished(tmp_path / "a", 4.0, epochs=7)], "title")
+    [run] = found["runs"]
+    assert run["recipe"] == {"data": "cifar10", "model": "tiny_aib_qt", "epochs": 7}
+    assert run["environment"]["command"] == "aib train --root data"
+    assert "/home" not in json.dumps(found) and str(tmp_path) not in json.dumps(found)
+    model = aib.create_model("tiny_aib_qt")
+    assert run["parameters"] == sum(p.numel() for p in model.parameters())
+
+
+def test_paths_leave_the_command_and_nothing_else_does():
+    facts = {"torch": "2.13", "command": "aib eval '/a b/run' --data stl10 --samples 4x12"}
+    assert portable(facts) == facts | {"command": "aib eval run --data stl10 --samples 4x12"}
+    assert portable({"command": None}) == {"command": None}
+
+
+def test_an_unfinished_run_and_a_foreign_file_are_refused(tmp_path, capsys):
+    folder = finished(tmp_path / "a", 4.0)
+    (folder / "evaluation.json").unlink()
+    words = ["results", "collect", str(folder), "--title", "t", "--out", str(tmp_path / "o.json")]
+    assert main(words) == 2
+    assert "is not a finished run" in capsys.readouterr().err
+    assert not (tmp_path / "o.json").exists()
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(aib.AibError, match="no results in"):
+        page(tmp_path / "kept")
+    (tmp_path / "kept" / "x.json").write_text('{"a": 1}')
+    with pytest.raises(aib.AibError, match="is not a results file"):
+        page(tmp_path / "kept")
+
+
+def test_the_page_in_docs_is_the_one_the_results_give():
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page(ROOT / "results")
+
+
+def test_no_results_file_names_a_folder_of_the_machine():
+    for path in (ROOT / "results").glob("*.json"):
+        text = path.read_text()
+        assert not any(f'"{start}' in text or f" {start}" in text for start in ("/tmp", "/home"))
+
+
+def test_the_papers_table_has_what_the_paper_gives():
+    assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
+    assert paper_error("vgg", "cifar10") == 7.77
+    assert paper_error("wrn_aib_qt", "stl10 test") == 50.49
+    assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
+    assert paper_error("wrn", "svhn") is None and paper_error("tiny", "shapes") is None

@@ -1,0 +1,79 @@
+"""Models that come with the package, and how a run becomes one."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import aib
+from aib.configs import PRESETS
+from aib.package import CARD, card, package
+from aib.packaged import packaged_models
+from aib.settings import Settings
+from aib.train import train
+from tests.data import official
+
+
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory) -> tuple[Path, Path]:
+    """A run of one epoch, and what was made of it."""
+    folder = tmp_path_factory.mktemp("package")
+    photos = official.write_folder(folder / "photos", per_class=8, side=32)
+    settings = Settings(
+        data=f"folder:{photos}:image_size=32", model="tiny_aib_qt", width=0.25, epochs=1,
+        batch_size=8, accelerator="cpu", workers=0,
+    )  # fmt: skip
+    train(settings, folder / "run")
+    package(folder / "run", folder / "small")
+    return folder / "run", folder / "small"
+
+
+def test_the_weights_are_the_runs_in_half_precision(packaged):
+    run, small = packaged
+    before, after = (load_file(folder / "model.safetensors") for folder in (run, small))
+    assert sorted(before) == sorted(after)
+    for name, value in before.items():
+        assert after[name].dtype == (torch.float16 if value.is_floating_point() else value.dtype)
+        assert torch.equal(after[name], value.to(after[name].dtype))
+    model = aib.from_pretrained(small)
+    assert next(model.parameters()).dtype == torch.float32  # computed in full precision
+
+
+def test_the_card_states_the_figures_that_were_measured(packaged):
+    _, small = packaged
+    [figures] = json.loads((small / "evaluation.json").read_text()).values()
+    text = (small / CARD).read_text()
+    assert f"{figures['top1_error']:.2f}% on the {figures['images']:,} val images" in text
+    assert "--model tiny_aib_qt" in text and "--width 0.25" in text
+    for name in aib.from_pretrained(small).preprocessing.class_names:
+        assert name in text
+
+
+def test_a_saved_model_without_a_run_is_refused(packaged, tmp_path):
+    _, small = packaged
+    with pytest.raises(aib.AibError, match="is a saved model, not a run"):
+        package(small, tmp_path / "again")
+
+
+@pytest.mark.parametrize("name", packaged_models())
+def test_what_comes_with_the_package_is_small_and_its_card_is_true(name):
+    folder = packaged_models()[name]
+    assert (folder / "model.safetensors").stat().st_size <= 12_000_000
+    assert (folder / CARD).read_text(encoding="utf-8") == card(folder)
+    recipe = json.loads((folder / "config.json").read_text())["trained"]["recipe"]
+    assert PRESETS[name].settings.recipe() == recipe
+
+
+def test_there_is_a_model_for_pictures_right_after_the_install():
+    assert "cifar10_small" in packaged_models()
+    model = aib.from_pretrained(packaged_models()["cifar10_small"])
+    assert model.preprocessing.class_names[0] == "airplane"
+    blue, grey = torch.tensor([0.35, 0.55, 0.85]), torch.tensor([0.9, 0.9, 0.9])
+    sky = blue.view(3, 1, 1).expand(3, 32, 32).clone()
+    sky[:, 15:18, 4:28] = grey.view(3, 1, 1)  # a fuselage
+    sky[:, 8:25, 15:18] = grey.view(3, 1, 1)  # and wings
+    found = model.explain(model.preprocessing.normalise((sky * 255).byte().unsqueeze(0)))
+    assert model.preprocessing.class_names[int(found.prediction[0])] == "airplane"
+    assert found.attention.shape == (1, 32, 32)
