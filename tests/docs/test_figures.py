@@ -1,8 +1,11 @@
 """Figures that stand on a page and in the code are the same."""
 
+import json
 import re
 
 from aib.configs import PRESETS
+from aib.configs.paper import paper_error
+from aib.packaged import packaged_models
 from aib.profiles import PROFILES
 from aib.registry import list_models
 from aib.settings import Settings
@@ -30,3 +33,45 @@ def test_the_defaults_in_the_method_are_the_code_s():
     assert [float(value) for value in written.split(",")] == ours
     samples = "{} x {}".format(*PROFILES["paper"].eval_samples)
     assert f"1 x 1 in training, {samples} in evaluation" in " ".join(text.split())
+
+
+def kept(name: str) -> dict:
+    return json.loads((ROOT / "results" / name).read_text())
+
+
+def test_the_readme_s_figures_are_those_of_the_results():
+    text = " ".join(prose(ROOT / "README.md").split())
+    [vgg] = kept("cifar10_vgg.json")["runs"]
+    error = vgg["evaluations"]["cifar10 test"]["top1_error"]
+    assert f"{vgg['epochs']} epochs in {vgg['minutes']:.1f} minutes" in text
+    assert f"one seed: error | {error:.2f}% | {paper_error('vgg_aib_qt', 'cifar10'):.2f}%" in text
+    small = json.loads((packaged_models()["cifar10_small"] / "evaluation.json").read_text())
+    assert f"the package: error | {small['cifar10 test']['top1_error']:.2f}%" in text
+    speed = kept("bench_train_vgg_aib_qt.json")
+    assert f"augmentation: images/s | {speed['images_per_second']:,.0f} |" in text
+    assert f"same run: images/s | {speed['plain_images_per_second']:,.0f} |" in text
+
+    maps = vgg["interpret"]
+    drop = 100 * maps["reliance"]["replaced"]["another"]["drop"]
+    assert maps["reliance"]["verdict"] == "decorative" and f"falls by {drop:.2f} points" in text
+    assert f"contrast is {maps['information']['contrast']:.2f}," in text
+    raw, centred = (
+        [figures[f"{kind}_0.9"] for figures in maps["stability"].values()]
+        for kind in ("score", "centred")
+    )
+    assert f"({int(min(raw))} to {max(raw):.0f}%, whatever" in text
+    assert f"centred score is {min(centred):.0f} to {max(centred):.0f}%" in text
+    own, random, centre = (
+        maps["faithfulness"][source]["insertion"] for source in ("own", "random", "centre")
+    )
+    assert f"insertion reaches {own:.2f}; random order {random:.2f}," in text
+    assert f"centre outwards {centre:.2f}" in text
+    _, deeper = kept("cifar10_small.json")["runs"]
+    found = deeper["interpret"]["faithfulness"]["own"]
+    assert f"(insertion {found['insertion']:.2f}, deletion {found['deletion']:.2f})" in text
+    auroc = {
+        run["name"]: run["interpret"]["localisation_own_all_images"]["auroc"]
+        for run in kept("shapes_vgg.json")["runs"]
+    }
+    assert f"AUROC {auroc['deeper']:.2f}, against {auroc['ours']:.2f}" in text
+    assert f"and {auroc['released']:.2f} with the released code's" in text
