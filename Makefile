@@ -16,7 +16,7 @@ test: lint
 	$(PYTEST)
 
 test-all: lint
-	$(PYTEST) -m "slow or not slow"
+	AIB_FUZZ_CASES=1000 $(PYTEST) -m "slow or not slow"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

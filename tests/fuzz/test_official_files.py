@@ -1,0 +1,153 @@
+"""Official data files, damaged: images as the publisher meant them, or a sentence."""
+
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from aib.data import load
+from aib.errors import AibError
+from tests.data import official
+from tests.fuzz.damage import damaged
+from tests.fuzz.harness import WATCH, fuzz, limited
+
+# name -> (how to make a small one, the files that are read)
+SETS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "cifar10": (official.write_cifar10, ("cifar-10-batches-bin/test_batch.bin",)),
+    "cifar10 pickled": (official.write_cifar10_pickles, ("cifar-10-batches-py/test_batch",)),
+    "cifar100": (official.write_cifar100, ("cifar-100-binary/test.bin",)),
+    "stl10": (official.write_stl10, ("stl10_binary/test_X.bin", "stl10_binary/test_y.bin")),
+    "svhn": (official.write_svhn, ("svhn/test_32x32.mat",)),
+    "cub200": (
+        official.write_cub,
+        tuple(
+            f"CUB_200_2011/{name}.txt"
+            for name in "images image_class_labels train_test_split bounding_boxes classes".split()
+        ),
+    ),
+}
+PLACES = [(name, file) for name, (_, files) in SETS.items() for file in files]
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("scipy")
+    base = tmp_path_factory.mktemp("official")
+    for name, (write, _) in SETS.items():
+        write(base / name)
+    return base
+
+
+def read(name: str, root: Path) -> None:
+    """All of the test split: AibError, or images that are what they should be."""
+    try:
+        with limited(), WATCH.on() as written:
+            data = load(f"{name.split()[0]}:partial", "test", root=root)
+            pixels = [data.pixels(i) for i in range(min(len(data), 3))]
+    except AibError as error:
+        assert "\n" not in str(error)
+    else:
+        side = data.preprocessing.image_size
+        assert all(image.shape == (3, side, side) for image in pixels)
+        assert 0 <= int(data.labels.min()) <= int(data.labels.max()) < data.num_classes
+    assert not written
+
+
+@given(st.sampled_from(PLACES), st.data())
+@fuzz
+def test_damaged_files(sets: Path, place: tuple[str, str], data: st.DataObject) -> None:
+    name, file = place
+    path = sets / name / file
+    kept = path.with_name(path.name + ".kept")
+    shutil.copy(path, kept)
+    try:
+        path.write_bytes(data.draw(damaged(kept.read_bytes())))
+        read(name, sets / name)
+    finally:
+        kept.replace(path)
+
+
+rows = st.integers(0, 3).map(lambda n: np.zeros((n, 3072), np.uint8))
+simple = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary())
+anything = st.recursive(
+    simple | rows | st.just(np.array([[1], [2]], object)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(simple, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.fixed_dictionaries({}, optional={b"data": rows | anything, b"labels": anything}) | anything
+)
+@example({b"data": np.zeros((1, 3072), np.uint8), b"labels": False})
+@example({b"data": np.zeros((1, 3072), np.uint8), b"labels": [np.zeros((2, 3072)), None]})
+@example({b"\xf2": 0})
+@fuzz
+def test_pickles_of_anything(sets: Path, content: Any) -> None:
+    root = sets / "made up"
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "test_batch").write_bytes(pickle.dumps(content))
+    read("cifar10", root)
+
+
+arrays = st.builds(
+    np.zeros,
+    st.sampled_from([(32, 32, 3, 2), (32, 32, 3), (32, 32, 3, 0), (2, 1), (1, 2), (2,), (0,)]),
+    st.sampled_from([np.uint8, np.float64, np.int32, object, bool, "S1", "U1"]),
+)
+
+
+@given(
+    st.fixed_dictionaries({"X": arrays | anything, "y": arrays | anything})
+    | st.dictionaries(st.sampled_from("Xyz"), anything, max_size=3)
+)
+@example({"X": np.zeros((32, 32, 3, 0), np.uint8), "y": np.zeros((0,), np.uint8)})
+@example({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array(["a", "b"])})
+@example({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[None], [[1]]], object)})
+@fuzz
+def test_matlab_files_of_anything(sets: Path, content: dict[str, Any]) -> None:
+    from scipy.io import savemat
+
+    root = sets / "made up"
+    (root / "svhn").mkdir(parents=True, exist_ok=True)
+    try:
+        savemat(root / "svhn" / "test_32x32.mat", content)
+    except Exception:
+        return  # scipy cannot write it, so nobody will come across it
+    read("svhn", root)
+
+
+VALUES = {
+    "images": "a/b.png 1 /etc/passwd ../x a\0b",
+    "image_class_labels": "1 2 0 -1 99999999999999999999 nan x",
+    "train_test_split": "0 0 0 1 2",
+    "bounding_boxes": "1;2;3;4 1;2;3 nan;nan;nan;nan 1e99;0;-5;inf 9999999999;1;1;1 x",
+    "classes": "001.Crow 1 . x",
+}
+
+
+def table(name: str) -> st.SearchStrategy[str]:
+    """Two rows with proper numbers and a value that may be anything; or any text."""
+    value = st.sampled_from(VALUES[name].split(" ")).map(lambda text: text.replace(";", " "))
+    rows = st.tuples(value, value).map(lambda pair: f"1 {pair[0]}\n2 {pair[1]}\n")
+    return st.one_of(rows, rows, rows, st.text(max_size=20))
+
+
+@given(st.tuples(*(table(name) for name in VALUES)))
+@example(("1 a.png\n2 b.png", "1 1\n2 1", "1 0\n2 0", "1 1 2 3\n2 1 2 3", "1 Crow"))
+@example(("1 a.png\n2 b.png", "1 1\n2 1", "1 2\n2 2", "1 1 2 3 4\n2 1 2 3 4", "1 Crow"))
+@example(("1 \udcff.png", "1 1", "1 0", "1 1 2 3 4", "1 Crow"))
+@fuzz
+def test_bird_tables_of_anything(sets: Path, tables: tuple[str, ...]) -> None:
+    root = sets / "made up"
+    for file, text in zip(SETS["cub200"][1], tables, strict=True):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text(text, encoding="utf-8", errors="surrogatepass")
+    read("cub200", root)
