@@ -1,5 +1,6 @@
 """Fetching: checked, safe, and whole or not at all, however it ends."""
 
+import contextlib
 import hashlib
 import http.server
 import io
@@ -37,10 +38,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def copyfile(self, source, output):
         pause = 0.05 if "slow" in self.path else 0
-        while chunk := source.read(200 if pause else -1):
-            output.write(chunk)
-            output.flush()
-            time.sleep(pause)
+        with contextlib.suppress(ConnectionError):  # the one who asked may be killed meanwhile
+            while chunk := source.read(200 if pause else -1):
+                output.write(chunk)
+                output.flush()
+                time.sleep(pause)
 
 
 @pytest.fixture

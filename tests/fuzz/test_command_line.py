@@ -15,8 +15,8 @@ from tests.fuzz.worlds import CHEAP, PHOTOS, World
 
 ODD = [
     *(
-        "nan inf -1 0 1 2 0.5 1e999 0x10 1_0 ² ٣ ½ true none [] {} -- - = , : / . .. ../.. ~ ~nobody "
-        "$HOME * %s {0} \\ ' é 猫 \udcff \u202e --help -h --json"
+        "nan inf -1 0 1 2 0.5 1e999 0x10 1_0 ² ٣ ½ true none [] {} -- - = , : / . .. ../.. ~ "
+        "~nobody $HOME * %s {0} \\ ' é 猫 \udcff \u202e --help -h --json"
     ).split(),
     "",
     " ",
@@ -43,9 +43,10 @@ NAMES = [
         "folder:../given/photos:image_size=1 folder:../given/photos:image_size=8,resize=crop "
         "folder:../given/photos:resize=melt folder:../given/photos:holdout=nan shapes:count=20 "
         "shapes:count=-1 shapes:count=99999999999 shapes:count=20,size=huge shapes:: shapes:,, "
-        "shapes:image_size=0 shapes:count=20,image_size=99999 shapes:count=20,clutter=nan shapes:count "
-        "shapes:count=20,image_size=9 shapes:count=20,image_size=512 shapes_spurious:count=20 "
-        "shapes:seed=1,count=20 cifar10 cifar10:partial cifar100:labels=x svhn stl10:classes=raw cub200"
+        "shapes:image_size=0 shapes:count=20,image_size=99999 shapes:count=20,clutter=nan "
+        "shapes:count shapes:count=20,image_size=9 shapes:count=20,image_size=512 "
+        "shapes_spurious:count=20 shapes:seed=1,count=20 cifar10 cifar10:partial cifar100:labels=x svhn "
+        "cub200 stl10:classes=raw"
     ).split(),
     "folder:" + "x" * 300,
     "folder:\udcff",

@@ -1,6 +1,7 @@
 """A small untrained model, a few shapes, and a run's folder made of them."""
 
 import torch
+from torch import nn
 
 import aib
 from aib.data import load
@@ -8,6 +9,19 @@ from aib.data.imageset import ImageSet
 from aib.interpret.pixels import Feed, sample
 from aib.run import Run
 from aib.settings import Settings
+
+
+class Net(nn.Module):
+    """Two layers that somebody else wrote."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(6, 8, 3, 2, 1), nn.ReLU())
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(self.second(self.first(x)).mean((2, 3)))
 
 
 def shapes(count: int = 24) -> ImageSet:

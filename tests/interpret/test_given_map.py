@@ -2,22 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
 
 import aib
-
-
-class Net(nn.Module):
-    """Two layers that somebody else wrote."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU())
-        self.second = nn.Sequential(nn.Conv2d(6, 8, 3, 2, 1), nn.ReLU())
-        self.fc = nn.Linear(8, 4)
-
-    def forward(self, x):
-        return self.fc(self.second(self.first(x)).mean((2, 3)))
+from tests.interpret.small import Net
 
 
 def named(name):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 import aib
 from aib.interpret.subject import (
@@ -14,7 +13,7 @@ from aib.interpret.subject import (
     own_maps,
     takes_maps,
 )
-from tests.interpret.small import make_model
+from tests.interpret.small import Net, make_model
 
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
@@ -73,17 +72,6 @@ def test_grad_cam_is_read_from_the_last_grid_on_the_way_to_the_decision(name):
     model(X, deterministic=True)
     assert len(seen) == 1 and min(seen[0].shape[2:]) >= 4
     assert min(seen[0].shape[2:]) <= 8, "it should not be a layer near the image"
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU())
-        self.second = nn.Sequential(nn.Conv2d(6, 8, 3, 2, 1), nn.ReLU())
-        self.fc = nn.Linear(8, 4)
-
-    def forward(self, x):
-        return self.fc(self.second(self.first(x)).mean((2, 3)))
 
 
 def test_an_attached_model_is_looked_at_like_any_other():
