@@ -45,8 +45,8 @@ NAMES = [
         "shapes:count=-1 shapes:count=99999999999 shapes:count=20,size=huge shapes:: shapes:,, "
         "shapes:image_size=0 shapes:count=20,image_size=99999 shapes:count=20,clutter=nan "
         "shapes:count shapes:count=20,image_size=9 shapes:count=20,image_size=512 "
-        "shapes_spurious:count=20 shapes:seed=1,count=20 cifar10 cifar10:partial cifar100:labels=x svhn "
-        "cub200 stl10:classes=raw"
+        "shapes_spurious:count=20 shapes:seed=1,count=20 cifar10 cifar10:partial cifar100:labels=x "
+        "svhn cub200 stl10:classes=raw"
     ).split(),
     "folder:" + "x" * 300,
     "folder:\udcff",
