@@ -16,10 +16,13 @@ def aib_loss(
     beta: float | Tensor = 0.01,
     lambda_q: float = 0.4,
     lambda_c: float = 0.1,
+    lambda_a: float = 0.0,
 ) -> LossTerms:
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
     As printed, the paper's minus sign would stand before every term and maximise three of them.
+    `lambda_a` is not the paper's: a price on the map's mean. Without one an open place costs
+    nothing, and nothing says whether the object is to be high or low on the map.
     Terms that a model does not have are zero. `beta` may be a tensor, so that a schedule does
     not recompile a compiled step.
     """
@@ -39,6 +42,8 @@ def aib_loss(
         divergence = kl_to_standard_normal if profile.exact_kl else kl_released
         kl = divergence(out.latent.mu, out.latent.sigma).mean()  # over S and B
 
+    opening = zero if out.attention is None else widen(out.attention.a_q).mean()
+
     quantization = commitment = zero
     if out.attention is not None and out.attention.quantization is not None:
         assert out.attention.commitment is not None  # the quantiser gives both
@@ -49,7 +54,9 @@ def aib_loss(
         auxiliary = F.cross_entropy(widen(out.aux_logits), y)
 
     total = nll + beta * kl + lambda_q * quantization + lambda_c * commitment + auxiliary
-    return LossTerms(total, nll, kl, quantization, commitment, auxiliary)
+    if lambda_a:
+        total = total + lambda_a * opening
+    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, opening)
 
 
 def _check_labels(sample_logits: Tensor, y: Tensor) -> None:

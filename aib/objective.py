@@ -15,12 +15,12 @@ class Objective(nn.Module):
     def __init__(self, model: Classifier, settings: Settings):
         super().__init__()
         self.model = model
-        self.lambda_q, self.lambda_c = settings.lambda_q, settings.lambda_c
+        self.weights = settings.lambda_q, settings.lambda_c, settings.lambda_a
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
         """The loss to descend, and [total, the terms ..., number wrong] to watch."""
         out = self.model(x)
-        terms = aib_loss(out, y, beta, self.lambda_q, self.lambda_c)
+        terms = aib_loss(out, y, beta, *self.weights)
         wrong = (out.logits.detach().argmax(-1) != y).sum()
         values = terms.detached()
         return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])

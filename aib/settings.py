@@ -53,6 +53,8 @@ class Settings:
     """Weight of the quantisation term."""
     lambda_c: float = 0.1
     """Weight of the commitment term."""
+    lambda_a: float = 0.0
+    """Price of an open map, on its mean; not in the paper."""
     beta_warmup: float = 0.0
     """Epochs over which beta rises from 0 to its value."""
 
@@ -128,8 +130,8 @@ class Settings:
         for name in ("epochs", "batch_size", "accumulate", "devices", "nodes", "log_every"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         self._require("evaluate_every", self.evaluate_every >= 1, "at least 1")
-        not_negative = "beta lambda_q lambda_c beta_warmup warmup weight_decay checkpoint_every"
-        for name in not_negative.split():
+        not_negative = "beta lambda_q lambda_c lambda_a beta_warmup warmup weight_decay"
+        for name in [*not_negative.split(), "checkpoint_every"]:
             self._require(name, 0 <= getattr(self, name) < float("inf"), "0 or more")
         self._require("lr", 0 < self.lr < float("inf"), "above 0")
         self._require("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")

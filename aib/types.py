@@ -88,6 +88,7 @@ class LossTerms:
     quantization: Tensor
     commitment: Tensor
     auxiliary: Tensor  # ABN's attention-branch loss
+    opening: Tensor  # mean of the map: how much of the features it lets pass
 
     def detached(self) -> dict[str, Tensor]:
         """The terms by name, without gradient, still on their device."""

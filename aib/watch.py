@@ -8,7 +8,7 @@ from torch import Tensor
 
 from aib.errors import AibError
 
-TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary")
+TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "opening")
 
 
 def everywhere(tensor: Tensor, how: Any) -> Tensor:

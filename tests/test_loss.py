@@ -65,6 +65,14 @@ def test_total_is_the_weighted_sum():
     assert terms.total.item() == pytest.approx(expected, rel=1e-6)
 
 
+def test_an_open_map_has_a_price_if_one_is_set():
+    out, y = output(), labels()
+    mean = sum(out.attention.a_q.flatten().tolist()) / out.attention.a_q.numel()
+    terms, free = aib.aib_loss(out, y, lambda_a=0.7), aib.aib_loss(out, y)
+    assert terms.opening.item() == pytest.approx(mean, rel=1e-5)
+    assert (terms.total - free.total).item() == pytest.approx(0.7 * mean, rel=1e-4)
+
+
 def test_the_default_weights_are_the_papers():
     out, y = output(), labels()
     default = aib.aib_loss(out, y).total
@@ -95,7 +103,8 @@ def test_terms_come_without_gradient_on_request():
     out.sample_logits.requires_grad_()
     terms = aib.aib_loss(out, labels())
     detached = terms.detached()
-    assert set(detached) == {"total", "nll", "kl", "quantization", "commitment", "auxiliary"}
+    names = "total nll kl quantization commitment auxiliary opening"
+    assert set(detached) == set(names.split())
     assert terms.total.requires_grad and not detached["total"].requires_grad
 
 

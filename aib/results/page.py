@@ -186,8 +186,8 @@ def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
 
 
 SHOWN = (
-    "profile", "width", "modulation", "attention_depth", "tap", "beta", "batch_size", "lr",
-    "cutout", "holdout",
+    "profile", "width", "modulation", "attention_depth", "tap", "lambda_a", "beta",
+    "batch_size", "lr", "cutout", "holdout",
 )  # fmt: skip
 
 
