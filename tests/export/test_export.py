@@ -16,53 +16,10 @@ from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
 from aib.export import _WAYS, export, formats, read_metadata
-from aib.export.check import check
 from aib.export.metadata import weights_checksum
-from aib.export.one_pass import FixedLevels, OnePass, traceable
+from aib.export.one_pass import OnePass, traceable
 from aib.opened import sha256
-
-NAMES = ("circle", "square", "star")
-POLICY = aib.Preprocessing(
-    image_size=32,
-    resize="crop",
-    mean=(0.4, 0.5, 0.6),
-    std=(0.2, 0.25, 0.3),
-    class_names=NAMES,
-)
-
-
-def make(name, image_size=32, **options):
-    """A small model of the family whose running statistics and anchors are not the initial ones."""
-    model = aib.create_model(name, 3, image_size, width=1 / 16, latent_dim=8, **options)
-    for layer in model.modules():
-        if isinstance(layer, nn.BatchNorm2d):
-            nn.init.normal_(layer.running_mean, std=0.2)
-            nn.init.uniform_(layer.running_var, 0.5, 2)
-    quantizer = getattr(model, "quantizer", None)
-    if quantizer is not None:
-        anchors = quantizer.anchors.data
-        anchors.copy_((anchors + 0.01 * torch.randn_like(anchors)).flip(0))  # not in order
-    size = 64 if image_size == 224 else image_size
-    model.preprocessing = aib.Preprocessing(size, "crop", POLICY.mean, POLICY.std, NAMES)
-    return model.eval()
-
-
-def by_hand(model, pixels):
-    """What the file must give, from the model and from the formula of the normalisation."""
-    mean, std = (np.array(v, np.float32).reshape(1, 3, 1, 1) for v in (POLICY.mean, POLICY.std))
-    x = torch.from_numpy((pixels - mean) / std)
-    with torch.no_grad():
-        out = model(x, deterministic=True)
-    found = {"logits": out.logits}
-    if out.attention is not None:
-        found["attention"], _ = model.mean_map(out.attention)
-        if out.attention.sigma is not None:
-            found["attention_sigma"] = out.attention.sigma
-    return {name: value.numpy() for name, value in found.items()}
-
-
-def random_pixels(batch, size=32):
-    return np.random.default_rng(batch).random((batch, 3, size, size), np.float32)
+from tests.export.small import POLICY, by_hand, make, random_pixels
 
 
 def assert_same_function(path, model, size=32):
@@ -181,16 +138,6 @@ def test_torch_export_gives_the_same_numbers_and_the_same_metadata(tmp_path):
     assert read_metadata(tmp_path / "model.pt2") == exported.metadata
 
 
-def test_fixed_levels_are_the_quantisers_own_also_on_a_boundary():
-    quantizer = aib.AnchorQuantizer(8)
-    quantizer.anchors.data = torch.tensor([0.5, 0.125, 0.875, 0.25, -1.0, 2.0, 0.375, 0.25])
-    ordered = quantizer.anchors.detach().sort().values
-    boundaries = (ordered[1:] + ordered[:-1]) / 2  # exact: the anchors are sums of powers of two
-    a = torch.cat([boundaries, ordered, torch.linspace(-2, 3, 999)]).view(1, 1, 1, -1)
-    fixed = FixedLevels(quantizer)(a)
-    assert torch.equal(fixed.a_q, quantizer(a).a_q.detach())
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A run's folder as `aib train` leaves it, and its model exported by the command with int8."""
@@ -239,52 +186,6 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
 
 def test_the_checksum_of_a_model_in_memory_is_that_of_its_file(saved):
     assert weights_checksum(aib.from_pretrained(saved)) == sha256(saved / "model.safetensors")
-
-
-def runner(model, change=lambda outputs: outputs):
-    """Stands for an exported file: PyTorch, and what an exporter may have made of it."""
-    one_pass = OnePass(traceable(model)).eval()
-    return torch.no_grad()(lambda pixels: change(one_pass(pixels)))
-
-
-@pytest.mark.parametrize("name", ["logits", "attention", "attention_sigma"])
-@pytest.mark.parametrize("crooked", [lambda v: v + 0.01, lambda v: v * float("nan")])
-def test_the_check_finds_any_output_that_is_off(name, crooked):
-    model = make("tiny_aib_qt")
-    check(model, runner(model)).require()
-    wrong = check(model, runner(model, lambda out: out | {name: crooked(out[name])}))
-    with pytest.raises(aib.AibError, match=f"{name} differs by"):
-        wrong.require()
-
-
-def two_levels(low, high):
-    """A model whose mu_a is 0.5 everywhere."""
-    torch.manual_seed(0)
-    model = make("tiny_aib_qt", num_anchors=2)
-    nn.init.zeros_(model.attention.trunk.weight)
-    nn.init.zeros_(model.attention.trunk.bias)
-    model.quantizer.anchors.data = torch.tensor([low, high])
-    return model
-
-
-def test_a_score_between_two_levels_may_take_either_and_the_decision_must_follow():
-    model = two_levels(0.25, 0.75)  # takes 0.25, the lower one in a tie
-    other_side = runner(two_levels(0.25 - 1e-6, 0.75))  # takes 0.75, by a hair
-    found = check(model, other_side).require()
-    assert found.other_level == found.places == found.images * 8 * 8
-    assert found.differences["attention"] == 0
-    # the other map beside the decision of this one
-    mixed = runner(model, lambda out: out | {"attention": torch.full_like(out["attention"], 0.75)})
-    with pytest.raises(aib.AibError, match="logits differs by"):
-        check(model, mixed).require()
-
-
-def test_a_score_that_is_nearer_to_one_level_must_take_it():
-    found = check(two_levels(0.25, 0.76), runner(two_levels(0.25 - 0.011, 0.76)))
-    assert found.other_level == 0
-    with pytest.raises(aib.AibError, match="differs by"):
-        found.require()
-    assert found.differences["attention"] == pytest.approx(0.51)
 
 
 def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):

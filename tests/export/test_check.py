@@ -1,0 +1,66 @@
+"""What the comparison with PyTorch finds, and what it lets pass."""
+
+import pytest
+import torch
+from torch import nn
+
+import aib
+from aib.export.check import check
+from aib.export.one_pass import FixedLevels, OnePass, traceable
+from tests.export.small import make
+
+
+def runner(model, change=lambda outputs: outputs):
+    """Stands for an exported file: PyTorch, and what an exporter may have made of it."""
+    one_pass = OnePass(traceable(model)).eval()
+    return torch.no_grad()(lambda pixels: change(one_pass(pixels)))
+
+
+@pytest.mark.parametrize("name", ["logits", "attention", "attention_sigma"])
+@pytest.mark.parametrize("crooked", [lambda v: v + 0.01, lambda v: v * float("nan")])
+def test_the_check_finds_any_output_that_is_off(name, crooked):
+    model = make("tiny_aib_qt")
+    check(model, runner(model)).require()
+    wrong = check(model, runner(model, lambda out: out | {name: crooked(out[name])}))
+    with pytest.raises(aib.AibError, match=f"{name} differs by"):
+        wrong.require()
+
+
+def two_levels(low, high):
+    """A model whose mu_a is 0.5 everywhere."""
+    torch.manual_seed(0)
+    model = make("tiny_aib_qt", num_anchors=2)
+    nn.init.zeros_(model.attention.trunk.weight)
+    nn.init.zeros_(model.attention.trunk.bias)
+    model.quantizer.anchors.data = torch.tensor([low, high])
+    return model
+
+
+def test_a_score_between_two_levels_may_take_either_and_the_decision_must_follow():
+    model = two_levels(0.25, 0.75)  # takes 0.25, the lower one in a tie
+    other_side = runner(two_levels(0.25 - 1e-6, 0.75))  # takes 0.75, by a hair
+    found = check(model, other_side).require()
+    assert found.other_level == found.places == found.images * 8 * 8
+    assert found.differences["attention"] == 0
+    # the other map beside the decision of this one
+    mixed = runner(model, lambda out: out | {"attention": torch.full_like(out["attention"], 0.75)})
+    with pytest.raises(aib.AibError, match="logits differs by"):
+        check(model, mixed).require()
+
+
+def test_a_score_that_is_nearer_to_one_level_must_take_it():
+    found = check(two_levels(0.25, 0.76), runner(two_levels(0.25 - 0.011, 0.76)))
+    assert found.other_level == 0
+    with pytest.raises(aib.AibError, match="differs by"):
+        found.require()
+    assert found.differences["attention"] == pytest.approx(0.51)
+
+
+def test_fixed_levels_are_the_quantisers_own_also_on_a_boundary():
+    quantizer = aib.AnchorQuantizer(8)
+    quantizer.anchors.data = torch.tensor([0.5, 0.125, 0.875, 0.25, -1.0, 2.0, 0.375, 0.25])
+    ordered = quantizer.anchors.detach().sort().values
+    boundaries = (ordered[1:] + ordered[:-1]) / 2  # exact: the anchors are sums of powers of two
+    a = torch.cat([boundaries, ordered, torch.linspace(-2, 3, 999)]).view(1, 1, 1, -1)
+    fixed = FixedLevels(quantizer)(a)
+    assert torch.equal(fixed.a_q, quantizer(a).a_q.detach())
