@@ -14,9 +14,10 @@ from aib.errors import AibError
 def read(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
     path = require(SVHN, root) / f"{split}_32x32.mat"
     content = _load_mat(path)
-    pixels, labels = content.get("X"), content.get("y")
-    shaped = pixels is not None and pixels.ndim == 4 and pixels.shape[:3] == (32, 32, 3)
-    if not shaped or labels is None or not labels.size or labels.dtype.kind not in "iuf":
+    nothing = np.empty(0)
+    pixels, labels = content.get("X", nothing), content.get("y", nothing)
+    shaped = pixels.ndim == 4 and pixels.shape[:3] == (32, 32, 3)
+    if not shaped or not labels.size or labels.dtype.kind not in "iuf":
         raise AibError(f"{path} does not hold X [32,32,3,N] and y: it is not the official file")
     labels = labels.reshape(-1).astype(np.int64)
     check_count(SVHN, split, len(labels), partial)
