@@ -12,7 +12,7 @@ from aib.bottleneck import AIB, describe
 from aib.classifier import check_classes, evaluating
 from aib.errors import AibError
 from aib.latent import VariationalHead, mlp_decoder
-from aib.preprocessing import Preprocessing
+from aib.preprocessing import Preprocessing, check_image_size
 from aib.profiles import Modulation, get_profile
 from aib.types import Noise, Output, ProfileName
 
@@ -38,6 +38,7 @@ def attach(
     a block, such as "layer2" of a ResNet, not to a layer inside one.
     """
     check_classes(num_classes)
+    check_image_size(image_size)
     network = deepcopy(backbone)  # the caller's network stays as it was, and can be used again
     head = head or last_linear(network)
     classifier = find_layer(network, head)

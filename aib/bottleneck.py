@@ -55,6 +55,7 @@ class AIB(Classifier):
             num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
         )
         self.modulation = get_modulation(modulation, profile)
+        _check_parts(attention, quantizer, head, min_size)
         own_parts = isinstance(attention, nn.Module) or head is not None
         self.recipe = {
             "kind": "custom" if own_parts else "composed",
@@ -141,6 +142,18 @@ class AIB(Classifier):
             return attention.mu, None
         indices = self.quantizer.nearest(attention.mu)
         return self.quantizer.anchors.detach()[indices], self.quantizer.rank(indices)
+
+
+def _check_parts(attention: object, quantizer: object, head: object, min_size: object) -> None:
+    """The values may come from a file that anybody wrote."""
+    if not (isinstance(attention, nn.Module) or attention in ("conv", None)):
+        raise AibError(f"attention must be a module, 'conv' or None, not {attention!r}")
+    if not (isinstance(quantizer, AnchorQuantizer | int) or quantizer is None):
+        raise AibError(f"quantizer must be one, a number of anchors or None, not {quantizer!r}")
+    if not (isinstance(head, nn.Module) or head is None):
+        raise AibError(f"head must be a module or None, not {head!r}")
+    if not isinstance(min_size, int):
+        raise AibError(f"min_size must be a whole number, not {min_size!r}")
 
 
 @torch.no_grad()

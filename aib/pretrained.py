@@ -151,6 +151,8 @@ def _rebuild(
 ) -> Classifier:
     arguments = dict(recipe)
     kind = arguments.pop("kind", None)
+    if "preprocessing" in arguments:
+        raise AibError(f"{path} has preprocessing inside its model; it belongs beside it")
     try:
         if isinstance(backbone, Classifier):
             _check_same_form(recipe, backbone.recipe, path)
@@ -168,7 +170,7 @@ def _rebuild(
             return attach(backbone, **arguments)
         if kind == "composed" and isinstance(backbone, tuple):
             return AIB(*deepcopy(backbone), **arguments)
-    except (TypeError, ValueError, RuntimeError) as error:  # an argument unknown or out of range
+    except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:  # unknown, out of range
         reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
         raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
     if kind == "named":

@@ -31,6 +31,8 @@ ODD = [
     "x" * 5000,
     "<script>alert(1)</script>",
     "NaN",
+    "attached",
+    "composed",
     [],
     {},
     [[]],
@@ -39,6 +41,7 @@ ODD = [
     ["a", "b"],
     [0.5, 0.5, 0.5],
 ]
+ADDED = "kind name backbone stem head attention preprocessing pickle".split()
 values = st.recursive(
     st.sampled_from(ODD) | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
@@ -70,13 +73,11 @@ def altered(draw: st.DrawFn, document: Any) -> Any:
             holder = holder[key]
         how = draw(st.sampled_from(["exchange", "exchange", "exchange", "remove", "add"]))
         if how == "exchange":
-            holder[last] = draw(values)
+            holder[last] = copy.deepcopy(draw(values))  # a second change must not reach ODD
         elif how == "remove":
             del holder[last]
         elif isinstance(holder, dict):
-            holder[
-                draw(st.sampled_from(["kind", "name", "backbone", "pickle", "preprocessing"]))
-            ] = draw(values)
+            holder[draw(st.sampled_from(ADDED))] = copy.deepcopy(draw(values))
     return changed
 
 

@@ -163,6 +163,7 @@ KEPT = [
     [*CHEAP, "--out", LONG],
     [*CHEAP, "--out", "out", "--data", "shapes:count=99999999999"],
     [*CHEAP, "--out", "out", "--accelerator", "mps"],
+    [*CHEAP, "--out", "out", "--beta", "1e308"],
     [*CHEAP, "--out", "out", "--nodes", "2"],
     [*CHEAP, "--out", "out", "--devices", "1000", "--batch-size", "1000"],
     [*CHEAP, "--out", "out", "--latent-dim", "99999999999"],

@@ -67,6 +67,26 @@ def test_configs_of_anything(world: World, data: st.DataObject) -> None:
         assert world.aib(*command).code in (0, 2)
 
 
+def test_preprocessing_inside_the_model_is_refused(world: World) -> None:
+    world.clear()
+    path = world.work / "run" / "config.json"
+    config = good_config(world)
+    config["model"]["preprocessing"] = True
+    path.write_bytes(written(config))
+    with pytest.raises(AibError, match="preprocessing inside its model"):
+        aib.from_pretrained(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("attention", 5), ("quantizer", "x"), ("head", 5), ("min_size", "x"), ("image_size", 10**9)],
+)
+def test_parts_of_the_wrong_kind_are_refused(key: str, value: Any) -> None:
+    parts = nn.Conv2d(3, 4, 3), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with pytest.raises(AibError, match=key):
+        aib.AIB(*parts, num_classes=3, **{key: value})
+
+
 class Net(nn.Module):
     """A network of somebody else's."""
 
