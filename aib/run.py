@@ -73,10 +73,7 @@ class Run:
     def write_evaluation(self, name: str, figures: dict[str, Any]) -> None:
         """Add the figures of one evaluation to evaluation.json under `name`."""
         path = self.folder / EVALUATION
-        try:
-            known = json.loads(path.read_text()) if path.exists() else {}
-        except ValueError as error:
-            raise AibError(f"{path} is damaged, so nothing was added to it: {error}") from error
+        known = read_json(path) or {}
         text = json.dumps(known | {name: figures}, indent=2) + "\n"
         write_whole(path, lambda partial: partial.write_text(text))
 
@@ -139,7 +136,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AibError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(value, dict):
         raise AibError(f"{path} does not hold a JSON object")

@@ -175,7 +175,12 @@ def rich_table(table: Table) -> RichTable:
 def _place(run: Opened, out: Path | None, count: int) -> Path:
     if out is None:
         return run.folder
-    return out if count == 1 else out / run.label.strip("/").replace("/", "_")
+    if count == 1:
+        return out
+    # Where two runs share a name their whole paths tell them apart; ".." is no name of a place.
+    whole = run.folder.resolve()
+    name = whole.name if run.label == whole.name else str(whole).strip("/").replace("/", "_")
+    return out / name
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:

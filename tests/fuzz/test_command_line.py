@@ -1,5 +1,6 @@
 """Any words at all: a command answers with 0 or with a sentence and 2, and writes where it may."""
 
+import shutil
 import types
 from dataclasses import fields
 from itertools import chain
@@ -188,6 +189,22 @@ KEPT = [
 def test_lines_that_once_went_wrong(world: World, line: list[str]) -> None:
     world.clear()
     assert world.aib(*line).code == 2
+
+
+def test_runs_of_one_name_stay_inside_the_folder_for_results(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the two is called `..`, and once its results were put there."""
+    world.clear()
+    inner = world.work / "run" / "inner"
+    shutil.copytree(world.work / "run", inner / "run")
+    monkeypatch.chdir(inner)
+    data = f"folder:{world.given / 'photos'}:image_size=16"
+    words = ["--data", data, "--quick", "--images", "4", "--out", "out"]
+    answer = world.aib("interpret", "..", "run", *words)
+    assert answer.code == 0
+    assert not (inner / "interpret.json").exists()
+    assert len(list(inner.glob("out/*/interpret.json"))) == 2
 
 
 def test_names_of_undecodable_bytes_are_printed(world: World) -> None:

@@ -136,6 +136,16 @@ def test_lines_that_once_went_wrong(world: World, line: bytes) -> None:
     reported(world)
 
 
+@pytest.mark.parametrize("content", [b"[]", b"7", b"\x80", b"[" * 100_000])
+def test_figures_are_not_added_to_a_damaged_file(world: World, content: bytes) -> None:
+    world.clear()
+    path = world.work / "run" / "evaluation.json"
+    path.write_bytes(content)
+    answer = world.aib("eval", "run", "--workers", "0")
+    assert answer.code == 2 and "evaluation.json" in answer.err and "top-1 error" in answer.out
+    assert path.read_bytes() == content
+
+
 def test_a_verdict_is_no_place_for_a_script(studied: World) -> None:
     studied.clear()
     path = studied.work / "run" / "interpret.json"
