@@ -171,7 +171,6 @@ KEPT = [
     [*CHEAP, "--out", "out", "--num-anchors", "99999999999"],
     [*CHEAP, "--out", "out", "--workers", "99999999999"],
     ["eval", "run", "--samples", "²x1"],
-    ["eval", "run", "--samples", "9" * 5000],
     ["eval", "run", "--seed", "-99999999999999999999"],
     ["eval", "run", "--device", "meta"],
     ["eval", "run", "--data", "shapes:image_size=4096"],
@@ -181,7 +180,6 @@ KEPT = [
     ["interpret", "run", "--quick", "--images", "4", "--batch-size", "-1"],
     ["bench", "train", "--model", "none", "--image-size", "-1"],
     ["bench", "train", "--model", "none", "--batch-size", "99999999999"],
-    ["data", "show", PHOTOS, "--split", "cat/../../photos"],
 ]
 
 
