@@ -14,7 +14,7 @@ from aib.profiles import Modulation
 from aib.types import ProfileName
 
 Precision = Literal["fp32", "bf16", "fp16"]
-LARGEST = 1e30  # a price, a rate, a number of epochs: single precision has to hold it
+LARGEST = 1e35  # a price, a rate, a number of epochs: single precision has to hold it
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Settings:
         self._require("evaluate_every", self.evaluate_every >= 1, "at least 1")
         not_negative = "beta lambda_q lambda_c lambda_a beta_warmup warmup weight_decay"
         for name in [*not_negative.split(), "checkpoint_every"]:
-            self._require(name, 0 <= getattr(self, name) < LARGEST, "0 or more, below 1e30")
-        self._require("lr", 0 < self.lr < LARGEST, "above 0 and below 1e30")
+            self._require(name, 0 <= getattr(self, name) < LARGEST, "0 or more, below 1e35")
+        self._require("lr", 0 < self.lr < LARGEST, "above 0 and below 1e35")
         self._require("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
         self._require("gamma", 0 < self.gamma <= 1, "above 0 and at most 1")
         self._require("width", 0 < self.width <= 16, "above 0 and at most 16")
@@ -144,7 +144,7 @@ class Settings:
         for name in ("workers", "cutout", "attention_depth", "tap"):
             self._require(name, getattr(self, name) >= 0, "0 or more")
         in_range = self.clip is None or 0 < self.clip < LARGEST
-        self._require("clip", in_range, "above 0 and below 1e30")
+        self._require("clip", in_range, "above 0 and below 1e35")
         self._require("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1")
         rising = list(self.milestones) == sorted(set(self.milestones))
         self._require("milestones", rising and min(self.milestones, default=1) > 0, "rising epochs")
