@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from aib.export.one_pass import INPUT, OnePass
 Format = Literal["onnx", "torch-export"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
 METADATA = "aib"  # ONNX: the key of metadata_props; torch.export: the extra file aib.json
+MAX_METADATA = 2**24  # bytes; the names of a thousand classes take some thirty thousand
 
 Runner = Callable[[Tensor], dict[str, Tensor]]  # pixels [B,3,S,S] to outputs by name
 
@@ -93,30 +95,42 @@ def open_torch_export(file: bytes | Path) -> Runner:
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What an exported file says of itself: classes, preprocessing, outputs, origin."""
+    """What an exported file says of itself: classes, preprocessing, outputs, origin.
+
+    The model in it is not loaded, so that a file of unknown origin can be asked.
+    """
     try:
-        notes = _onnx_notes(path) if path.suffix == SUFFIXES["onnx"] else _torch_notes(path)
+        text = _onnx_note(path) if path.suffix == SUFFIXES["onnx"] else _torch_note(path)
+        found = json.loads(text) if text else None
     except AibError:
         raise
-    except Exception as error:  # protobuf, zip and pickle each have errors of their own
+    except Exception as error:  # protobuf, zip and JSON each have errors of their own
         raise AibError(f"{path} cannot be read as an exported model") from error
-    if not notes.get(METADATA):
+    if not isinstance(found, dict):
         raise AibError(f"{path} was not exported by aib: it has no metadata of ours")
-    return json.loads(notes[METADATA])
+    return found
 
 
-def _onnx_notes(path: Path) -> dict[str, str]:
+def _onnx_note(path: Path) -> str | None:
     need_onnx()
     import onnx
 
-    return {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    entries = onnx.load(path, load_external_data=False).metadata_props
+    return next((entry.value for entry in entries if entry.key == METADATA), None)
 
 
-def _torch_notes(path: Path) -> dict[str, str]:
-    extra = {f"{METADATA}.json": ""}
-    with quietly():
-        torch.export.load(path, extra_files=extra)
-    return {METADATA: extra[f"{METADATA}.json"]}
+def _torch_note(path: Path) -> bytes | None:
+    """From the zip itself: `torch.export.load` may unpickle, and so run, what a file holds."""
+    with zipfile.ZipFile(path) as archive:
+        ours = (n for n in archive.namelist() if n.split("/")[1:] == ["extra", f"{METADATA}.json"])
+        name = next(ours, None)
+        if name is None:
+            return None
+        with archive.open(name) as file:  # what the zip says of its size need not be true
+            text = file.read(MAX_METADATA + 1)
+    if len(text) > MAX_METADATA:
+        raise AibError(f"the metadata in {path} is larger than {MAX_METADATA:,} bytes")
+    return text
 
 
 def need_onnx() -> None:

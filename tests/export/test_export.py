@@ -1,7 +1,9 @@
 """An exported file computes what the model computes, without the model."""
 
 import json
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -247,6 +249,45 @@ def test_a_file_that_is_no_export_of_ours_is_refused(tmp_path):
     onnx.save(onnx.ModelProto(ir_version=10), tmp_path / "foreign.onnx")
     with pytest.raises(aib.AibError, match="not exported by aib"):
         read_metadata(tmp_path / "foreign.onnx")
+
+
+def test_metadata_is_read_without_running_the_file(tmp_path):
+    class Evil:
+        def __reduce__(self) -> Any:
+            return Path.touch, (tmp_path / "touched",)
+
+    path, model = tmp_path / "model.pt2", make("tiny_aib_qt")
+    about = export(model, path, "torch-export").metadata
+    torch.save(Evil(), tmp_path / "evil.pt")
+    with zipfile.ZipFile(path) as given:
+        files = {name: given.read(name) for name in given.namelist()}
+    [inputs] = [name for name in files if name.endswith("/data/sample_inputs/model.pt")]
+    files[inputs] = (tmp_path / "evil.pt").read_bytes()
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    assert read_metadata(path) == about
+    assert not (tmp_path / "touched").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "not exported by aib"),
+        (b"[1]", "not exported by aib"),
+        (b"{", "cannot be read"),
+        (b"\xff", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+        (b" " * (formats.MAX_METADATA + 1), "larger than"),
+    ],
+)
+def test_metadata_that_is_none_is_refused(tmp_path, content, sentence):
+    with zipfile.ZipFile(tmp_path / "a.pt2", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a/extra/other.json", b"{}")
+        if content is not None:
+            made.writestr("a/extra/aib.json", content)
+    with pytest.raises(aib.AibError, match=sentence):
+        read_metadata(tmp_path / "a.pt2")
 
 
 def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
