@@ -179,7 +179,7 @@ class Settings:
     def recipe(self) -> dict[str, Any]:
         """What differs from the defaults, without what only says where and how it was run."""
         values, plain = self.to_dict(), Settings().to_dict()
-        return {k: v for k, v in values.items() if v != plain[k] and k not in _MACHINE}
+        return {k: v for k, v in values.items() if v != plain[k] and k not in MACHINE}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Settings":
@@ -207,7 +207,8 @@ def check_seed(seed: int) -> int:
     return seed
 
 
-_MACHINE = {
+# Settings that only say where and how a run is done.
+MACHINE = {
     "root", "workers", "accelerator", "devices", "nodes", "log_every", "checkpoint_every",
     "evaluate_every", "loggers",
 }  # fmt: skip

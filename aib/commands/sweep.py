@@ -37,9 +37,9 @@ LOOK = 2.0  # seconds between looks at how far the runs are
 @dataclass(frozen=True)
 class Options:
     """Train one preset under many settings and plot accuracy, localisation, bits and anchors in
-    use against each knob. Every setting of `aib train` can be a knob, or an option for all runs;
-    K and Q stand for latent_dim and num_anchors. The same command again goes on after an
-    interruption: what is done is skipped.
+    use against each knob. Every setting of `aib train` that decides what is trained can
+    be a knob, or an option for all runs; K and Q stand for latent_dim and num_anchors. The same
+    command again goes on after an interruption: what is done is skipped.
 
     Example: aib sweep shapes_tiny --quick --epochs 3 --jobs 2
 

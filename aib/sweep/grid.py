@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from aib.errors import AibError
-from aib.settings import Settings
+from aib.settings import MACHINE, Settings
 
 # The paper's letters for two of the settings.
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}
@@ -31,8 +31,10 @@ class Grid:
 
 def knobs() -> dict[str, Any]:
     """The types of what can be varied, by name. A seed is not a knob: `--seeds` repeats."""
-    hints = typing.get_type_hints(Settings)
-    simple = {n: h for n, h in hints.items() if n != "seed" and typing.get_origin(h) is not tuple}
+    hints, others = typing.get_type_hints(Settings), MACHINE | {"seed"}
+    simple = {
+        n: h for n, h in hints.items() if n not in others and typing.get_origin(h) is not tuple
+    }
     return {letter: simple[name] for letter, name in ALIASES.items()} | simple
 
 
@@ -43,6 +45,10 @@ def parse_grid(text: str) -> Grid:
     if not equals:
         raise AibError(f"a grid is written KNOB=VALUE,VALUE such as beta=0.001,0.01, not {text!r}")
     known = knobs()
+    if knob in MACHINE:
+        raise AibError(
+            f"{knob} is no knob: it says where and how a run is done, not what is trained"
+        )
     if knob not in known:
         aside = "; --seeds repeats each run with other seeds" if knob == "seed" else ""
         raise AibError(f"no knob {knob!r}{aside}; there are {', '.join(known)}")
