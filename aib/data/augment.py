@@ -8,6 +8,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from aib.errors import AibError
+
 # Training crops of large images cover at least this share of the image. ImageNet's recipe goes
 # down to 0.08, which on a few thousand fine-grained images often loses the object.
 MIN_AREA = 0.25
@@ -61,6 +63,12 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
     pixels = images.view(-1, width).index_select(0, lines.flatten()).view(count, -1, width)
     picked = pixels.gather(2, columns[:, None, :].expand_as(pixels))  # [B,3H,W]
     return picked.view(count, 3, height, width)
+
+
+def check_cutout(side: int, size: int) -> None:
+    """Refuse a square that images of this size do not survive."""
+    if not 0 <= side < 2 * size:  # at 2 * size nothing is ever left
+        raise AibError(f"a cut-out of {side} does not suit images of {size} x {size}")
 
 
 def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:

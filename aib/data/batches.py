@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
+from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet
 from aib.data.workers import check_workers, decoded
@@ -55,8 +55,7 @@ class Batches:
         self.cutout = cutout if train else 0
         self.augment = pad != 0 or flip is not False  # both off: images as evaluation sees them
         size = dataset.preprocessing.image_size
-        if not 0 <= cutout < 2 * size:  # at 2 * size nothing is ever left
-            raise AibError(f"a cut-out of {cutout} does not suit images of {size} x {size}")
+        check_cutout(cutout, size)
         if train and dataset.images is not None and not 0 <= self.pad < size:
             raise AibError(f"crop padding of {self.pad} needs images larger than {size} x {size}")
         self._spans = self._rank_spans()

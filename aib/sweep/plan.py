@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -10,12 +11,15 @@ from typing import Any
 
 import torch
 
+from aib.attention import SpatialAttention
 from aib.bottleneck import AIB
 from aib.checkpoint import write_whole
 from aib.classifier import Classifier
 from aib.data import ImageSet
+from aib.data.augment import check_cutout
 from aib.errors import AibError
 from aib.latent import VariationalHead
+from aib.quantize import AnchorQuantizer
 from aib.run import different, environment
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, check_grids, quick_grids, safe, written
@@ -24,6 +28,21 @@ from aib.train import build_model, keep_some_aside, load_data
 PLAN = "sweep.json"
 SCHEMA = 1
 RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings that may be left open
+MOST_SEEDS, MOST_RUNS = 1_000, 10_000  # more are a slip of the hand
+
+# What a model has to have for a knob to matter.
+NEEDS = {
+    "beta": "latent",
+    "beta_warmup": "latent",
+    "latent_dim": "latent",
+    "num_anchors": "anchors",
+    "lambda_q": "anchors",
+    "lambda_c": "anchors",
+    "revive_anchors": "anchors",
+    "lambda_a": "attention",
+    "modulation": "aib attention",
+    "attention_depth": "aib attention",
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,12 @@ class Plan:
             run = self.run(chosen, seed)
             found[run.name] = run
         return list(found.values())
+
+    @property
+    def asked(self) -> int:
+        """How many runs the grids ask for, counted without making them."""
+        counts = [len(grid.values) for grid in self.grids]
+        return len(self.seeds) * (math.prod(counts) if self.product else sum(counts))
 
     def points(self) -> list[dict[str, Any]]:
         """The settings changed at each point: one knob at a time, or all combinations."""
@@ -151,11 +176,12 @@ def make_plan(
     quick: bool = False,
 ) -> Plan:
     """Resolve what the model's family decides, and try every point before any is trained."""
-    if seeds < 1:
-        raise AibError(f"--seeds must be at least 1, not {seeds}")
+    if not 1 <= seeds <= MOST_SEEDS:
+        rule = "at least 1" if seeds < 1 else f"at most {MOST_SEEDS:,}"
+        raise AibError(f"--seeds must be {rule}, not {seeds}")
     if base.devices * base.nodes > 1:
         raise AibError("each run of a sweep takes one device: leave --devices and --nodes out")
-    if not quick:
+    if grids or not quick:
         check_grids(grids)
     images = load_data(keep_some_aside(base), base.measured_split)  # the data are there, then
     model = _shape_of(base, images)
@@ -171,25 +197,40 @@ def make_plan(
         if lacking := _lacks(model, grid):
             raise AibError(f"{base.model} has no {lacking}: {grid.knob} changes nothing")
     plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
+    if plan.asked > MOST_RUNS:
+        raise AibError(
+            f"the grids ask for {plan.asked:,} runs, above the limit of {MOST_RUNS:,}: take fewer "
+            "values or seeds"
+        )
     _try(plan, images)
     return plan
 
 
 def _lacks(model: Classifier, grid: Grid) -> str:
     """What the model would have to have for this knob to matter, and has not."""
-    if grid.name in ("beta", "latent_dim"):
-        return "" if any(isinstance(m, VariationalHead) for m in model.modules()) else "latent"
-    if grid.name == "num_anchors":
-        return "" if isinstance(model, AIB) and model.quantizer is not None else "anchors"
-    return ""
+    need = NEEDS.get(grid.name, "")
+    return "" if not need or _has(model, need) else need
+
+
+def _has(model: Classifier, need: str) -> bool:
+    if need == "latent":
+        return any(isinstance(m, VariationalHead) for m in model.modules())
+    if need == "anchors":
+        return any(isinstance(m, AnchorQuantizer) for m in model.modules())
+    if need == "attention":  # of any kind: the loss sees that of the baselines as well
+        return not isinstance(model, AIB) or model.attention is not None
+    return any(isinstance(m, SpatialAttention) for m in model.modules())
 
 
 def _try(plan: Plan, images: ImageSet) -> None:
     """Make each different model, without its weights: a bad value is said at once."""
     tried = {plan.base}
     for run in plan.runs:
+        s = run.settings
+        if s.augment and s.data == plan.base.data:
+            check_cutout(s.cutout, images.preprocessing.image_size)
         # What the model does not depend on need not be tried again.
-        shape = replace(run.settings, seed=plan.base.seed, beta=plan.base.beta, data=plan.base.data)
+        shape = replace(s, seed=plan.base.seed, beta=plan.base.beta, data=plan.base.data)
         if shape not in tried:
             tried.add(shape)
             _shape_of(shape, images)

@@ -78,6 +78,8 @@ def test_values_have_the_settings_type():
         ("bta=1", "no knob 'bta'; there are K, Q, "),
         ("seed=1,2", "--seeds repeats"),
         ("milestones=1,2", "no knob 'milestones'"),
+        ("devices=1,2", "devices is no knob: it says where and how"),
+        ("root=a,b", "root is no knob"),
         ("beta=much", "beta must be a number, not 'much'"),
         ("K=1e3", "K must be a whole number, not '1e3'"),
         ("augment=2", "augment must be true or false, not '2'"),
@@ -92,6 +94,26 @@ def test_a_bad_grid_is_named(text, said):
 def test_one_knob_under_two_names_is_refused():
     with pytest.raises(aib.AibError, match=r"K \(latent_dim\) has two grids"):
         check_grids([parse_grid("K=8"), parse_grid("latent_dim=16")])
+    with pytest.raises(aib.AibError, match=r"K \(latent_dim\) has two grids"):
+        make_plan("mine", BASE, [parse_grid("K=8"), parse_grid("latent_dim=16")], quick=True)
+
+
+def test_a_slip_of_the_hand_does_not_plan_for_days():
+    with pytest.raises(aib.AibError, match="--seeds must be at most 1,000, not 100000000"):
+        make_plan("mine", BASE, [parse_grid("beta=1")], seeds=100_000_000)
+    values = ",".join(map(str, range(1, 102)))
+    grids = [parse_grid(f"{name}={values}") for name in ("beta", "lr")]
+    with pytest.raises(aib.AibError, match=r"10,201 runs, above the limit of 10,000"):
+        make_plan("mine", BASE, grids, product=True)
+    assert len(make_plan("mine", BASE, grids[:1], seeds=2).runs) == 202
+
+
+def test_a_cutout_larger_than_the_images_is_said_before_anything_runs():
+    with pytest.raises(aib.AibError, match="a cut-out of 64 does not suit images of 32 x 32"):
+        make_plan("mine", BASE, [parse_grid("cutout=0,64")])
+    plain = replace(BASE, augment=False)  # no cut-out then, of whatever size
+    assert len(make_plan("mine", plain, [parse_grid("cutout=0,64")]).runs) == 2
+    assert len(make_plan("mine", BASE, [parse_grid("cutout=0,63")]).runs) == 2
 
 
 def test_values_out_of_range_are_said_before_anything_runs():
@@ -106,11 +128,25 @@ def test_values_out_of_range_are_said_before_anything_runs():
         ("tiny_aib", "Q=2,20", "tiny_aib has no anchors: Q changes nothing"),
         ("tiny", "K=8,32", "tiny has no latent: K changes nothing"),
         ("tiny", "beta=0,1", "tiny has no latent: beta changes nothing"),
+        ("tiny", "beta_warmup=0,1", "tiny has no latent: beta_warmup changes nothing"),
+        ("tiny_aib", "lambda_q=0,1", "tiny_aib has no anchors: lambda_q"),
+        ("tiny_aib", "lambda_c=0,1", "tiny_aib has no anchors: lambda_c"),
+        ("tiny_aib", "revive_anchors=true", "tiny_aib has no anchors: revive_anchors"),
+        ("tiny_dvib", "lambda_a=0,1", "tiny_dvib has no attention: lambda_a"),
+        ("tiny_dvib", "modulation=gate,residual", "tiny_dvib has no aib attention: modulation"),
+        ("tiny", "attention_depth=0,1", "tiny has no aib attention: attention_depth"),
+        ("wrn_abn", "modulation=gate,residual", "wrn_abn has no aib attention: modulation"),
     ],
 )
 def test_a_knob_that_the_model_does_not_have_is_refused(model, grid, said):
     with pytest.raises(aib.AibError, match=said):
         make_plan("mine", replace(BASE, model=model), [parse_grid(grid)])
+
+
+@pytest.mark.parametrize("model", ["tiny_aib", "wrn_abn", "vgg_pan", "vgg_att2"])
+def test_every_attention_can_have_a_price(model):
+    made = make_plan("mine", replace(BASE, model=model), [parse_grid("lambda_a=0,1")])
+    assert len(made.runs) == 2
 
 
 def test_what_the_model_decides_is_written_out():
