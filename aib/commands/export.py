@@ -13,12 +13,13 @@ from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.data import ImageSet
 from aib.errors import AibError
-from aib.export import STEPS, Exported, Format, Int8, export, quantise
+from aib.export import STEPS, Exported, Format, Int8, check_target, export, quantise
 from aib.export.check import BATCHES
 from aib.export.formats import SUFFIXES
 from aib.opened import Opened, images_for, open_runs
 from aib.packaged import find_model, packaged_models
 from aib.run import environment
+from aib.settings import check_seed
 
 COMPARED = 256  # images that int8 and float32 are compared on
 
@@ -57,13 +58,15 @@ def export_(
         raise AibError(f"--int8 is there for --format onnx, not for {format}")
     if int8 and calibrate < 1:
         raise AibError(f"--calibrate must be at least 1, not {calibrate}")
+    check_seed(seed)
     folder = find_model(run)
     [opened] = open_runs((folder,), "cpu")
+    target = check_target(out or default_target(folder, format), format)
     images = int8_images(opened, data, root, calibrate, seed) if int8 else None
     with progress(STEPS + 2 * int8) as tick:
         exported = export(
             opened.model,
-            out or default_target(folder, format),
+            target,
             format,
             data=opened.settings.data if opened.settings else None,
             checksum=opened.checksum,

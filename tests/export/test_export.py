@@ -211,7 +211,9 @@ def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, 
         (["RUN", "--out", "model.safetensors"], "ends in .onnx"),
         (["RUN", "--out", "RUN/config.json/model.onnx"], "cannot be written"),
         (["RUN", "--int8", "--calibrate", "0"], "at least 1"),
+        (["RUN", "--int8", "--seed", "99999999999999999999"], "seed must be at least 0"),
         (["RUN", "--int8", "--data", "nothing"], "nothing"),
+        (["RUN", "--int8", "--data", "nothing", "--out", "model.pt2"], "ends in .onnx"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(saved, capsys, words, sentence):
