@@ -34,12 +34,13 @@ def bench_latency(
     seconds: float,
     image_size: int = 32,
     width: float = 1.0,
+    compile: bool = True,
     tick: Tick = lambda what, steps: None,
 ) -> dict[str, Any]:
     """The latency of a model by name, with fresh weights."""
     model = create_model(name, 10, family(image_size), width=width)
     model.preprocessing = replace(model.preprocessing, image_size=image_size)
-    return latency(model, seconds=seconds, tick=tick)
+    return latency(model, seconds=seconds, compile=compile, tick=tick)
 
 
 def latency(

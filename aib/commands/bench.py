@@ -19,6 +19,7 @@ from aib.opened import pick_device
 from aib.settings import Precision
 
 MAX_BATCH = 65_536  # the images are made up, so there is no data set that would set a limit
+MAX_SECONDS = 3600
 
 
 def train(
@@ -88,7 +89,7 @@ def infer(
         image_size: of the random images.
         batch_size: ours; the plain path takes 128.
         precision: ours.
-        compile: ours.
+        compile: ours; False leaves it out of the latency as well.
         seconds: how long each is measured.
         grow: also measure the cost as S, M, batch and image size grow; the picture goes here.
         latency: measure the latency of a single image and of a small batch too (on a CPU).
@@ -96,6 +97,7 @@ def infer(
         json: print JSON.
     """
     where = pick_device(device)
+    check_seconds(seconds)
     how = pick(where, batch_size, precision, compile)
     result = bench_infer(
         model,
@@ -111,7 +113,8 @@ def infer(
         draw_growth(result["growth"], grow, model)
     if latency and where.type == "cpu":
         with progress(1 + len(BATCHES)) as tick:
-            result["latency"] = bench_latency(model, seconds, image_size, width, tick)
+            compiled = compile is not False  # not asked for is not switched off
+            result["latency"] = bench_latency(model, seconds, image_size, width, compiled, tick)
     show(result, json)
 
 
@@ -137,6 +140,7 @@ def data(
         device: cpu or cuda.
         json: print JSON.
     """
+    check_seconds(seconds)
     images = load(data, "train", root=root, holdout=0)
     where = pick_device(device)
     show(
@@ -145,6 +149,12 @@ def data(
         ),
         json,
     )
+
+
+def check_seconds(seconds: float) -> None:
+    """Refuse a time in which nothing can be measured, or that nobody would wait."""
+    if not 0 < seconds <= MAX_SECONDS:
+        raise AibError(f"seconds must be above 0 and at most {MAX_SECONDS:,}, not {seconds:g}")
 
 
 def pick(

@@ -52,6 +52,14 @@ def test_without_onnxruntime_the_rest_is_measured_and_a_sentence_says_why(monkey
     assert "eager channels-last" in out
 
 
+def test_compiling_that_is_switched_off_is_off_in_the_latency_too(monkeypatch, capsys):
+    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)  # quicker
+    words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 1x1 --seconds 0.01"
+    assert main(["bench", *words.split(), "--device", "cpu", "--compile", "False", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["latency"]
+    assert {row["way"] for row in found["rows"]} == {"eager", "eager channels-last"}
+
+
 @pytest.mark.slow
 def test_bench_infer_measures_every_way_on_the_cpu(capsys):
     words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 1x1 --seconds 0.01"

@@ -32,7 +32,13 @@ def test_evaluation_is_measured_and_its_growth_drawn(
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [("train --steps -3", "at least 1, not -3"), ("infer --batch-size 0", "between 1 and")],
+    [
+        ("train --steps -3", "at least 1, not -3"),
+        ("infer --batch-size 0", "between 1 and"),
+        ("infer --seconds -1", "above 0 and at most 3,600, not -1"),
+        ("infer --seconds nan", "above 0 and at most 3,600, not nan"),
+        ("data --seconds 3601", "above 0 and at most 3,600, not 3601"),
+    ],
 )
 def test_a_size_that_makes_no_sense_is_refused(
     words: str, sentence: str, capsys: pytest.CaptureFixture
