@@ -64,12 +64,13 @@ class Options:
     """Runs at a time. On this machine 1 if not given, each with its share of the cores and, where
     there are several, a GPU of its own; on a cluster as many as it takes."""
     engine: Literal["local", "submitit"] = "local"
-    """Processes of this machine, or jobs of a SLURM cluster: pip install 'aib[cluster]'. The
+    """Processes of this machine, or jobs of a SLURM cluster: pip install '.[cluster]'. The
     command waits for them, and Ctrl-C cancels them."""
     partition: str | None = None
     """submitit: the cluster's queue."""
     timeout_min: int = 240
-    """submitit: minutes a job may take; one that takes longer is queued again and goes on."""
+    """submitit: minutes a job may take. One that takes longer is queued again by submitit and
+    goes on from its last checkpoint; one that the cluster ends by SIGTERM saves and is not."""
     gpus: int = 1
     """submitit: GPUs a job."""
     cpus: int = 4

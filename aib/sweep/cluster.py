@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aib.errors import AibError
-from aib.interrupt import StopRequest
+from aib.errors import AibError, missing_extra
+from aib.interrupt import Interrupted, StopRequest
 from aib.sweep.local import Beat, Ended
 from aib.sweep.one import LOGS, is_done, perform
 from aib.sweep.plan import Planned
@@ -26,8 +26,12 @@ class Request:
 
 
 class Job:
-    """One run as submitit calls it. A job that the cluster stops early is put back into its
-    queue, where it goes on from the run's own checkpoint."""
+    """One run as submitit calls it.
+
+    At its time limit a job is sent submitit's own signal, upon which submitit queues it again,
+    and it goes on from the run's last checkpoint. SIGTERM, by which some clusters preempt, is
+    `train`'s: it saves and the job ends as stopped; submitit does not queue it again.
+    """
 
     def __init__(self, sweep: Path, name: str):
         self.sweep, self.name = sweep, name
@@ -36,6 +40,8 @@ class Job:
         """None, or the sentence that says what went wrong."""
         try:
             perform(self.sweep, self.name)
+        except Interrupted as stopped:
+            return f"stopped by signal {stopped.signal}, after saving; the same command goes on"
         except AibError as error:
             return str(error)
         return None
@@ -83,7 +89,7 @@ def make_executor(sweep: Path, request: Request, jobs: int | None) -> Any:
     try:
         import submitit
     except ModuleNotFoundError as error:
-        raise AibError("submitit is not installed; pip install 'aib[cluster]'") from error
+        raise missing_extra("cluster", "submitit is not installed") from error
     executor = submitit.AutoExecutor(folder=sweep / LOGS / "submitit")
     parameters: dict[str, Any] = {
         "timeout_min": request.timeout_min,

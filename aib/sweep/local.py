@@ -48,7 +48,7 @@ def run_local(
 
 
 def start(sweep: Path, run: Planned, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
-    """One run in a process and a session of its own: Ctrl-C reaches it through us, once."""
+    """One run in a process group of its own: Ctrl-C reaches it through us, once."""
     log = log_of(sweep, run.name)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:

@@ -1,4 +1,4 @@
-"""Doing the runs: one at a time or several, skipped, resumed, failed, stopped."""
+"""Doing the runs: trained, measured, skipped, resumed, failed, stopped."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from safetensors.torch import load_file
 import aib
 from aib.cli import main
 from aib.opened import labelled_images, open_runs
-from aib.sweep import local
 from aib.sweep.one import is_done, perform, train_seconds
 from aib.sweep.plan import read_plan
 from aib.train import train
@@ -128,88 +126,6 @@ def test_training_time_is_summed_over_resumes(tmp_path):
     assert train_seconds(tmp_path) == 9 + 4 + 3.5
 
 
-# --- several processes, with a stand-in for the training
-
-CHILD = """
-import os, pathlib, sys, time
-name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-(folder / (name + ".began")).write_text(os.environ.get("OMP_NUM_THREADS", ""))
-if name.startswith("beta=1,"):
-    print("progress\\nit went wrong"); sys.exit(2)
-if name.startswith("beta=2,"):
-    os.kill(os.getpid(), 9)
-if name.startswith("beta=3,"):
-    sys.stdin.read()  # until the sweep lets go
-    (folder / (name + ".saved")).touch(); sys.exit(143)
-"""
-
-
-@pytest.fixture
-def stand_in(monkeypatch, tmp_path):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(
-        local, "command", lambda _, run: [sys.executable, "-c", CHILD, run.name, str(tmp_path)]
-    )
-    return tmp_path
-
-
-def test_a_failing_run_leaves_the_others_alone(stand_in):
-    outcomes, most = {}, []
-    local.run_local(
-        stand_in,
-        plan("beta=1,2,4,5,6").runs,
-        2,
-        lambda run, error: outcomes.update({run.point: error}),
-        lambda running: most.append(len(running)),
-        SimpleNamespace(signal=None),
-    )
-    assert outcomes["beta=1"] == "it went wrong"
-    assert outcomes["beta=2"].startswith("ended by signal 9; its log is")
-    assert [outcomes[f"beta={i}"] for i in (4, 5, 6)] == [None] * 3
-    assert max(most) <= 2
-    share = str(max(1, local.cores() // 2))
-    assert {p.read_text() for p in stand_in.glob("*.began")} == {share}
-
-
-def test_a_stop_lets_runs_save_and_starts_no_more(stand_in):
-    stop, outcomes = SimpleNamespace(signal=None), {}
-
-    def beat(running):
-        if len(list(stand_in.glob("*.began"))) == 2:
-            stop.signal = signal.SIGINT
-
-    runs = plan("beta=3,3.5", base=RESOLVED, seeds=(3, 4)).runs
-    runs = [run for run in runs if run.point == "beta=3"] + plan("beta=7").runs
-    local.run_local(
-        stand_in, runs, 2, lambda run, error: outcomes.update({run.name: error}), beat, stop
-    )
-    assert outcomes == {"beta=3,seed=3": "stopped", "beta=3,seed=4": "stopped"}
-    assert len(list(stand_in.glob("*.saved"))) == 2
-
-
-def test_an_error_of_ours_leaves_no_process_behind(stand_in, monkeypatch):
-    started = []
-    start = local.start
-    monkeypatch.setattr(local, "start", lambda *a: started.append(start(*a)) or started[-1])
-
-    def broken(running):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        local.run_local(
-            stand_in, plan("beta=3").runs, 1, None, broken, SimpleNamespace(signal=None)
-        )
-    assert started[0].poll() == -signal.SIGKILL
-
-
-def test_several_gpus_are_given_out_in_turn(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    given = [local.environment_of(slot, 3) for slot in range(3)]
-    assert [e["CUDA_VISIBLE_DEVICES"] for e in given] == ["3", "5", "3"]
-    assert {e["OMP_NUM_THREADS"] for e in given} == {"7"}  # the user's word counts
-
-
 # --- the command itself
 
 
@@ -253,37 +169,6 @@ def test_a_mistake_on_the_command_line_is_one_sentence(words, said, capsys, tmp_
 def test_help_has_an_example(capsys):
     assert main(["sweep", "--help"]) == 0
     assert "Example: aib sweep shapes_tiny --quick" in capsys.readouterr().out
-
-
-def test_without_submitit_the_extra_is_named(monkeypatch, tmp_path):
-    from aib.sweep.cluster import Request, make_executor
-
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(aib.AibError, match=r"aib\[cluster\]"):
-        make_executor(tmp_path, Request(), None)
-
-
-@pytest.mark.slow
-def test_jobs_of_a_cluster(tmp_path):
-    """Through submitit's local executor: one run ends well, one fails with its sentence."""
-    pytest.importorskip("submitit")
-    from aib.sweep.cluster import Request, run_cluster
-
-    made = plan("lr=0.1,1e30", base=SMALL)
-    made.write(tmp_path / "s")
-    outcomes = {}
-    run_cluster(
-        tmp_path / "s",
-        made.runs,
-        Request(partition="any", gpus=0),
-        2,
-        lambda run, error: outcomes.update({run.point: error}),
-        lambda running: None,
-        SimpleNamespace(signal=None),
-        poll=0.2,
-    )
-    assert outcomes["base"] is None and is_done(tmp_path / "s" / "base,seed=3")
-    assert outcomes["lr=1e+30"].startswith("not finite at step")
 
 
 @pytest.mark.slow
