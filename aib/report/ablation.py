@@ -131,7 +131,9 @@ def _runs(results: Mapping[str, Any]) -> list[str]:
             )
         )
     head = ("run", "state", "accuracy %", "95% interval", "training, s")
-    note = "The interval is that of one run on its test images, not that over seeds."
+    splits = sorted({run["split"] for run in results["runs"].values() if run["split"]})
+    images = f"{' or '.join(splits)} images" if splits else "images"
+    note = f"The interval is that of one run on its {images}, not that over seeds."
     return [table_html(Table("Runs", head, tuple(rows), note))]
 
 

@@ -1,11 +1,12 @@
 """Where a knob's values stand on an axis, and the panels as one picture."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aib.sweep.grid import Value, written
-from aib.sweep.results import Measure, shown_measures
+from aib.sweep.results import Measure, drawn_anew, shown_measures
 
 SPREAD = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic
 
@@ -45,7 +46,8 @@ def bars(results: Mapping[str, Any]) -> str:
     if most < 2:
         return "One seed a point, so no error bars."
     some = "" if len(counts) == 1 else f"{min(counts)} to "
-    return f"Means over {some}{most} seeds; the bars are one standard deviation."
+    words = f"Means over {some}{most} seeds; the bars are one standard deviation."
+    return words + drawn_anew(results)
 
 
 def draw(results: Mapping[str, Any]) -> Any:
@@ -55,7 +57,8 @@ def draw(results: Mapping[str, Any]) -> Any:
     measures, panels = shown_measures(results), results["panels"]
     size = (3.2 * len(panels) + 0.6, 2.3 * len(measures) + 0.7)
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(f"{results['preset']}: {bars(results)}", fontsize=10)
+    title = textwrap.fill(f"{results['preset']}: {bars(results)}", width=int(13 * size[0]))
+    figure.suptitle(title, fontsize=10)
     axes = figure.subplots(len(measures), len(panels), squeeze=False, sharey="row")
     for row, measure in zip(axes, measures, strict=True):
         for axis, panel in zip(row, panels, strict=True):

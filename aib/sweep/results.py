@@ -126,7 +126,57 @@ def read_results(folder: Path) -> dict[str, Any]:
         raise AibError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise AibError(f"{path} is not of this version of aib")
+    if missing := _missing(found):
+        raise AibError(f"{path} is damaged, its {missing} cannot be read; run the sweep again")
     return found
+
+
+# What the tables and the page take for granted.
+PARTS = {
+    "preset": str,
+    "product": bool,
+    "seeds": list,
+    "base": dict,
+    "panels": list,
+    "runs": dict,
+    "failed": dict,
+    "environment": dict,
+}
+RUN = {"point", "seed", "figures", "split", "images", "samples", "train_seconds", "device"}
+POINT = {"value", "point", "n"} | {measure.key for measure in MEASURES}
+
+
+def _missing(found: Mapping[str, Any]) -> str:
+    """The first part that is not as `gather` makes it, or nothing."""
+    for name, kind in PARTS.items():
+        if not isinstance(found.get(name), kind):
+            return name
+    if not {"model", "data", "epochs"} <= set(found["base"]):
+        return "base"
+    if not all(_holds(run, RUN) for run in found["runs"].values()):
+        return "runs"
+    return "" if found["panels"] and all(map(_is_panel, found["panels"])) else "panels"
+
+
+def _is_panel(panel: Any) -> bool:
+    if not _holds(panel, {"knob", "setting", "own", "lines"}) or not panel["lines"]:
+        return False
+    return all(
+        _holds(line, {"name", "points"})
+        and line["points"]
+        and all(_is_point(point) for point in line["points"])
+        for line in panel["lines"]
+    )
+
+
+def _is_point(point: Any) -> bool:
+    return _holds(point, POINT) and all(
+        _holds(point[measure.key], {"mean", "deviation"}) for measure in MEASURES
+    )
+
+
+def _holds(part: Any, keys: set[str]) -> bool:
+    return isinstance(part, dict) and keys <= set(part)
 
 
 def tables(results: Mapping[str, Any]) -> list[Table]:
@@ -146,6 +196,7 @@ def _table(results: Mapping[str, Any], panel: Mapping[str, Any]) -> Table:
             rows.append((line["name"], *cells) if crossed else cells)
     head = (panel["knob"], "n", *(m.short for m in measures))
     note = f"* the preset's own; n seeds, ± standard deviation over them. {_images(results)}"
+    note += drawn_anew(results)
     title = "All points" if crossed else f"Against {panel['knob']}"
     return Table(title, ("others", *head) if crossed else head, tuple(rows), note)
 
@@ -167,3 +218,15 @@ def _images(results: Mapping[str, Any]) -> str:
     if any(panel["setting"] == "data" for panel in results["panels"]):
         return f"On each run's own {done['split']} images: {how}"
     return f"On {done['images']:,} {done['split']} images of {results['base']['data']}: {how}"
+
+
+def drawn_anew(results: Mapping[str, Any]) -> str:
+    """A sentence where a deviation over seeds is not one of the training alone."""
+    names = [results["base"]["data"]]
+    for panel in results["panels"]:
+        if panel["setting"] == "data":
+            names = [point["value"] for line in panel["lines"] for point in line["points"]]
+    drawn = any(name.partition(":")[0] in ("shapes", "shapes_spurious") for name in names)
+    if not drawn or len(results["seeds"]) < 2:
+        return ""
+    return " A run's seed also draws the shapes: the deviation includes another test set each."

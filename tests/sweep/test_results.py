@@ -155,6 +155,46 @@ def test_an_axis_is_logarithmic_where_values_are_spread():
     assert positions([5]) == [5]
 
 
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda found: [found.pop(key) for key in list(found) if key != "schema"], "preset"),
+        (lambda found: found.pop("runs"), "runs"),
+        (lambda found: found.update(base={}), "base"),
+        (lambda found: found["runs"].update({"base,seed=3": None}), "runs"),
+        (lambda found: found.update(panels=[]), "panels"),
+        (lambda found: found["panels"][0]["lines"][0].update(points=[]), "panels"),
+        (lambda found: found["panels"][0]["lines"][0]["points"][0].pop("bits"), "panels"),
+    ],
+)
+def test_damaged_results_are_one_sentence(swept, capsys, change, part):
+    path = swept / "sweep_results.json"
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+    assert main(["report", str(swept)]) == 2
+    told = capsys.readouterr().err
+    assert f"is damaged, its {part} cannot be read" in told and told.count("\n") == 1
+
+
+ANEW = "A run's seed also draws the shapes"
+
+
+def test_over_shapes_a_deviation_is_said_to_include_other_images(swept):
+    results = read_results(swept)
+    assert all(ANEW in table.note for table in tables(results)) and ANEW in bars(results)
+    for change in ({"seeds": [3]}, {"base": results["base"] | {"data": "cifar10"}}):
+        assert not any(ANEW in table.note for table in tables(results | change))
+
+
+def test_the_page_names_the_split_of_its_intervals(swept):
+    results = read_results(swept)
+    assert "one run on its test images" in sweep_page(results)
+    for run in results["runs"].values():
+        run["split"] = run["split"] and "val"
+    assert "one run on its val images" in sweep_page(results)
+
+
 def test_a_sweep_is_reported_alone(swept, capsys):
     assert main(["report", str(swept), str(swept / "base,seed=3")]) == 2
     assert "name it alone" in capsys.readouterr().err
