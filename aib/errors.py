@@ -7,6 +7,16 @@ class AibError(Exception):
     """What was wrong, with which value, and what to do. The command line prints it and exits 2."""
 
 
+def install(extra: str) -> str:
+    """The command that adds an extra. The package is installed from its checkout."""
+    return f"pip install '.[{extra}]'"
+
+
+def missing_extra(extra: str, why: str) -> AibError:
+    """`why` says what needs which package."""
+    return AibError(f"{why}: {install(extra)} in the checkout of aib")
+
+
 def sentence_for(error: Exception) -> str | None:
     """An error that a person can do something about, in words; None for what nobody foresaw."""
     if isinstance(error, AibError):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 from aib.settings import Settings
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -65,4 +65,4 @@ def _make_logger(name: str, place: Path) -> Any:
 
         return WandbLogger(save_dir=place, name=place.name, project="aib")
     except ModuleNotFoundError as error:
-        raise AibError(f"{name} is not installed; pip install 'aib[{name}]'") from error
+        raise missing_extra(name, f"{name} is not installed") from error

@@ -1,4 +1,4 @@
-"""SVHN's cropped digits, from the official .mat files (needs scipy: pip install 'aib[svhn]')."""
+"""SVHN's cropped digits, from the official .mat files (needs scipy, the extra svhn)."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import torch
 from aib.data.files import check_count, check_labels, require
 from aib.data.imageset import ImageSet
 from aib.data.specs import SVHN
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 
 
 def read(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
@@ -33,7 +33,7 @@ def _load_mat(path: Path) -> dict[str, np.ndarray]:
     try:
         from scipy.io import loadmat
     except ImportError as error:
-        raise AibError("SVHN's .mat files need scipy: pip install 'aib[svhn]'") from error
+        raise missing_extra("svhn", "SVHN's .mat files need scipy") from error
     if not path.is_file():
         raise AibError(f"{path} is missing: get it with `aib data fetch svhn`")
     try:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 from aib.export.one_pass import INPUT, OnePass
 
 Format = Literal["onnx", "torch-export"]
@@ -137,7 +137,7 @@ def need_onnx() -> None:
     """Say in one sentence what is missing."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
-            raise AibError(f"ONNX needs {package}: pip install 'aib[onnx]'")
+            raise missing_extra("onnx", f"ONNX needs {package}")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Maps made after the fact, by captum, for any classifier: what ours are compared with.
 
-captum is an extra: `pip install 'aib[posthoc]'`. Every function takes images x [B,C,H,W] and gives
+captum is an extra: `pip install '.[posthoc]'`. Every function takes images x [B,C,H,W] and gives
 maps [B,H,W] for the class `target` (the predicted one by default).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 from aib.interpret.checks import check_batch, shape
 from aib.interpret.localise import resize_maps
 
@@ -106,7 +106,7 @@ def _captum() -> ModuleType:
     try:
         import captum.attr
     except ImportError as error:
-        raise AibError("post-hoc maps need captum: pip install 'aib[posthoc]'") from error
+        raise missing_extra("posthoc", "post-hoc maps need captum") from error
     return captum.attr
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 from aib.interpret.comparison import Comparison, compare, no_masks, sources
 from aib.interpret.paper import paper_score
 from aib.interpret.perturb import Modification, modifications
@@ -133,7 +133,8 @@ def study(
             if has_captum():
                 layer = gradcam_layer(model, _first(model, few, 1))
             else:
-                notes.append("Grad-CAM and Integrated Gradients need captum: aib[posthoc]")
+                why = "Grad-CAM and Integrated Gradients need captum"
+                notes.append(str(missing_extra("posthoc", why)))
             comparison = compare(
                 model, few, sources(has_maps), masks=located is None, seed=plan.seed, tick=tick
             )

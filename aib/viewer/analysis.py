@@ -7,6 +7,7 @@ from torch import Tensor
 
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, evaluating
+from aib.errors import install
 from aib.gaussian import kl_to_standard_normal
 from aib.interpret.information import nats_to_bits
 from aib.interpret.posthoc import has_captum
@@ -100,7 +101,7 @@ def map_note(found: Analysis) -> str | None:
         return None
     if found.method == "gradcam":
         return "it has no attention of its own, so the map shown is Grad-CAM's"
-    return "it has no attention of its own; pip install 'aib[posthoc]' to see Grad-CAM instead"
+    return f"it has no attention of its own; {install('posthoc')} to see Grad-CAM instead"
 
 
 def _map(

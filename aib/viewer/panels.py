@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from aib.errors import install
 from aib.interpret.overlay import overlay
 from aib.interpret.picture import MAP_COLORS, SIGMA_COLORS, Array, image_tile
 from aib.interpret.similarity import FLAT, centred_cosine, cosine, min_max
@@ -43,7 +44,7 @@ def attention(viewer: Viewer, scene: Scene, run: int, _shown: int) -> str:
         return _said(
             "map",
             "This model has no attention of its own. With captum "
-            "(pip install 'aib[posthoc]') the page shows Grad-CAM instead.",
+            f"({install('posthoc')}) the page shows Grad-CAM instead.",
         )
     limits = _limits(found.map)
     tile = _image(_colours(found.map, limits, MAP_COLORS), "the map")

@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 from aib.viewer.examples import Example
 from aib.viewer.scene import Viewer
 from aib.viewer.style import CSS
@@ -35,7 +35,7 @@ def prepare_gradio(folder: str) -> None:
     try:
         import gradio  # noqa: F401
     except ImportError as error:
-        raise AibError('the viewer needs Gradio: pip install "aib[viewer]"') from error
+        raise missing_extra("viewer", "the viewer needs Gradio") from error
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -46,6 +46,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
         raise AibError(f"--host {host} is no address of a machine ({error.strerror})") from error
+    except UnicodeError as error:  # a name that no network allows, too long for one
+        raise AibError(f"--host {host[:40]}... is no address of a machine") from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -149,10 +149,20 @@ def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_extras_exist(page):
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        known = tomllib.load(file)["project"]["optional-dependencies"]
     for asked in re.findall(r"pip install '\.\[(.+?)\]'", page.read_text()):
-        assert set(asked.split(",")) <= set(known), f"{name_of(page)}: {asked}"
+        assert set(asked.split(",")) <= known_extras(), f"{name_of(page)}: {asked}"
+
+
+def test_sentences_name_extras_that_exist():
+    sources = [path.read_text() for path in (ROOT / "aib").rglob("*.py")]
+    asked = {name for s in sources for name in re.findall(r"(?:extra|install)\([\"'](\w+)", s)}
+    assert {"onnx", "posthoc"} <= asked <= known_extras()
+    assert not any("aib[" in source for source in sources)  # it is installed from a checkout
+
+
+def known_extras() -> set[str]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return set(tomllib.load(file)["project"]["optional-dependencies"])
 
 
 @pytest.mark.slow

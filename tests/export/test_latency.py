@@ -48,7 +48,7 @@ def test_without_onnxruntime_the_rest_is_measured_and_a_sentence_says_why(monkey
     assert rows == [(b, way) for b in (1, 3) for way in ("eager", "eager channels-last")]
     show_latency(found)
     out = capsys.readouterr().out
-    assert "onnx was not measured: ONNX needs onnx: pip install 'aib[onnx]'" in out
+    assert "onnx was not measured: ONNX needs onnx: pip install '.[onnx]'" in out
     assert "eager channels-last" in out
 
 

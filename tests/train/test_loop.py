@@ -228,7 +228,7 @@ def test_tensorboard_gets_the_figures(tmp_path: Path) -> None:
 
 def test_a_logger_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", None)
-    with pytest.raises(aib.AibError, match=r"pip install 'aib\[wandb\]'"):
+    with pytest.raises(aib.AibError, match=r"pip install '\.\[wandb\]'"):
         fit(tiny(), images(), replace(SMALL, loggers=("wandb",)))
 
 

@@ -32,7 +32,8 @@ def test_without_gradio_it_says_how_to_get_it(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gradio", None)
     code, _, err = run(capsys, "--run", str(tmp_path))
     assert code == 2
-    assert err == 'aib view: the viewer needs Gradio: pip install "aib[viewer]"\n'
+    how = "pip install '.[viewer]' in the checkout of aib"
+    assert err == f"aib view: the viewer needs Gradio: {how}\n"
 
 
 @pytest.fixture
@@ -65,6 +66,8 @@ def test_a_port_that_is_taken(capsys):
 def test_a_host_that_is_none():
     with pytest.raises(command.AibError, match="--host not a host is no address"):
         serve.listen("not a host", 0)
+    with pytest.raises(command.AibError, match=r"--host a{40}\.\.\. is no address"):
+        serve.listen("a" * 300, 0)
     with pytest.raises(command.AibError, match="between 1 and 65535, not 70000"):
         serve.listen("127.0.0.1", 70000)
 
