@@ -1,7 +1,7 @@
 """docs/results.md, made from results/*.json alone: every figure beside the paper's."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,22 @@ def page(folder: Path) -> str:
 
 
 def _checked(path: Path) -> Found:
+    """A file that its tables can be made of; the way to find out is to make them."""
     found = read_json(path) or {}
-    if not {"kind", "what", "panels"} & set(found):
-        raise AibError(f"{path} is not a results file of aib collect, bench or sweep")
+    kinds: list[Callable[[Mapping[str, Found]], Iterator[str]]] = []
+    kinds += [_errors, _elsewhere, _maps, _runs] if found.get("kind") == "runs" else []
+    kinds += [_speed] if "what" in found else []
+    kinds += [_ablations] if "panels" in found else []
+    refusal = f"{path} is not a results file of aib collect, bench or sweep"
+    if not kinds:
+        raise AibError(refusal)
+    try:
+        for tables in kinds:
+            "".join(tables({path.name: found}))
+    except KeyError as error:
+        raise AibError(f"{refusal}: it has no {error}") from error
+    except (IndexError, TypeError, ValueError, AttributeError) as error:
+        raise AibError(f"{refusal}: a value in it is of the wrong kind ({error})") from error
     return found
 
 
