@@ -1,6 +1,7 @@
 """Turn a run into a model that comes with the package: `python -m aib.package RUN NAME`.
 
-The weights are stored in half precision; what the card says of them was measured with those.
+The weights are stored in half precision, and the error on the card was measured with those; what
+it says of the maps is the run's, before halving.
 """
 
 import argparse
@@ -16,14 +17,14 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from aib.checkpoint import write_whole
-from aib.configs import PRESETS
 from aib.errors import AibError
 from aib.evaluate import evaluate
 from aib.interpret.runs import RESULT
 from aib.opened import images_for, open_runs
 from aib.packaged import FOLDER
 from aib.pretrained import CONFIG, WEIGHTS, config_of, read_config
-from aib.results.collect import count_parameters, interpreted, portable
+from aib.results.collect import count_parameters, interpreted
+from aib.results.command import portable, train_command
 from aib.run import EVALUATION, read_json
 
 CARD = "README.md"
@@ -91,7 +92,7 @@ precision, {size / 1e6:.1f} MB.
 - **Data**: the training images of {reported.partition(" ")[0]}, {side} x {side} pixels; a share
   of {recipe.get("holdout", 0)} was kept aside.
 - **Classes**: {", ".join(pixels["class_names"])}.
-- **Recipe**: the last epoch of `{_command(recipe)}`, on {_hardware(config)}.
+- **Recipe**: the last epoch of `{train_command(recipe)}`, on {_hardware(config)}.
 - **Error**: {e["top1_error"]:.2f}% on the {e["images"]:,} {e["split"]} images (95% interval
   {low:.2f} to {high:.2f}), {e["samples"]} samples, measured with these weights. Calibration error
   {e["calibration_error"]:.2f}%.
@@ -102,17 +103,6 @@ precision, {size / 1e6:.1f} MB.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
 - The map shows where features pass on to the decision, not why.
 {_maps(read_json(folder / RESULT))}"""
-
-
-def _command(recipe: Mapping[str, Any]) -> str:
-    """The preset that it is, or every setting that is not the default."""
-    for name, preset in PRESETS.items():
-        if preset.settings.recipe() == recipe:
-            return f"aib train {name}"
-    flags = {k.replace("_", "-"): v for k, v in recipe.items() if v is not False}
-    return "aib train " + " ".join(
-        f"--{k}" if v is True else f"--{k} {v}" for k, v in flags.items()
-    )
 
 
 def _hardware(config: Mapping[str, Any]) -> str:
@@ -127,7 +117,8 @@ def _maps(result: Mapping[str, Any] | None) -> str:
         result["faithfulness"].get(source, {}).get("insertion")
         for source in ("own", "random", "centre")
     )
-    sentences = [f"- {result['reliance']['words']} ({result['images']:,} {result['split']} images)"]
+    where = f"{result['images']:,} {result['split']} images, before the weights were halved"
+    sentences = [f"- {result['reliance']['words']} ({where})"]
     if own is not None and random is not None and centre is not None:
         sentences.append(
             f"- Insertion: {own:.3f} in the map's order, {random:.3f} in random order, "

@@ -33,8 +33,8 @@ RELEASED_WRN = replace(
     PAPER_WRN, profile="released", warmup=1.0, milestones=(60, 120, 160), gamma=0.2
 )
 # Ours, for one large GPU: larger batches, one cosine, half the epochs, bf16, compiled. The cut-out
-# is the one augmentation that the paper does not have. Batch, learning rate and cut-out were
-# compared at half width on a held-out tenth of CIFAR-10; at twice this rate training fails.
+# is the one augmentation that the paper does not have. It and the batch were each better, alone, at
+# half width on a held-out tenth of CIFAR-10; batch 512 with lr 0.4 and clip 5 learnt nothing.
 FAST = replace(
     PAPER_VGG,
     batch_size=256,

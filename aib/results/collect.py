@@ -1,7 +1,6 @@
 """From finished runs to one results file: what was trained, how, and every figure measured."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from aib.errors import AibError
 from aib.interpret.runs import RESULT
 from aib.pretrained import CONFIG, read_config
 from aib.registry import create_model
+from aib.results.command import portable, without_folders
 from aib.run import EVALUATION, METRICS, environment, read_json, read_metrics, read_settings
 
 SCHEMA = 1
@@ -44,15 +44,17 @@ def summary(run: Path) -> dict[str, Any]:
         raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
     return {
         "name": run.resolve().name,
-        "data": settings.data,
+        "data": without_folders(settings.data),
         "model": settings.model,
         "parameters": count_parameters(config["model"]),
-        "recipe": settings.recipe(),
+        "recipe": {
+            k: without_folders(v) if isinstance(v, str) else v for k, v in settings.recipe().items()
+        },
         "seed": settings.seed,
         "epochs": settings.epochs,
         "minutes": rows[-1]["seconds"] / 60,  # of training, compilation included
-        "reported": settings.reported,
-        "evaluations": evaluations,
+        "reported": without_folders(settings.reported),
+        "evaluations": {without_folders(name): e for name, e in evaluations.items()},
         "held_out": looks[-1] if looks else None,  # the last look at it
         "interpret": interpreted(run),
         "environment": portable(config["environment"]),
@@ -66,15 +68,6 @@ def count_parameters(recipe: dict[str, Any]) -> int | None:
         return None
     with torch.device("meta"):
         return sum(p.numel() for p in create_model(**arguments).parameters())
-
-
-def portable(facts: dict[str, Any]) -> dict[str, Any]:
-    """Versions and hardware, the command without folders of the machine it ran on."""
-    command = facts.get("command")
-    if command is None:
-        return facts
-    words = [Path(word).name if word.startswith("/") else word for word in shlex.split(command)]
-    return facts | {"command": shlex.join(words)}
 
 
 def write(path: Path, results: dict[str, Any]) -> None:

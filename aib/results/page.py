@@ -8,6 +8,7 @@ from typing import Any
 from aib.configs.paper import paper_error
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, Table, all_tables
+from aib.results.command import train_command
 from aib.run import read_json
 from aib.sweep.results import tables as sweep_tables
 
@@ -17,8 +18,8 @@ HEAD = """# Results
 
 Made by `aib results page` from the files in `results/`; do not edit. Each of those was written by
 a command and names its versions and hardware. Errors are top-1 errors in percent on the test
-images, of the last epoch, with 4 x 12 samples where a model draws any; nothing was chosen by them.
-The paper's figures are its Table 1 and Table 2, as printed.
+images, of the last epoch; nothing was chosen by them. The paper's figures are its Table 1 and
+Table 2, as printed, and stand only beside models of its own form.
 """
 
 
@@ -70,7 +71,7 @@ def _errors(groups: Mapping[str, Found]) -> Iterator[str]:
                 (
                     first["data"],
                     f"`{first['model']}`",
-                    _options(first),
+                    _options(first, group["runs"]),
                     str(len(alike)),
                     _spread(errors),
                     _paper(first, first["data"]),
@@ -81,7 +82,10 @@ def _errors(groups: Mapping[str, Found]) -> Iterator[str]:
                 )
             )
     head = "data", "model", "options", "n", "error %", "paper %", "epochs", "minutes"
-    note = "n runs with different seeds; ± is their standard deviation. Minutes include compiling."
+    note = (
+        "n runs with different seeds; ± is their standard deviation. For shapes it includes that "
+        "of the test images, as the seed draws those too. Minutes include compiling."
+    )
     table = Table("Error", (*head, "hardware", "from"), tuple(sorted(rows)), note)
     yield from _markdown(table) if rows else []
 
@@ -95,7 +99,7 @@ def _elsewhere(groups: Mapping[str, Found]) -> Iterator[str]:
             f"`{run['model']}`, seed {run['seed']}",
             f"{e['images']:,}",
             _error(e),
-            _number(paper_error(run["model"], f"{e['data']} {e['split']}"), 2),
+            _paper(run, f"{e['data']} {e['split']}"),
         )
         for group in groups.values()
         for run in group["runs"]
@@ -116,7 +120,11 @@ def _elsewhere(groups: Mapping[str, Found]) -> Iterator[str]:
 def _maps(groups: Mapping[str, Found]) -> Iterator[str]:
     """How far the maps can be trusted: a comparison a file, stability where the paper has it."""
     for name, group in groups.items():
-        results = {run["name"]: run["interpret"] for run in group["runs"] if run["interpret"]}
+        results = {
+            run["name"]: run["interpret"] | ({} if _is_papers(run) else {"paper": {}})
+            for run in group["runs"]
+            if run["interpret"]
+        }
         if not results:
             continue
         some = next(iter(results.values()))
@@ -175,16 +183,17 @@ def _runs(groups: Mapping[str, Found]) -> Iterator[str]:
             f"{_own(run)['nll']:.3f}",
             f"{_own(run)['calibration_error']:.2f}",
             _number(_own(run)["kl_bits"], 1),
+            _own(run)["samples"],
             f"{run['minutes']:.1f}",
             "Python {python}, torch {torch}, {device}".format(**run["environment"]),
-            f"`{run['environment']['command']}`",
+            f"`{train_command(run['recipe'])}`",
         )
         for group in groups.values()
         for run in group["runs"]
     ]
     head = (
         "run", "error % (95% interval)", "held out, error %", "nll", "calibration %", "bits",
-        "minutes", "versions", "command",
+        "samples", "minutes", "versions", "command",
     )  # fmt: skip
     yield from _markdown(Table("Every run", head, tuple(rows))) if rows else []
 
@@ -198,14 +207,13 @@ def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
     return list(alike.values())
 
 
-SHOWN = (
-    "profile", "width", "modulation", "attention_depth", "tap", "lambda_a", "beta",
-    "batch_size", "lr", "cutout", "holdout",
-)  # fmt: skip
-
-
-def _options(run: Found) -> str:
-    found = [f"{name} {run['recipe'][name]}" for name in SHOWN if name in run["recipe"]]
+def _options(run: Found, group: Iterable[Found]) -> str:
+    """What makes the model another, and whatever else differs within the file."""
+    always = {"profile", "width", "modulation", "attention_depth", "tap", "lambda_a", "cutout"}
+    recipes = [other["recipe"] for other in group]
+    differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
+    shown = (always | {"holdout"} | differs) - {"seed", "data", "model", "epochs"}
+    found = [f"{name} {value}" for name, value in run["recipe"].items() if name in shown]
     return ", ".join(found).replace("_", " ")
 
 
@@ -214,8 +222,13 @@ def _own(run: Found) -> Found:
 
 
 def _paper(run: Found, data: str) -> str:
-    """Only beside the paper's own size."""
-    return _number(paper_error(run["model"], data) if "width" not in run["recipe"] else None, 2)
+    return _number(paper_error(run["model"], data) if _is_papers(run) else None, 2)
+
+
+def _is_papers(run: Found) -> bool:
+    """Has the model the paper's form? The recipe holds what is not the default."""
+    ours = {"width", "latent_dim", "num_anchors", "modulation", "attention_depth", "tap"}
+    return not (ours | {"lambda_a", "profile"}) & set(run["recipe"])
 
 
 def _error(e: Found) -> str:
