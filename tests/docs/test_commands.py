@@ -58,6 +58,7 @@ def workshop(tmp_path, monkeypatch, data_root) -> Path:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     pretend_they_are_whole(monkeypatch)
     write_photos(tmp_path)
+    shutil.copytree(ROOT / "results", tmp_path / "results")
     return tmp_path
 
 

@@ -54,9 +54,11 @@ WAYS = (
     Way(r"aib interpret runs/\w+ --quick", add="--images 8 --workers 0"),
     Way("aib interpret ", add="--images 8 --subset 2 --workers 0", slow="seconds"),
     Way("aib report ", add="--images 8 --subset 2", slow="seconds"),
+    Way("aib results "),
     Way("aib models", slow="seconds; test_cli.py has the quick form"),
     Way("aib data verify ", code=2),  # small sets made by hand are not the official ones
     Way("aib data "),  # fetch: the sets are here already; see `test_fetch_for_real`
+    Way("aib bench infer .*--device cpu", add="--width 0.0625 --batch-size 8", slow="compiles"),
     Way(
         "aib bench infer",
         add="--width 0.0625 --seconds 0.1 --batch-size 8 --no-latency",

@@ -12,7 +12,8 @@ from PIL import Image
 import aib
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
-from aib.run import Run
+from aib.evaluate import Evaluation
+from aib.run import Run, read_settings
 from aib.settings import Settings
 from tests.data import official
 
@@ -68,4 +69,10 @@ def write_run(folder: Path) -> None:
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
     model.preprocessing = data.preprocessing
     run = Run.create(folder, model, Settings(data=name, model=model_name, width=0.25, holdout=0.2))
+    run.log({"step": 1, "epoch": 0, "seconds": 1.0})
+    figures = Evaluation(
+        data.name, "val", "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",
+        "probabilities", 100.0,
+    )  # fmt: skip
+    run.write_evaluation(read_settings(folder).reported, figures.to_dict())
     run.write_weights(model)
