@@ -55,6 +55,13 @@ NAMES = [
 MODELS = "tiny tiny_dvib tiny_aib tiny_aib_qt vgg_aib_q ../run".split()
 SPLITS = "train val test extra photos . .. ../photos ../../work".split()
 SAMPLES = [*"1x1 2x3 0x1 1x 1x1x1 ²x1 ١x١ 1X2 4x-1 99999999999x99999999999".split(), "9" * 5000]
+GRIDS = [
+    *(
+        "beta=1e-3,1 K=4,8 Q=2 = beta= =1 beta beta=, beta=1,1 beta=nan K=0.5 K=² K=99999999999 "
+        "data=shapes,cifar10 data=nothing,shapes seed=1,2 workers=1 milestones=1,2 unknown=1,2"
+    ).split(),
+    "K=" + ",".join(map(str, range(1, 500))),
+]
 DEVICES = "cpu cuda cuda:9 cuda:-1 mps meta xla vulkan cpu:7 auto".split()
 
 # No process can be given a zero byte; everything else can come from a shell.
@@ -67,7 +74,8 @@ few = st.sampled_from([n for n in INTEGERS if n not in ("3", "7", "2147483648", 
 KINDS = {
     **dict.fromkeys("epochs devices nodes workers steps columns".split(), few),
     **dict.fromkeys("batch_size seed image_size num_classes images subset".split(), integers),
-    **dict.fromkeys("width seconds".split(), floats),
+    **dict.fromkeys("seeds jobs port calibrate timeout_min".split(), integers),
+    **dict.fromkeys("width seconds max_megapixels".split(), floats),
     **dict.fromkeys("root run resume foreign_root csv init".split(), st.sampled_from(PATHS)),
     **dict.fromkeys("data foreign".split(), st.sampled_from(NAMES)),
     "model": st.sampled_from(MODELS),
@@ -78,6 +86,9 @@ KINDS = {
     "method": st.sampled_from(["own", "gradcam", "input_x_gradient", "guess"]),
     "precision": st.sampled_from(["fp32", "bf16", "fp16", "fp8"]),
     "average": st.sampled_from(["probabilities", "logits", "both"]),
+    "format": st.sampled_from(["onnx", "torch-export", "tflite"]),
+    "engine": st.sampled_from(["local", "submitit", "steam"]),
+    "grid": st.sampled_from(GRIDS),
     "milestones": st.lists(integers, max_size=3).map(" ".join),
 }
 
@@ -107,7 +118,9 @@ def option(name: str) -> st.SearchStrategy[list[str]]:
     )
 
 
-SWITCHES = "deterministic json strict extra stored list quick version help debug".split()
+SWITCHES = (
+    "deterministic json strict extra stored list quick version help debug product int8 no_browser"
+).split()
 
 
 def words(base: list[str], names: str) -> st.SearchStrategy[list[str]]:
@@ -145,8 +158,15 @@ OTHERS = {
     "data fetch shapes": "root source extra",
     "models tiny*": "num_classes image_size width profile json",
     "bench train --model none": "width image_size batch_size precision steps workers device json",
-    "bench infer --model none": "samples width image_size batch_size precision device json",
+    "bench infer --model none": "samples width image_size batch_size precision seconds device json",
     "bench data --data none": "root batch_size workers seconds device json",
+    # Refused whatever comes behind: a conversion takes seconds, and a server would not end.
+    "export run --out model.safetensors": "run format int8 data root calibrate seed json",
+    "view --max-megabytes 0": "run host port no_browser samples max_megapixels device",
+    "results collect run --out kept.json --title some": "title note",
+    "results page run --out page.md": "unknown help",
+    "sweep shapes_tiny --quick --list": "grid product quick seeds jobs engine timeout_min "
+    f"json {SETTINGS}",
     "": "version help debug",
 }
 
@@ -178,6 +198,8 @@ KEPT = [
     ["interpret", "run", "--quick", "--images", "4", "--csv="],
     ["interpret", "run", "--quick", "--images", "4", "--seed", "-99999999999999999999"],
     ["interpret", "run", "--quick", "--images", "4", "--batch-size", "-1"],
+    ["export", "run", "--int8", "--seed", "99999999999999999999"],
+    ["bench", "infer", "--model", "tiny", "--seconds", "-1"],
     ["bench", "train", "--model", "none", "--image-size", "-1"],
     ["bench", "train", "--model", "none", "--batch-size", "99999999999"],
 ]
