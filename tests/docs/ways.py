@@ -58,7 +58,11 @@ WAYS = (
     Way("aib models", slow="seconds; test_cli.py has the quick form"),
     Way("aib data verify ", code=2),  # small sets made by hand are not the official ones
     Way("aib data "),  # fetch: the sets are here already; see `test_fetch_for_real`
-    Way("aib bench infer .*--device cpu", add="--width 0.0625 --batch-size 8", slow="compiles"),
+    Way(
+        "aib bench infer .*--device cpu",
+        add="--width 0.0625 --seconds 0.1 --batch-size 8 --samples 1x1 --compile False",
+        slow="seconds",
+    ),
     Way(
         "aib bench infer",
         add="--width 0.0625 --seconds 0.1 --batch-size 8 --no-latency",
