@@ -9,6 +9,8 @@ from aib.errors import AibError
 from aib.interpret.picture import image_tile
 from aib.interpret.pixels import sample
 from aib.opened import Opened, images_for
+from aib.pretrained import CONFIG, read_config
+from aib.settings import Settings
 
 OWN, SHAPES = 12, 6  # shapes beside a run's own images: something that it has never seen
 
@@ -19,19 +21,47 @@ class Example:
 
     image: Image.Image
     name: str
+    label: str = ""  # its class
 
 
 def find_examples(runs: list[Opened], seed: int = 0) -> list[Example]:
     """Of the first run whose own data is here; shapes always are, since they are generated."""
     for run in runs:
-        if run.settings is None or run.settings.data == "shapes":
+        data = data_of(run)
+        if data is None or data == "shapes":
             continue
         try:
-            own = take(images_for(run), OWN, seed)
+            own = take(images_for(run, data), OWN, seed)
         except (AibError, OSError):
             continue  # the data is elsewhere, and looking at a model must not need it
         return own + shapes(SHAPES)
     return shapes(OWN)
+
+
+def data_of(run: Opened) -> str | None:
+    """What a model was trained on: a run's settings say it, and a packaged model's recipe."""
+    if run.settings is not None:
+        return run.settings.data
+    path = run.folder / CONFIG
+    trained = read_config(path).get("trained") if path.is_file() else None
+    recipe = trained.get("recipe") if isinstance(trained, dict) else None
+    if not isinstance(recipe, dict):
+        return None
+    data = recipe.get("data", Settings().data)  # a recipe leaves out what is the default
+    return data if isinstance(data, str) else None
+
+
+def strangers(runs: list[Opened], examples: list[Example]) -> str:
+    """A sentence where no example shows a class of some model, whose answers then mislead."""
+    shown = {example.label for example in examples}
+    known = {run.label: set(run.model.preprocessing.class_names) for run in runs}
+    names = [label for label, classes in known.items() if classes and not shown & classes]
+    if not names:
+        return ""
+    return (
+        f"These are not pictures of the classes of {' and '.join(names)}: an answer to them is "
+        "wrong, however sure."
+    )
 
 
 def shapes(count: int) -> list[Example]:
@@ -42,7 +72,11 @@ def shapes(count: int) -> list[Example]:
 def take(data: ImageSet, count: int, seed: int) -> list[Example]:
     """A seeded sample, at the size of the files where there are files."""
     return [
-        Example(_image(data, index), f"{data.name}, {data.split}: {_class(data, index)}")
+        Example(
+            _image(data, index),
+            f"{data.name}, {data.split}: {_class(data, index)}",
+            _class(data, index),
+        )
         for index in sample(len(data), count, seed).tolist()
     ]
 

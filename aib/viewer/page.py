@@ -11,7 +11,7 @@ import numpy as np
 
 from aib.errors import AibError
 from aib.interpret.picture import Array
-from aib.viewer.examples import Example
+from aib.viewer.examples import Example, strangers
 from aib.viewer.panels import PANELS, heading, levels, message
 from aib.viewer.scene import SHOWN_SIDE, Block, Scene, Viewer
 
@@ -41,7 +41,9 @@ def build_page(viewer: Viewer, examples: list[Example]) -> gr.Blocks:
         scene = gr.State()
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
-                file, gallery, status, picture, side, clear = _left(examples)
+                file, gallery, status, picture, side, clear = _left(
+                    examples, strangers(viewer.runs, examples)
+                )
             with gr.Column(scale=1 + len(viewer.runs), min_width=320):
                 with gr.Row():
                     opacity, shown = _sliders()
@@ -58,7 +60,7 @@ def theme() -> gr.themes.Base:
     )
 
 
-def _left(examples: list[Example]) -> tuple[Any, ...]:
+def _left(examples: list[Example], note: str) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
     gr.HTML('<p class="aib-soft">or pick an example:</p>')
@@ -73,6 +75,8 @@ def _left(examples: list[Example]) -> tuple[Any, ...]:
         format="png",
         elem_id="aib-examples",
     )
+    if note:
+        gr.HTML(message(note), elem_id="aib-strangers")
     status = gr.HTML(elem_id="aib-status")
     picture = gr.Image(
         show_label=False,
@@ -169,19 +173,22 @@ class Handlers:
         finally:
             Path(path).unlink(missing_ok=True)
 
-    def hide(self, scene: Scene, side: int, shown: int, clicked: gr.SelectData) -> list[Any]:
+    def hide(self, scene: Scene | None, side: int, shown: int, clicked: gr.SelectData) -> list[Any]:
         """A block where the picture was clicked on."""
+        scene = kept(scene)
         height, width = enlarged(scene.picture.shown).shape[:2]
         x, y = clicked.index
         block = Block((x + 0.5) / width, (y + 0.5) / height, side / 100)
         return self._draw(self.viewer.cover(scene, block), self._wanted(scene, shown))
 
-    def clear(self, scene: Scene, shown: int) -> list[Any]:
+    def clear(self, scene: Scene | None, shown: int) -> list[Any]:
         """The whole picture again."""
+        scene = kept(scene)
         return self._draw(self.viewer.uncover(scene), self._wanted(scene, shown))
 
-    def show_levels(self, scene: Scene, shown: int) -> list[Any]:
+    def show_levels(self, scene: Scene | None, shown: int) -> list[Any]:
         """Only the levels' panels: nothing is computed anew."""
+        scene = kept(scene)
         return [levels(self.viewer, scene, run, shown) for run in range(self._runs)]
 
     @property
@@ -207,6 +214,15 @@ class Handlers:
 
     def _unchanged(self, count: int) -> list[Any]:
         return [gr.skip() for _ in range(count)]
+
+
+def kept(scene: Scene | None) -> Scene:
+    """The visitor's picture. A server that was started anew has none for a page still open."""
+    if scene is None:
+        raise AibError(
+            "the viewer was started anew and no longer has this picture: reload the page"
+        )
+    return scene
 
 
 def enlarged(shown: Array) -> Array:

@@ -35,3 +35,12 @@ def photo(width: int = 48, height: int = 32, seed: int = 0) -> Image.Image:
 def saved_model(folder: Path, name: str = "tiny_aib_qt") -> Path:
     make_model(name, shapes()).save_pretrained(folder)
     return folder
+
+
+def write_cifar10_test(root: Path) -> None:
+    """As many images as the official file has: fewer are refused as damaged."""
+    rows = np.random.default_rng(0).integers(0, 256, (10_000, 1 + 3 * 32 * 32), dtype=np.uint8)
+    rows[:, 0] %= 10
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    rows.tofile(folder / "test_batch.bin")

@@ -6,10 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aib.viewer.examples import Example
+from aib.opened import open_runs
+from aib.packaged import find_model
+from aib.viewer.examples import Example, find_examples
 from aib.viewer.panels import PANELS
+from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
-from tests.viewer.small import photo, viewer
+from tests.viewer.small import photo, viewer, write_cifar10_test
 
 pytest.importorskip("gradio")
 
@@ -88,6 +91,44 @@ def test_the_number_of_levels_shown_survives_a_click(tmp_path):
     assert act.hide(scene, 25, 1, clicked(9, 9))[3].value == 1
     covered, _, _, slider, *_ = act.hide(scene, 50, used, clicked(256, 256))
     assert slider.value == covered.used_levels  # who saw all goes on seeing all
+
+
+def test_a_page_from_before_a_restart_is_told_to_reload(tmp_path):
+    import gradio as gr
+
+    from aib.viewer.page import spoken
+
+    act = handlers(tmp_path)
+    for call in (
+        lambda: spoken(act.hide)(None, 25, 1, clicked(9, 9)),
+        lambda: spoken(act.clear)(None, 1),
+        lambda: spoken(act.show_levels)(None, 1),
+    ):
+        with pytest.raises(gr.Error, match="reload the page"):
+            call()
+
+
+def test_the_packaged_model_opens_with_pictures_of_its_classes(tmp_path, monkeypatch):
+    """As plain `aib view` does, with the data on disk and without."""
+    page, act = packaged_page(tmp_path, monkeypatch)
+    assert "not pictures of the classes of cifar10_small" in page
+    assert act.start()[0].picture.name.startswith("shapes, test")
+    write_cifar10_test(tmp_path)
+    page, act = packaged_page(tmp_path, monkeypatch)
+    assert "not pictures of the classes" not in page
+    scene, _, _, _, decision, *_ = act.start()
+    assert scene.picture.name.startswith("cifar10, test")
+    assert scene.now[0].names[scene.now[0].top(1)[0]] in decision
+
+
+def packaged_page(data, monkeypatch):
+    """What the page consists of, and its handlers."""
+    from aib.viewer.page import Handlers, build_page
+
+    monkeypatch.setenv("AIB_DATA", str(data))
+    runs = open_runs((find_model(None),), "cpu")
+    looked, examples = Viewer(runs, samples=(1, 1)), find_examples(runs)
+    return str(build_page(looked, examples).get_config_file()), Handlers(looked, examples)
 
 
 @pytest.fixture

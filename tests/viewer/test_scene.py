@@ -1,6 +1,7 @@
 """The picture, its blocks, and files that cannot be shown."""
 
 import io
+import json
 import struct
 import zlib
 from dataclasses import replace
@@ -15,7 +16,7 @@ from PIL import Image
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
-from aib.viewer.examples import find_examples
+from aib.viewer.examples import data_of, find_examples, strangers
 from aib.viewer.scene import Block, Viewer, frame_of, mean_colour, paint
 from tests.viewer.small import opened, photo, shapes, viewer
 
@@ -156,6 +157,26 @@ def test_examples_need_no_data(tmp_path):
     """A saved model knows of none, and a run's may be elsewhere."""
     saved = opened(tmp_path)
     gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
+    assert strangers([saved], find_examples([saved])) == ""  # shapes are its classes
     for found in (find_examples([saved]), find_examples([gone])):
         assert len(found) == 12 and {e.image.size for e in found} == {(32, 32)}
         assert all(e.name.removeprefix("shapes, test: ") in shapes().class_names for e in found)
+
+
+@pytest.mark.parametrize(
+    ("trained", "data"),
+    [
+        ({"recipe": {"data": "cifar10", "epochs": 3}}, "cifar10"),
+        ({"recipe": {}}, "shapes"),  # the default is left out
+        ({"recipe": {"data": 5}}, None),
+        ({"recipe": None}, None),
+        ("long ago", None),
+        (None, None),
+    ],
+)
+def test_a_saved_models_recipe_says_what_it_was_trained_on(tmp_path, trained, data):
+    config = {"schema": 1, "model": {}, "preprocessing": {}, "trained": trained}
+    saved = opened(tmp_path)
+    saved.folder.mkdir()
+    (saved.folder / "config.json").write_text(json.dumps(config))
+    assert data_of(saved) == data
