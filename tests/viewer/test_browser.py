@@ -1,16 +1,18 @@
 """The page in a real browser: open, upload, move a slider, hide a block, compare two runs."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.viewer.small import photo, saved_model
+from tests.viewer.small import photo, saved_model, write_cifar10_test
 
 pytest.importorskip("gradio")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -49,11 +51,19 @@ def address(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     runs = [saved_model(folder / name, name) for name in ("tiny_aib_qt", "tiny_aib")]
     words = [word for run in runs for word in ("--run", str(run))]
+    with served(*words, "--max-megabytes", "1") as url:
+        yield url
+
+
+@contextmanager
+def served(*words, **environment):
+    """The address of `aib view`, which afterwards has to end well."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "aib", "view", *words, "--no-browser", "--max-megabytes", "1"],
+        [sys.executable, "-m", "aib", "view", *words, "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | environment,
     )
     try:
         lines = (re.match(r"http://\S+", line) for line in process.stdout)
@@ -199,3 +209,15 @@ def test_a_file_too_large_is_refused_in_words(browser, address, tmp_path):
     (tmp_path / "large.png").write_bytes(b"x" * (2**20 + 1))
     page.send(tmp_path / "large.png")
     page.until(lambda: "exceed the maximum" in browser.find_element(By.TAG_NAME, "body").text)
+
+
+def test_the_packaged_model_needs_no_run_and_says_what_its_examples_are_not(browser, tmp_path):
+    with served(AIB_DATA=str(tmp_path)) as url:
+        page = Page(browser, url)
+        assert "Entropy" in page.text("aib-decision-0")
+        assert "not pictures of the classes of cifar10_small" in page.text("aib-strangers")
+    write_cifar10_test(tmp_path)
+    with served(AIB_DATA=str(tmp_path)) as url:
+        page = Page(browser, url)
+        page.until(lambda: page.text("aib-status").startswith("cifar10, test: "))
+        assert browser.find_elements(By.ID, "aib-strangers") == []
