@@ -217,7 +217,7 @@ def test_a_damaged_evaluation_file_does_not_cost_the_figures(
     assert main([*words, "--device", "cpu", "--deterministic"]) == 2
     shown = capsys.readouterr()
     assert "40 images" in shown.out  # all of them: nothing is held out from what is only measured
-    assert "is damaged" in shown.err
+    assert "evaluation.json cannot be read as JSON" in shown.err
 
 
 @pytest.mark.parametrize("device", ["foo", "cuda:99"])
