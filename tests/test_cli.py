@@ -38,10 +38,10 @@ def test_an_unknown_command_is_refused_by_name(capsys):
     assert "no command 'modles'" in err and "models" in err
 
 
-def test_the_help_of_a_command_has_an_example(capsys):
-    code, out, _ = run(capsys, "models", "--help")
-    assert code == 0
-    assert 'Example: aib models "*aib*"' in out
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_the_help_of_a_command_has_an_example(capsys, command):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0 and f"xample: aib {command}" in " ".join(out.split())
 
 
 def test_models_prints_a_table(capsys):

@@ -25,11 +25,13 @@ from aib.train import train
 class Options:
     """Train a model, by a preset or by settings alone.
 
-    Examples:
-      aib train shapes_tiny
-      aib train cifar10_vgg_aib_qt --beta 0.02 --out runs/beta02
-      aib train --data folder:photos --model vgg_aib_qt --epochs 30
-      aib train --resume runs/beta02
+    Example: aib train shapes_tiny
+
+    Example: aib train cifar10_vgg_aib_qt --beta 0.02 --out runs/beta02
+
+    Example: aib train --data folder:photos --model vgg_aib_qt --epochs 30
+
+    Example: aib train --resume runs/beta02
     """
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
