@@ -5,7 +5,6 @@ it says of the maps is the run's, before halving.
 """
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from aib.packaged import FOLDER
 from aib.pretrained import CONFIG, WEIGHTS, config_of, read_config
 from aib.results.collect import count_parameters, interpreted
 from aib.results.command import portable, train_command
-from aib.run import EVALUATION, read_json
+from aib.run import EVALUATION, read_json, write_json
 
 CARD = "README.md"
 
@@ -43,13 +42,13 @@ def package(run: Path, target: Path, root: str | None = None) -> None:
     with TemporaryDirectory() as scratch:
         halved = Path(scratch)
         halve(run / WEIGHTS, halved / WEIGHTS)
-        _write(halved / CONFIG, config_of(opened.model) | {"trained": trained})
+        write_json(halved / CONFIG, config_of(opened.model) | {"trained": trained}, indent=1)
         [small] = open_runs((halved,))
         measured = evaluate(small.model, images_for(opened, root=root))
-        _write(halved / EVALUATION, {settings.reported: measured.to_dict()})
+        write_json(halved / EVALUATION, {settings.reported: measured.to_dict()}, indent=1)
         maps = interpreted(run)
         if maps is not None:
-            _write(halved / RESULT, maps)
+            write_json(halved / RESULT, maps, indent=1)
         for path in sorted(halved.iterdir()):
             write_whole(target / path.name, partial(shutil.copyfile, path))
     write_card(target)
@@ -125,10 +124,6 @@ def _maps(result: Mapping[str, Any] | None) -> str:
             f"{centre:.3f} from the centre outwards (higher is better)."
         )
     return "\n".join(sentences) + "\n"
-
-
-def _write(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -143,6 +143,19 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value
 
 
+def write_json(path: Path, value: Any, indent: int = 2) -> None:
+    """The inverse of `read_json`, whole or not at all."""
+    text = json.dumps(value, indent=indent, allow_nan=False) + "\n"
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def train_seconds(folder: Path) -> float:
+    """Seconds of training that count; the clock of metrics.jsonl starts anew at each resume."""
+    clock = [row["seconds"] for row in read_metrics(folder) if "seconds" in row]
+    ends = [now for now, after in zip(clock, [*clock[1:], 0.0], strict=True) if after < now]
+    return sum(ends)
+
+
 def environment() -> dict[str, Any]:
     """Versions and hardware, for every result to carry."""
     from aib import __version__  # here: aib itself is made of modules like this one

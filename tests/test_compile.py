@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import aib
+from tests.networks import SmallNet
 
 CASES = [
     ("tiny_aib_qt", 32),
@@ -17,17 +17,6 @@ CASES = [
     ("vgg_aib_qt", 224),
     pytest.param("wrn_aib_qt", 224, marks=pytest.mark.slow),
 ]
-
-
-class SmallNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU())
-        self.more = nn.Sequential(nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
-        self.fc = nn.Linear(6, 10)
-
-    def forward(self, x):
-        return self.fc(self.more(self.features(x)).flatten(1))
 
 
 def attached():

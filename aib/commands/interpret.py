@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from aib.checkpoint import write_whole
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.errors import AibError
@@ -22,7 +21,7 @@ from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, st
 from aib.interpret.study import Plan, Study
 from aib.interpret.tables import Table, all_tables, randomisation_words, write_csv
 from aib.opened import Opened, labelled_images, open_runs
-from aib.run import environment
+from aib.run import environment, write_json
 from aib.settings import check_seed
 
 
@@ -102,7 +101,7 @@ def interpret(
     results = {run.label: s.to_dict() for run, s in zip(opened, studies, strict=True)}
     places = [_place(run, out, len(opened)) for run in opened]
     for place, result in zip(places, results.values(), strict=True):
-        _write(place / RESULT, result)
+        write_json(place / RESULT, result)
     pictures = draw(opened, feeds, studies, plan, places)
     if csv is not None:
         surveys = {run.label: s.survey.columns for run, s in zip(opened, studies, strict=True)}
@@ -181,11 +180,6 @@ def _place(run: Opened, out: Path | None, count: int) -> Path:
     whole = run.folder.resolve()
     name = whole.name if run.label == whole.name else str(whole).strip("/").replace("/", "_")
     return out / name
-
-
-def _write(path: Path, result: dict[str, Any]) -> None:
-    text = jsonlib.dumps(result, indent=2, allow_nan=False) + "\n"
-    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def main(argv: list[str]) -> None:

@@ -1,19 +1,26 @@
 """From finished runs to one results file: what was trained, how, and every figure measured."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from aib.checkpoint import write_whole
 from aib.errors import AibError
 from aib.interpret.runs import RESULT
 from aib.pretrained import CONFIG, read_config
 from aib.registry import create_model
 from aib.results.command import portable, without_folders
-from aib.run import EVALUATION, METRICS, environment, read_json, read_metrics, read_settings
+from aib.run import (
+    EVALUATION,
+    METRICS,
+    environment,
+    read_json,
+    read_metrics,
+    read_settings,
+    train_seconds,
+    write_json,
+)
 
 SCHEMA = 1
 
@@ -38,9 +45,8 @@ def summary(run: Path) -> dict[str, Any]:
     config = read_config(run / CONFIG)
     evaluations = read_json(run / EVALUATION)
     metrics = read_metrics(run)
-    rows = [row for row in metrics if "seconds" in row]
     looks = [row["validation"] for row in metrics if row.get("validation")]
-    if not evaluations or not rows:
+    if not evaluations or not any("seconds" in row for row in metrics):
         raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
     return {
         "name": run.resolve().name,
@@ -52,7 +58,7 @@ def summary(run: Path) -> dict[str, Any]:
         },
         "seed": settings.seed,
         "epochs": settings.epochs,
-        "minutes": rows[-1]["seconds"] / 60,  # of training, compilation included
+        "minutes": train_seconds(run) / 60,  # compilation included
         "reported": without_folders(settings.reported),
         "evaluations": {without_folders(name): e for name, e in evaluations.items()},
         "held_out": looks[-1] if looks else None,  # the last look at it
@@ -72,8 +78,7 @@ def count_parameters(recipe: dict[str, Any]) -> int | None:
 
 def write(path: Path, results: dict[str, Any]) -> None:
     """As JSON, whole or not at all."""
-    text = json.dumps(results, indent=1, allow_nan=False) + "\n"
-    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    write_json(path, results, indent=1)
 
 
 def interpreted(run: Path) -> dict[str, Any] | None:

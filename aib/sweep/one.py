@@ -13,7 +13,6 @@ from typing import Any
 
 from filelock import FileLock
 
-from aib.checkpoint import write_whole
 from aib.classifier import evaluating
 from aib.errors import AibError
 from aib.interpret.runs import feed_for
@@ -23,7 +22,7 @@ from aib.interrupt import Interrupted
 from aib.opened import labelled_images, open_runs, sha256
 from aib.pretrained import CONFIG, WEIGHTS
 from aib.progress import PlainLines
-from aib.run import EVALUATION, Run, environment, read_metrics
+from aib.run import EVALUATION, Run, environment, train_seconds, write_json
 from aib.settings import Settings
 from aib.sweep.plan import Planned, read_plan
 from aib.train import train
@@ -45,7 +44,7 @@ def perform(sweep: Path, name: str) -> None:
         if not _is_trained(folder, run.settings):
             started = (folder / CONFIG).is_file()
             train(run.settings, folder, resume=started, report=PlainLines())
-        _write(folder / MEASURED, measure(folder, run.settings))
+        write_json(folder / MEASURED, measure(folder, run.settings))
 
 
 def log_of(sweep: Path, name: str) -> Path:
@@ -124,18 +123,6 @@ def figures(evaluation: dict[str, Any], seen: Survey) -> dict[str, Any]:
         "contrast": seen.mean("contrast"),
         "flat_maps": seen.mean("flat"),
     }
-
-
-def train_seconds(folder: Path) -> float:
-    """Seconds of training that count; the clock of metrics.jsonl starts anew at each resume."""
-    clock = [row["seconds"] for row in read_metrics(folder) if "seconds" in row]
-    ends = [now for now, after in zip(clock, [*clock[1:], 0.0], strict=True) if after < now]
-    return sum(ends)
-
-
-def _write(path: Path, result: dict[str, Any]) -> None:
-    text = json.dumps(result, indent=2, allow_nan=False) + "\n"
-    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def stop_with_parent() -> None:

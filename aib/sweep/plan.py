@@ -13,14 +13,13 @@ import torch
 
 from aib.attention import SpatialAttention
 from aib.bottleneck import AIB
-from aib.checkpoint import write_whole
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
 from aib.errors import AibError
 from aib.latent import VariationalHead
 from aib.quantize import AnchorQuantizer
-from aib.run import different, environment
+from aib.run import different, environment, write_json
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, check_grids, quick_grids, safe, written
 from aib.train import build_model, keep_some_aside, load_data
@@ -137,8 +136,7 @@ class Plan:
                 )
         elif folder.exists() and not _is_free(folder):
             raise AibError(f"{folder} is there and is not a sweep; choose another --out")
-        text = json.dumps(self.to_dict(), indent=2) + "\n"
-        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+        write_json(path, self.to_dict())
 
 
 def _is_free(folder: Path) -> bool:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aib.checkpoint import write_whole
 from aib.errors import AibError
 from aib.interpret.tables import Table
-from aib.run import environment
+from aib.run import environment, write_json
 from aib.sweep.grid import LETTERS, Grid, written
 from aib.sweep.one import read_measured
 from aib.sweep.plan import Plan
@@ -111,8 +110,7 @@ def shown_measures(results: Mapping[str, Any]) -> list[Measure]:
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> None:
     """Into the sweep's folder."""
-    text = json.dumps(results, indent=2, allow_nan=False) + "\n"
-    write_whole(folder / RESULTS, lambda partial: partial.write_text(text, encoding="utf-8"))
+    write_json(folder / RESULTS, results)
 
 
 def read_results(folder: Path) -> dict[str, Any]:

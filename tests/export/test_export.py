@@ -10,7 +10,6 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from torch import nn
 
 import aib
 from aib import packaged
@@ -22,6 +21,7 @@ from aib.export.metadata import weights_checksum
 from aib.export.one_pass import OnePass, traceable
 from aib.opened import sha256
 from tests.export.small import POLICY, by_hand, make, random_pixels
+from tests.networks import SmallNet
 
 
 def assert_same_function(path, model, size=32):
@@ -78,17 +78,6 @@ def test_the_released_profile_exports_its_logits(tmp_path):
     assert exported.metadata["profile"] == "released"
     assert exported.metadata["outputs"]["logits"]["values"] == "logits"
     assert_same_function(tmp_path / "model.onnx", model)
-
-
-class SmallNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU())
-        self.more = nn.Sequential(nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
-        self.fc = nn.Linear(6, 10)
-
-    def forward(self, x):
-        return self.fc(self.more(self.features(x)).flatten(1))
 
 
 def attached():

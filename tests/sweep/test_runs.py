@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 import aib
 from aib.cli import main
 from aib.opened import labelled_images, open_runs
-from aib.sweep.one import is_done, perform, train_seconds
+from aib.run import train_seconds
+from aib.sweep.one import is_done, perform
 from aib.sweep.plan import read_plan
 from aib.train import train
 from tests.sweep.test_plan import RESOLVED, plan
