@@ -30,12 +30,13 @@ class Fast:
     precision: Precision
     channels_last: bool
     compile: bool
+    graphs: bool = False  # of training
 
     @classmethod
     def on(cls, device: torch.device) -> "Fast":
         """bf16, channels-last, compiled on a GPU; a CPU gains too little to wait for a compiler."""
         gpu = device.type == "cuda"
-        return cls(512 if gpu else 64, "bf16" if gpu else "fp32", gpu, gpu)
+        return cls(512 if gpu else 64, "bf16" if gpu else "fp32", gpu, gpu, gpu)
 
 
 def bench_train(
@@ -59,6 +60,7 @@ def bench_train(
         precision=how.precision,
         channels_last=how.channels_last,
         compile=how.compile,
+        graphs=how.graphs,
         accelerator="cuda" if device.type == "cuda" else "cpu",
         log_every=steps,
     )
@@ -76,6 +78,7 @@ def bench_train(
     operations = 3 * flops(make, image_size, (1, 1))  # the backward pass costs two forward ones
     return _verdict(device, ours, plain, operations, how) | {
         "what": "train",
+        "graphs": how.graphs,
         "model": name,
         "image_size": image_size,
         "width": width,
@@ -102,7 +105,8 @@ def bench_infer(
     _reset_peak(device)
     ours = infer_rate(make(), device, how, samples, image_size, seconds)
     memory = _peak(device)
-    eager = Fast(128, "fp32", False, False)
+    # A CPU is no faster with larger batches, and would need minutes for them.
+    eager = Fast(128 if device.type == "cuda" else how.batch_size, "fp32", False, False)
     plain = infer_rate(make(), device, eager, samples, image_size, seconds, workers=2)
     return _verdict(device, ours, plain, flops(make, image_size, samples), how) | {
         "what": "infer",
@@ -112,7 +116,7 @@ def bench_infer(
         "batch_size": how.batch_size,
         "samples": "{}x{}".format(*samples),
         "peak_memory_gib": memory,
-        "plain": "fp32, eager, batch 128, DataLoader with 2 workers",
+        "plain": f"fp32, eager, batch {eager.batch_size}, DataLoader with 2 workers",
     }
 
 
@@ -159,7 +163,8 @@ def infer_rate(
     """Images/s of forward passes, from uint8 images on the device or from a DataLoader."""
     layout = torch.channels_last if how.channels_last else torch.contiguous_format
     model = model.eval().to(device, memory_format=layout)  # type: ignore[call-overload]
-    data = noise_images(4 * how.batch_size, image_size)
+    count = 4 if device.type == "cuda" else 1
+    data = noise_images(count * how.batch_size, image_size)
     batches = Batches(data, how.batch_size, train=False, device=device)
     loader = None
     if workers is not None:
@@ -189,16 +194,17 @@ def matmul_rate(device: torch.device, precision: Precision, seconds: float = 1.0
 
 
 def rate(call: Callable[[], Any], device: torch.device, seconds: float) -> float:
-    """Calls per second, after two that are not counted."""
-    for _ in range(2):
+    """Calls per second, after some that are not counted."""
+    for _ in range(2 if device.type == "cuda" else 1):
         call()
     _finish(device)
+    at_once = 3 if device.type == "cuda" else 1  # between two waits for the device
     count, began = 0, time.perf_counter()
     while True:
-        for _ in range(3):
+        for _ in range(at_once):
             call()
         _finish(device)
-        count += 3
+        count += at_once
         elapsed = time.perf_counter() - began
         if elapsed > seconds:
             return count / elapsed

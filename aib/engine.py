@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from lightning.fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
 from aib.checkpoint import load_checkpoint, save_checkpoint
 from aib.classifier import Classifier
@@ -22,6 +22,7 @@ from aib.objective import Objective
 from aib.optim import beta_at, learning_rate, load_state, make_optimizer
 from aib.progress import Reporter, Silent
 from aib.quantize import AnchorQuantizer
+from aib.replay import Replay
 from aib.run import Run
 from aib.settings import Settings
 from aib.watch import TERMS, NonFiniteError, Watch, everywhere
@@ -120,9 +121,13 @@ class Loop:
         objective: nn.Module = Objective(self.model, s)
         if s.compile:
             objective = torch.compile(objective)  # type: ignore[assignment]
-        optimizer = make_optimizer(self.model, s)
+        graphs = s.graphs and world == 1 and fabric.device.type == "cuda"
+        optimizer = make_optimizer(self.model, s, on_device=graphs)
         self.objective, self.optimizer = fabric.setup(objective, optimizer)
-        self.beta = torch.zeros((), device=fabric.device)  # a tensor: a float would recompile
+        # Tensors, as a float would be compiled into the step, or recorded with it.
+        self.beta = torch.zeros((), device=fabric.device)
+        self.rate = torch.zeros((), device=fabric.device) if graphs else None
+        self.replay = Replay(self.whole_step) if graphs else None
         self.watch = Watch(fabric.device)
         # Each part adds its share of the means, and all of its count of wrong answers.
         share = [1 / s.accumulate] * len(TERMS) + [1.0]
@@ -168,20 +173,48 @@ class Loop:
     def take_step(self, feed: Any) -> None:
         """One update. Nothing here waits for the device."""
         s, step = self.settings, self.step
-        rate = learning_rate(s, step, self.steps_per_epoch)
+        self.set_rates(step)
+        if self.replay:
+            figures, norm = self.replay(*self.next_part(feed, 0))
+        else:
+            figures = torch.zeros_like(self.watch.sums)
+            for part in range(s.accumulate):
+                figures += self.descend(*self.next_part(feed, part), part)
+            norm = self.update()
+        self.step += 1
+        self.watch.add(figures, norm, self.step)
+
+    def set_rates(self, step: int) -> None:
+        """Learning rate and beta of this step."""
+        s, rate = self.settings, learning_rate(self.settings, step, self.steps_per_epoch)
+        if self.rate is not None:
+            self.rate.fill_(rate)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate if self.rate is None else self.rate
         self.beta.fill_(beta_at(s, step, self.steps_per_epoch))
-        figures = torch.zeros_like(self.watch.sums)
-        for part in range(s.accumulate):
-            x, y = next(feed)
-            x = x.contiguous(memory_format=self.memory_format)
-            seed_step(s.seed, step, part, self.fabric.global_rank)
-            last = part == s.accumulate - 1
-            with self.fabric.no_backward_sync(self.objective, enabled=not last):
-                loss, seen = self.objective(x, y, self.beta)
-                self.fabric.backward(loss / s.accumulate)
-            figures += seen * self.share
+
+    def next_part(self, feed: Any, part: int) -> tuple[Tensor, Tensor]:
+        """Images and labels; the noise of their forward pass is seeded too."""
+        x, y = next(feed)
+        seed_step(self.settings.seed, self.step, part, self.fabric.global_rank)
+        return x.contiguous(memory_format=self.memory_format), y
+
+    def whole_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """An update from one part, as it is recorded."""
+        return self.descend(x, y, part=0), self.update()
+
+    def descend(self, x: Tensor, y: Tensor, part: int) -> Tensor:
+        """Add this part's gradient; return its share of the figures to watch."""
+        accumulate = self.settings.accumulate
+        more = part < accumulate - 1
+        with self.fabric.no_backward_sync(self.objective, enabled=more):
+            loss, seen = self.objective(x, y, self.beta)
+            self.fabric.backward(loss / accumulate)
+        return seen * self.share
+
+    def update(self) -> Tensor:
+        """Move the weights along the gradient; return its norm."""
+        s = self.settings
         norm = self.fabric.clip_gradients(
             self.objective,
             self.optimizer,
@@ -189,14 +222,12 @@ class Loop:
             error_if_nonfinite=False,
         )
         assert norm is not None
-        # fp16 meets infinite gradients while its loss scale settles, and skips those steps itself.
-        norm = torch.zeros_like(norm) if s.precision == "fp16" else norm
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.average:
             self.average.update(self.model)
-        self.step += 1
-        self.watch.add(figures, norm, self.step)
+        # fp16 meets infinite gradients while its loss scale settles, and skips those steps itself.
+        return torch.zeros_like(norm) if s.precision == "fp16" else norm
 
     def look(self, epoch: int, began: float) -> dict[str, Any]:
         """Read the figures since the last look, log them, stop if any was not finite."""
@@ -208,7 +239,7 @@ class Loop:
             "step": self.step,
             "epoch": epoch,
             **self.watch.read(steps, images),
-            "lr": self.optimizer.param_groups[0]["lr"],
+            "lr": learning_rate(s, self.step - 1, self.steps_per_epoch),
             "beta": beta_at(s, self.step - 1, self.steps_per_epoch),
         }
         if self.quantizers:
@@ -253,7 +284,9 @@ class Loop:
         """Move unused anchors; what the optimizer remembers of their old places is forgotten."""
         moved = quantizer.revive_unused()
         if moved:
-            self.optimizer.optimizer.state.pop(quantizer.anchors, None)
+            for memory in self.optimizer.optimizer.state.get(quantizer.anchors, {}).values():
+                if isinstance(memory, Tensor):
+                    memory.zero_()  # in its place, which a recorded step remembers
         return moved
 
     def log(self, row: dict[str, Any]) -> None:

@@ -38,12 +38,17 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     ]
 
 
-def make_optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum, or AdamW, over the three groups."""
+def make_optimizer(model: nn.Module, s: Settings, on_device: bool = False) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum, or AdamW, over the three groups.
+
+    `on_device`: a learning rate that is a tensor there is never read by the host.
+    """
     groups = parameter_groups(model, s.weight_decay)
+    fused = on_device or None  # None: PyTorch's own choice
     if s.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=s.lr)
-    return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=s.momentum > 0)
+        return torch.optim.AdamW(groups, lr=s.lr, capturable=on_device, fused=fused)
+    nesterov = s.momentum > 0
+    return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=nesterov, fused=fused)
 
 
 def load_state(optimizer: torch.optim.Optimizer, saved: dict) -> None:

@@ -40,6 +40,8 @@ class Settings:
     """How attention acts on the features; the profile's if not given."""
     attention_depth: int = 0
     """Convolutions put in front of the paper's attention, for a larger receptive field."""
+    attention_noise: float = 0.0
+    """Added to the attention's deviation, so that a faint map carries little."""
     tap: int = 0
     """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
     profile: ProfileName = "paper"
@@ -108,6 +110,8 @@ class Settings:
     """Memory layout that suits tensor cores."""
     compile: bool = False
     """torch.compile the step."""
+    graphs: bool = False
+    """Record a step as a CUDA graph and replay it. For one GPU; no effect elsewhere."""
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Kind of device."""
     devices: int = 1
@@ -139,6 +143,7 @@ class Settings:
         self._require("gamma", 0 < self.gamma <= 1, "above 0 and at most 1")
         self._require("width", 0 < self.width <= 16, "above 0 and at most 16")
         self._require("dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+        self._require("attention_noise", 0 <= self.attention_noise <= 1, "0 to 1")
         self._require("holdout", 0 <= self.holdout < 1, "at least 0 and below 1")
         check_seed(self.seed)
         for name in ("workers", "cutout", "attention_depth", "tap"):
@@ -148,6 +153,8 @@ class Settings:
         self._require("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1")
         rising = list(self.milestones) == sorted(set(self.milestones))
         self._require("milestones", rising and min(self.milestones, default=1) > 0, "rising epochs")
+        if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
+            raise AibError("graphs cannot record accumulated parts, nor fp16's loss scale")
         parts = self.devices * self.nodes * self.accumulate
         if self.batch_size % parts:
             raise AibError(
@@ -209,7 +216,7 @@ def check_seed(seed: int) -> int:
 
 # Settings that only say where and how a run is done.
 MACHINE = {
-    "root", "workers", "accelerator", "devices", "nodes", "log_every", "checkpoint_every",
+    "root", "workers", "graphs", "accelerator", "devices", "nodes", "log_every", "checkpoint_every",
     "evaluate_every", "loggers",
 }  # fmt: skip
 

@@ -87,7 +87,7 @@ def infer(
         samples: attention x latent samples.
         width: scales its channels.
         image_size: of the random images.
-        batch_size: ours; the plain path takes 128.
+        batch_size: ours; on a GPU the plain path takes 128.
         precision: ours.
         compile: ours; False leaves it out of the latency as well.
         seconds: how long each is measured.

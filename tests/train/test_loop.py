@@ -5,6 +5,7 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -247,6 +248,60 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     s = replace(SMALL, accelerator="cuda", precision="bf16", clip=1.0, ema=0.9, accumulate=2)
     fit(tiny(), images(), s)
     assert len(steps) == 10
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_replayed_run_is_the_same_as_a_launched_one(
+    compiled: bool, optimizer: Literal["sgd", "adamw"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise, rates, anchors that are revived, the average: all go on changing in a recording."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    torch.compiler.reset()
+    s = replace(
+        SMALL, accelerator="cuda", clip=1.0, ema=0.9, revive_anchors=True, num_anchors=20,
+        beta_warmup=1.0, compile=compiled, optimizer=optimizer, lr=0.01, graphs=True,
+    )  # fmt: skip
+    replayed = fit(tiny(), images(), s)
+    monkeypatch.setattr("aib.engine.Replay", lambda step: step)
+    launched = fit(tiny(), images(), s)
+    for key, value in launched.model.state_dict().items():
+        torch.testing.assert_close(value, replayed.model.state_dict()[key], rtol=1e-3, atol=1e-4)
+    assert replayed.last["total"] == pytest.approx(launched.last["total"], rel=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_replayed_sgd_run_is_that_of_the_plain_loop() -> None:
+    s = replace(SMALL, accelerator="cuda", clip=1.0, ema=0.9)
+    plain, replayed = fit(tiny(), images(), s), fit(tiny(), images(), replace(s, graphs=True))
+    assert replayed.last["lr"] == plain.last["lr"]
+    for key, value in plain.model.state_dict().items():
+        torch.testing.assert_close(value, replayed.model.state_dict()[key], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_replayed_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    class Break(Silent):
+        def figures(self, row: dict) -> None:
+            if row["step"] == 9:
+                raise KeyboardInterrupt
+
+    s = replace(SMALL, accelerator="cuda", graphs=True, ema=0.9, checkpoint_every=0.0)
+    whole = fit(tiny(), images(), s)
+    run = Run.create(tmp_path / "run", tiny(), s)
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), images(), s, run=run, report=Break())
+    assert load_checkpoint(run.checkpoint)["step"] == 6
+    resumed = fit(tiny(), images(), s, run=run, resume=True)
+    for key, value in whole.model.state_dict().items():
+        torch.testing.assert_close(value, resumed.model.state_dict()[key], rtol=1e-4, atol=1e-5)
+
+
+def test_graphs_change_nothing_on_a_cpu() -> None:
+    plain, asked = fit(tiny(), images(), SMALL), fit(tiny(), images(), replace(SMALL, graphs=True))
+    for key, value in plain.model.state_dict().items():
+        assert torch.equal(value, asked.model.state_dict()[key])
 
 
 @pytest.mark.slow

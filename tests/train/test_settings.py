@@ -33,6 +33,7 @@ HERE = Path("config.json")
         ("milestones", (5, 3)),
         ("seed", -1),
         ("width", 0.0),
+        ("attention_noise", -0.1),
         ("accumulate", 0),
         ("log_every", 0),
     ],
@@ -45,6 +46,12 @@ def test_a_bad_value_is_named(name: str, value: object) -> None:
 def test_a_batch_that_cannot_be_shared_out_is_refused() -> None:
     with pytest.raises(aib.AibError, match="batch_size 10 .* 2 devices x 3"):
         Settings(batch_size=10, devices=2, accumulate=3)
+
+
+@pytest.mark.parametrize("other", [{"accumulate": 2}, {"precision": "fp16"}])
+def test_what_a_graph_cannot_record_is_refused(other: dict) -> None:
+    with pytest.raises(aib.AibError, match="graphs cannot record"):
+        Settings(graphs=True, **other)
 
 
 def test_settings_survive_json() -> None:
