@@ -19,16 +19,23 @@ class AttentionParameters(NamedTuple):
 
 
 class SpatialAttention(nn.Module):
-    """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution."""
+    """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution.
 
-    def __init__(self, trunk: nn.Module, sigma_kernel: int = 1):
+    `noise` is added to sigma_a, so that scores below it carry little. Without it (the paper) a
+    faint map is as good as a strong one: the layers behind it scale it up again.
+    """
+
+    def __init__(self, trunk: nn.Module, sigma_kernel: int = 1, noise: float = 0.0):
         super().__init__()
+        self.noise = noise
         self.trunk = trunk  # [B,c,h,w] -> [B,1,h,w]
         self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
 
     def forward(self, f: Tensor) -> AttentionParameters:
         mu = widen(self.trunk(f)).sigmoid()  # [B,1,h,w]
         sigma = positive_sigma(self.to_sigma(mu.to(self.to_sigma.weight.dtype)))  # [B,1,h,w]
+        if self.noise:
+            sigma = sigma + self.noise
         return AttentionParameters(mu.squeeze(1), sigma.squeeze(1))
 
 

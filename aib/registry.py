@@ -46,6 +46,7 @@ class Options:
     num_anchors: int
     modulation: Modulation
     attention_depth: int
+    attention_noise: float
     tap: int
     profile: ProfileName
 
@@ -75,7 +76,7 @@ def _spatial(o: Options, parts: Parts) -> SpatialAttention:
     trunk = parts.attention_trunk(o.num_classes)
     if o.attention_depth:
         trunk = nn.Sequential(*(conv_bn_relu(c, c) for _ in range(o.attention_depth)), trunk)
-    return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel)
+    return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel, o.attention_noise)
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -186,6 +187,7 @@ def create_model(
     num_anchors: int | None = None,
     modulation: Modulation | None = None,
     attention_depth: int = 0,
+    attention_noise: float = 0.0,
     tap: int = 0,
     profile: ProfileName = "paper",
     preprocessing: Preprocessing | None = None,
@@ -195,8 +197,8 @@ def create_model(
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. `width`
     scales stem, attention and tail. `dropout` is WRN's at 32. `latent_dim` (K), `num_anchors` (Q)
     and `modulation` default to the family's and the profile's. `attention_depth` puts convolutions
-    in front of the paper's attention, `tap` moves it to a later block; both are ours, not the
-    paper's, and 0 unless said.
+    in front of the paper's attention, `attention_noise` is added to sigma_a, `tap` moves the
+    attention to a later block; these three are ours, not the paper's, and 0 unless said.
     """
     entry = _find(name)
     if image_size not in entry.sizes:
@@ -207,10 +209,14 @@ def create_model(
     if not 0 <= dropout < 1:
         raise AibError(f"dropout must be at least 0 and below 1, not {dropout}")
     check_classes(num_classes)
-    if (attention_depth or tap) and "_aib" not in name:
-        raise AibError(f"attention_depth and tap are for the aib models; {name} is not one")
+    if (attention_depth or attention_noise or tap) and "_aib" not in name:
+        raise AibError(
+            f"attention_depth, attention_noise and tap are for the aib models; {name} is not one"
+        )
     if not 0 <= attention_depth <= 16:
         raise AibError(f"attention_depth must be 0 to 16, not {attention_depth}")
+    if not 0 <= attention_noise <= 1:
+        raise AibError(f"attention_noise must be 0 to 1, not {attention_noise}")
     parts = _backbone(entry.backbone, image_size, width, dropout, tap)
     options = Options(
         num_classes=num_classes,
@@ -221,6 +227,7 @@ def create_model(
         num_anchors=parts.num_anchors if num_anchors is None else num_anchors,
         modulation=get_modulation(modulation, profile),
         attention_depth=attention_depth,
+        attention_noise=attention_noise,
         tap=tap,
         profile=profile,
     )

@@ -112,6 +112,7 @@ def build_model(s: Settings, data: ImageSet) -> Classifier:
         num_anchors=s.num_anchors,
         modulation=s.modulation,
         attention_depth=s.attention_depth,
+        attention_noise=s.attention_noise,
         tap=s.tap,
         profile=s.profile,
     )

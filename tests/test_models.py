@@ -307,6 +307,21 @@ def test_a_deeper_attention_sees_further():
     assert [reach(depth) for depth in (0, 1, 3)] == [3, 5, 9]
 
 
+def test_the_attentions_noise_is_added_to_its_deviation(tmp_path):
+    def sigma(noise: float) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = aib.create_model("tiny_aib_qt", width=1 / 4, attention_noise=noise).eval()
+        model.save_pretrained(tmp_path / str(noise))
+        x = torch.linspace(-1, 1, 3 * 32 * 32).reshape(1, 3, 32, 32)
+        found = model(x).attention.sigma
+        torch.testing.assert_close(
+            aib.from_pretrained(tmp_path / str(noise))(x).attention.sigma, found
+        )
+        return found
+
+    torch.testing.assert_close(sigma(0.2), sigma(0.0) + 0.2)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
@@ -315,6 +330,8 @@ def test_a_deeper_attention_sees_further():
         ("wrn_aib", {"tap": 1}, "only VGG at 32 x 32"),
         ("vgg_aib", {"tap": 3}, "0, 1 or 2, not 3"),
         ("vgg_aib", {"attention_depth": -1}, "0 to 16, not -1"),
+        ("vgg_dvib", {"attention_noise": 0.1}, "vgg_dvib is not one"),
+        ("vgg_aib", {"attention_noise": 1.5}, "0 to 1, not 1.5"),
     ],
 )
 def test_an_attention_that_cannot_be_had_is_refused(name, options, sentence):

@@ -41,6 +41,7 @@ NEEDS = {
     "lambda_a": "attention",
     "modulation": "aib attention",
     "attention_depth": "aib attention",
+    "attention_noise": "aib attention",
 }
 
 
