@@ -23,7 +23,15 @@ PRESETS = [
     ),
     Preset(
         "cifar10_small",
-        replace(FAST, data="cifar10", model="vgg_aib_qt", width=0.5, epochs=80, holdout=0.1),
+        replace(
+            FAST,
+            data="cifar10",
+            model="vgg_aib_qt",
+            width=0.5,
+            epochs=80,
+            cutout=8,
+            holdout=0.1,
+        ),
         "the model that comes with the package",
     ),
 ]

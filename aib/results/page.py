@@ -13,6 +13,10 @@ from aib.run import read_json
 from aib.sweep.results import tables as sweep_tables
 
 Found = Mapping[str, Any]
+# Settings that make a model, or what it is trained for, another than the paper's.
+NOT_THE_PAPERS = {
+    "profile", "modulation", "attention_depth", "attention_noise", "tap", "lambda_a"
+}  # fmt: skip
 
 HEAD = """# Results
 
@@ -209,10 +213,11 @@ def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
 
 def _options(run: Found, group: Iterable[Found]) -> str:
     """What makes the model another, and whatever else differs within the file."""
-    always = {"profile", "width", "modulation", "attention_depth", "tap", "lambda_a", "cutout"}
+    always = NOT_THE_PAPERS | {"width", "cutout"}
     recipes = [other["recipe"] for other in group]
     differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
-    shown = (always | {"holdout"} | differs) - {"seed", "data", "model", "epochs"}
+    hidden = {"seed", "data", "model", "epochs", "channels_last", "compile"}
+    shown = (always | {"holdout"} | differs) - hidden
     found = [f"{name} {value}" for name, value in run["recipe"].items() if name in shown]
     return ", ".join(found).replace("_", " ")
 
@@ -227,8 +232,7 @@ def _paper(run: Found, data: str) -> str:
 
 def _is_papers(run: Found) -> bool:
     """Has the model the paper's form? The recipe holds what is not the default."""
-    ours = {"width", "latent_dim", "num_anchors", "modulation", "attention_depth", "tap"}
-    return not (ours | {"lambda_a", "profile"}) & set(run["recipe"])
+    return not (NOT_THE_PAPERS | {"width", "latent_dim", "num_anchors"}) & set(run["recipe"])
 
 
 def _error(e: Found) -> str:
