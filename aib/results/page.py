@@ -148,9 +148,10 @@ def _speed(files: Mapping[str, Found]) -> Iterator[str]:
     rows = [
         (
             f"[{found['what']}](../results/{name})",
-            f"`{found['model']}`",
+            _benched(found),
             f"batch {found['batch_size']}, {found['precision']}"
-            + (", compiled" if found["compile"] else ""),
+            + (", compiled" if found["compile"] else "")
+            + (", replayed" if found.get("graphs") else ""),
             f"{found['images_per_second']:,.0f}",
             f"{found['plain_images_per_second']:,.0f}",
             f"{found['ratio']:.2f}",
@@ -165,9 +166,38 @@ def _speed(files: Mapping[str, Found]) -> Iterator[str]:
         "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matrix rate",
         "memory, GiB", "first epoch, s", "hardware",
     )  # fmt: skip
-    note = "Plain is fp32, eager, batch 128, fed by a DataLoader, in the same run; the matrix rate "
-    note += "is one large product's. The first epoch includes compiling."
+    note = (
+        "Plain is fp32, eager, fed by a DataLoader, in the same run; the matrix rate is one large "
+    )
+    note += "product's. The first epoch includes compiling."
     yield from _markdown(Table("Speed", head, tuple(rows), note)) if rows else []
+    yield from _latency(files)
+
+
+def _latency(files: Mapping[str, Found]) -> Iterator[str]:
+    """How long one caller waits on a CPU, where that was measured."""
+    rows = [
+        (
+            f"[{_benched(found)}](../results/{name})",
+            f"{row['batch']}",
+            row["way"],
+            f"{row['median_ms']:.1f}",
+            f"{row['p90_ms']:.1f}",
+            f"{row['ratio']:.2f}",
+            f"{found['environment']['device']}, {found['latency']['threads']} threads",
+        )
+        for name, found in files.items()
+        if "latency" in found
+        for row in found["latency"]["rows"]
+    ]
+    head = "model", "batch", "way", "median, ms", "90%, ms", "eager / this", "hardware"
+    note = "One deterministic pass from pixels to outputs; the ways took turns in one run."
+    yield from _markdown(Table("Latency", head, tuple(rows), note)) if rows else []
+
+
+def _benched(found: Found) -> str:
+    width = "" if found["width"] == 1 else f" at width {found['width']:g}"
+    return f"`{found['model']}`{width}"
 
 
 def _ablations(files: Mapping[str, Found]) -> Iterator[str]:

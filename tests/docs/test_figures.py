@@ -37,6 +37,14 @@ def kept(name: str) -> dict:
     return json.loads((ROOT / "results" / name).read_text())
 
 
+def test_the_latency_in_the_docs_is_that_of_the_results():
+    rows = kept("bench_infer_vgg_aib_qt_half_cpu.json")["latency"]["rows"]
+    wait = {row["way"]: f"{row['median_ms']:.1f} ms" for row in rows if row["batch"] == 1}
+    text = " ".join(prose(ROOT / "docs" / "export.md").split())
+    ways = f"eager {wait['eager']}, compiled {wait['compiled']}, ONNX {wait['onnx']}"
+    assert f"{ways}, ONNX in int8 {wait['onnx int8']}." in text
+
+
 def test_the_readme_s_figures_are_those_of_the_results():
     text = " ".join(prose(ROOT / "README.md").split())
     vgg = kept("cifar10_vgg.json")["runs"][0]

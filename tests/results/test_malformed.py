@@ -12,7 +12,7 @@ from aib.results.page import page
 ROOT = Path(__file__).parents[2]
 WHOLE = {
     name: json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
-    for name in ("shapes_vgg", "bench_infer_vgg_aib_qt")
+    for name in ("shapes_vgg", "bench_infer_vgg_aib_qt", "bench_infer_vgg_aib_qt_half_cpu")
 }
 
 
