@@ -196,8 +196,8 @@ def _latency(files: Mapping[str, Found]) -> Iterator[str]:
 
 
 def _benched(found: Found) -> str:
-    width = "" if found["width"] == 1 else f" at width {found['width']:g}"
-    return f"`{found['model']}`{width}"
+    model = f"`{found['model']}`"
+    return model if found["width"] == 1 else f"{model} at width {found['width']:g}"
 
 
 def _ablations(files: Mapping[str, Found]) -> Iterator[str]:
