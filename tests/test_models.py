@@ -1,9 +1,13 @@
 """The twelve models of the paper: names, counts, costs, sizes, maps."""
 
+from copy import deepcopy
+
 import pytest
 import torch
+from torch import nn
 
 import aib
+from aib.backbones.vgg import without_bias
 from aib.inventory import measure
 
 NARROW = 1 / 32
@@ -294,6 +298,27 @@ def test_a_later_tap_has_the_same_layers_and_a_smaller_map(name, tap, side):
         for model in (here, there)
     ]  # fmt: skip
     assert kinds[0] == kinds[1]
+
+
+def test_a_bias_before_batchnorm_can_be_left_out_of_the_step():
+    """Output, gradients and running statistics against the layers one after the other."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 5, 3, 2, padding=1), nn.BatchNorm2d(5)).double().train()
+    nn.init.normal_(plain[0].bias)
+    nn.init.normal_(plain[1].bias)
+    short = deepcopy(plain)
+    x = torch.randn(6, 3, 8, 8, dtype=torch.float64)
+    for _ in range(2):
+        for model, y in ((plain, plain(x)), (short, without_bias(*short, x))):
+            model.zero_grad()
+            y.pow(3).sum().backward()
+    torch.testing.assert_close(without_bias(*short, x), plain(x))
+    for (name, value), other in zip(
+        plain.state_dict().items(), short.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(value, other, msg=name)
+    for expected, found in zip(plain.parameters(), short.parameters(), strict=True):
+        torch.testing.assert_close(found.grad, expected.grad, atol=1e-9, rtol=1e-9)
 
 
 def test_a_deeper_attention_sees_further():
