@@ -30,11 +30,11 @@ class Fast:
     precision: Precision
     channels_last: bool
     compile: bool
-    graphs: bool = False  # of training
+    graphs: bool = False  # replay the training step
 
     @classmethod
     def on(cls, device: torch.device) -> "Fast":
-        """bf16, channels-last, compiled on a GPU; a CPU gains too little to wait for a compiler."""
+        """All of it on a GPU; a CPU gains too little to wait for a compiler."""
         gpu = device.type == "cuda"
         return cls(512 if gpu else 64, "bf16" if gpu else "fp32", gpu, gpu, gpu)
 

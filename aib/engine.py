@@ -162,6 +162,7 @@ class Loop:
             self.save()
         finally:
             self.report.close()
+            self.replay = None  # what it recorded holds the GPU's memory, and this loop
         final = self.average.model if self.average else self.model
         return Fitted(final.eval(), self.step, time.monotonic() - began, row)
 

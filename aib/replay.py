@@ -52,5 +52,7 @@ class Replay:
         """Note down the kernels of a step without running them."""
         self.x, self.y = x.clone(), y.clone()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, stream=self.stream):
+        # thread_local: a loader's thread may pin memory meanwhile, which would break a recording.
+        mode = "thread_local"
+        with torch.cuda.graph(self.graph, stream=self.stream, capture_error_mode=mode):
             self.results = self.step(self.x, self.y)

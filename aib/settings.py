@@ -154,7 +154,9 @@ class Settings:
         rising = list(self.milestones) == sorted(set(self.milestones))
         self._require("milestones", rising and min(self.milestones, default=1) > 0, "rising epochs")
         if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
-            raise AibError("graphs cannot record accumulated parts, nor fp16's loss scale")
+            raise AibError(
+                "graphs cannot record accumulated parts, nor fp16's loss scale: add --no-graphs"
+            )
         parts = self.devices * self.nodes * self.accumulate
         if self.batch_size % parts:
             raise AibError(

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import aib
-from aib.backbones.vgg import without_bias
+from aib.backbones.vgg import conv_bn_relu, without_bias
 from aib.inventory import measure
 
 NARROW = 1 / 32
@@ -319,6 +319,11 @@ def test_a_bias_before_batchnorm_can_be_left_out_of_the_step():
         torch.testing.assert_close(value, other, msg=name)
     for expected, found in zip(plain.parameters(), short.parameters(), strict=True):
         torch.testing.assert_close(found.grad, expected.grad, atol=1e-9, rtol=1e-9)
+
+
+def test_the_three_layers_keep_the_names_of_a_plain_row():
+    row = conv_bn_relu(3, 4)
+    assert list(row.state_dict()) == list(nn.Sequential(*row).state_dict())
 
 
 def test_a_deeper_attention_sees_further():

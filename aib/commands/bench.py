@@ -29,6 +29,7 @@ def train(
     batch_size: int | None = None,
     precision: Precision | None = None,
     compile: bool | None = None,
+    graphs: bool | None = None,
     steps: int | None = None,
     workers: int = 2,
     device: str | None = None,
@@ -45,6 +46,7 @@ def train(
         batch_size: ours; the plain loop takes 128.
         precision: ours; bf16 on a GPU, fp32 on a CPU if not given.
         compile: ours; on a GPU if not given.
+        graphs: ours, as CUDA graphs; on a GPU if not given, except with fp16.
         steps: steps an epoch; four epochs are run.
         workers: of the plain loop's DataLoader.
         device: cpu or cuda.
@@ -54,7 +56,7 @@ def train(
     if steps is not None and steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
     steps = steps or (100 if where.type == "cuda" else 5)
-    how = pick(where, batch_size, precision, compile)
+    how = pick(where, batch_size, precision, compile, graphs)
     show(
         bench_train(
             model, where, how, steps=steps, workers=workers, image_size=image_size, width=width
@@ -158,13 +160,21 @@ def check_seconds(seconds: float) -> None:
 
 
 def pick(
-    device: torch.device, batch_size: int | None, precision: Precision | None, compile: bool | None
+    device: torch.device,
+    batch_size: int | None,
+    precision: Precision | None,
+    compile: bool | None,
+    graphs: bool | None = None,
 ) -> Fast:
     """The device's way, with what the user changed."""
     if batch_size is not None and not 1 <= batch_size <= MAX_BATCH:
         raise AibError(f"batch_size must lie between 1 and {MAX_BATCH:,}, not {batch_size}")
     how = Fast.on(device)
-    given = {"batch_size": batch_size, "precision": precision, "compile": compile}
+    if precision == "fp16" and graphs is None:
+        graphs = False  # its loss scale cannot be recorded
+    given = {
+        "batch_size": batch_size, "precision": precision, "compile": compile, "graphs": graphs
+    }  # fmt: skip
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     return replace(how, **changes)
 

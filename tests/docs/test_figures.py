@@ -56,6 +56,9 @@ def test_the_readme_s_figures_are_those_of_the_results():
     speed = kept("bench_train_vgg_aib_qt.json")
     assert f"augmentation: images/s | {speed['images_per_second']:,.0f} |" in text
     assert f"same run: images/s | {speed['plain_images_per_second']:,.0f} |" in text
+    cost = prose(ROOT / "docs" / "reproduce.md")
+    for rate in (speed["images_per_second"], speed["plain_images_per_second"]):
+        assert f" {rate:,.0f} " in cost
 
     maps = vgg["interpret"]
     change = 100 * abs(maps["reliance"]["replaced"]["another"]["drop"])

@@ -49,6 +49,7 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     errors = (4.0, 5.0, 7.5)
     runs = [finished(tmp_path / f"s{i}", e, seed=i) for i, e in enumerate(errors)]
     runs.append(finished(tmp_path / "deeper", 9.0, attention_depth=1))
+    runs.append(finished(tmp_path / "noisy", 9.5, attention_noise=0.1))
     (tmp_path / "kept").mkdir()
     out = tmp_path / "kept" / "some.json"
     words = ["results", "collect", *map(str, runs), "--title", "some runs", "--out", str(out)]
@@ -56,12 +57,13 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     text = page(tmp_path / "kept")
     head, *cells = rows(text, "Error")
     table = [dict(zip(head, row, strict=True)) for row in cells]
-    assert [(row["n"], row["options"]) for row in table] == [("3", ""), ("1", "attention depth 1")]
+    options = ["", "attention depth 1", "attention noise 0.1"]
+    assert [(row["n"], row["options"]) for row in table] == list(zip("311", options, strict=True))
     mean, deviation = sum(errors) / 3, statistics.stdev(errors)
     assert table[0]["error %"] == f"{mean:.2f} ± {deviation:.2f}"
     assert table[0]["minutes"] == "1.5 ± 0.0"  # the last of the seconds
     assert table[1]["error %"] == "9.00"
-    assert len(rows(text, "Every run")) == 1 + 4
+    assert len(rows(text, "Every run")) == 1 + 5
 
 
 def test_a_results_file_says_what_was_done_and_not_where(tmp_path, monkeypatch):
@@ -113,6 +115,18 @@ def test_an_unfinished_run_and_a_foreign_file_are_refused(tmp_path, capsys):
     (tmp_path / "kept" / "x.json").write_text('{"a": 1}')
     with pytest.raises(aib.AibError, match="is not a results file"):
         page(tmp_path / "kept")
+
+
+def test_a_narrow_replayed_model_is_said_to_be_one_and_its_latency_has_a_table(tmp_path):
+    bench = json.loads((ROOT / "results" / "bench_infer_vgg_aib_qt_half_cpu.json").read_text())
+    bench |= {"graphs": True, "width": 0.25}
+    (tmp_path / "bench.json").write_text(json.dumps(bench))
+    text = page(tmp_path)
+    [_, speed] = rows(text, "Speed")
+    assert speed[1] == "`vgg_aib_qt` at width 0.25" and speed[2].endswith(", replayed")
+    waits = bench["latency"]["rows"]
+    found = [(row[1], row[2], row[3]) for row in rows(text, "Latency")[1:]]
+    assert found == [(str(w["batch"]), w["way"], f"{w['median_ms']:.1f}") for w in waits]
 
 
 def test_the_page_in_docs_is_the_one_the_results_give():

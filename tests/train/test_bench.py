@@ -3,8 +3,11 @@
 import json
 
 import pytest
+import torch
 
 from aib.cli import main
+from aib.commands.bench import pick
+from aib.settings import Precision, Settings
 
 
 def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture) -> None:
@@ -28,6 +31,13 @@ def test_evaluation_is_measured_and_its_growth_drawn(
     assert result["samples"] == "2x3"
     assert {row["axis"] for row in result["growth"]} == {"S", "M", "batch", "image size"}
     assert grow.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_what_a_gpu_is_measured_with_can_be_trained_with(precision: Precision) -> None:
+    how = pick(torch.device("cuda"), None, precision, None)
+    assert how.graphs == (precision != "fp16")
+    Settings(precision=how.precision, compile=how.compile, graphs=how.graphs)
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,22 @@ def test_revived_anchors_are_counted(tmp_path: Path) -> None:
     assert all("revived" in r for r in read_metrics(run.folder) if "usage" in r)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_what_the_optimizer_remembers_of_a_moved_anchor_is_zeroed_in_its_place(
+    optimizer: Literal["sgd", "adamw"],
+) -> None:
+    loop = Loop(tiny(), images(), replace(SMALL, optimizer=optimizer), None, None, Silent(), None)
+    loop.take_step(loop.batches.epoch(0))
+    [quantizer] = loop.quantizers
+    memory = loop.optimizer.optimizer.state[quantizer.anchors]
+    kept = {name: value.data_ptr() for name, value in memory.items()}
+    quantizer.usage.fill_(1)
+    quantizer.usage[0] = 0
+    assert loop.revive(quantizer) == 1
+    assert kept == {name: value.data_ptr() for name, value in memory.items()}
+    assert all(not value.any() for value in memory.values())
+
+
 def test_too_few_images_for_one_batch_is_said() -> None:
     with pytest.raises(aib.AibError, match="4 training images are fewer than one batch"):
         fit(tiny(), images(4), SMALL)

@@ -1,6 +1,7 @@
 """Parameter groups and schedules."""
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 import aib
 from aib.ema import WeightAverage
-from aib.optim import beta_at, learning_rate, make_optimizer, parameter_groups
+from aib.optim import beta_at, learning_rate, load_state, make_optimizer, parameter_groups
 from aib.settings import Settings
 
 
@@ -49,6 +50,24 @@ def test_the_optimizer_is_the_one_named(name: str, kind: type) -> None:
     assert isinstance(optimizer, kind)
     if name == "sgd":
         assert optimizer.defaults["nesterov"]
+
+
+def test_a_rate_on_the_device_gives_the_same_steps_and_a_state_that_others_take() -> None:
+    s = Settings(lr=0.05)
+    plain = aib.create_model("tiny", width=0.25)
+    other = deepcopy(plain)
+    usual, fused = make_optimizer(plain, s), make_optimizer(other, s, on_device=True)
+    for group in fused.param_groups:
+        group["lr"] = torch.tensor(0.05)
+    for model, optimizer in ((plain, usual), (other, fused)):
+        for step in range(3):
+            for i, p in enumerate(model.parameters()):
+                p.grad = torch.full_like(p, 0.1 * (step + 1) + 0.01 * i)
+            optimizer.step()
+    for expected, found in zip(plain.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(found, expected)
+    load_state(usual, fused.state_dict())
+    assert usual.param_groups[0]["lr"] == 0.05 and not usual.param_groups[0]["fused"]
 
 
 def test_the_papers_vgg_schedule_halves_every_25_epochs() -> None:
