@@ -4,8 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 JOBS ?= 2
-# Two test processes on two cores: one thread each, or they wait for one another.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+# Two test processes on two cores: one thread each, or they wait for one another. Whoever is done
+# takes work from the other: some slow tests take minutes.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: demo test test-all lint format clean
 

@@ -15,6 +15,8 @@ from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.types import Attention, Explanation, Noise, Output, ProfileName
 
+MAX_CLASSES = 1_000_000  # more are a slip of the hand, and their layer would not fit anywhere
+
 
 class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
     """A network whose forward pass gives an `Output`.
@@ -152,8 +154,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
 
 def check_classes(num_classes: int) -> int:
     """Refuse a number of classes before any layer is made of it."""
-    if not isinstance(num_classes, int) or num_classes < 2:
-        raise AibError(f"num_classes must be a whole number of at least 2, not {num_classes!r}")
+    if not isinstance(num_classes, int) or not 2 <= num_classes <= MAX_CLASSES:
+        raise AibError(
+            f"num_classes must be a whole number from 2 to {MAX_CLASSES:,}, not {num_classes!r}"
+        )
     return num_classes
 
 

@@ -199,6 +199,7 @@ KEPT = [
     ["interpret", "run", "--quick", "--images", "4", "--seed", "-99999999999999999999"],
     ["interpret", "run", "--quick", "--images", "4", "--batch-size", "-1"],
     ["export", "run", "--int8", "--seed", "99999999999999999999"],
+    ["models", "tiny*", "--num-classes", "9223372036854775808"],
     ["bench", "infer", "--model", "tiny", "--seconds", "-1"],
     ["bench", "train", "--model", "none", "--image-size", "-1"],
     ["bench", "train", "--model", "none", "--batch-size", "99999999999"],
