@@ -264,7 +264,8 @@ def test_width_scales_the_backbone_and_not_the_latent():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"num_classes": 1}, "2, not 1"),
+        ({"num_classes": 1}, "from 2 to .*, not 1"),
+        ({"num_classes": 10**9}, "to 1,000,000, not 1000000000"),
         ({"num_classes": 2.5}, "2.5"),
         ({"width": 0}, "width .* not 0"),
         ({"width": float("nan")}, "width .* nan"),
