@@ -24,8 +24,6 @@ fuzz = settings(
     derandomize=True,  # the same cases everywhere
     suppress_health_check=list(HealthCheck),  # fixtures are shared by the cases on purpose
 )
-# For what the loaders' own tests cover already, seen through a whole command once more.
-fuzz_less = settings(fuzz, max_examples=max(CASES // 5, 1))
 
 
 class Hang(BaseException):

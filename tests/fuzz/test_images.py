@@ -16,7 +16,7 @@ from aib.data.decode import MAX_PIXELS, open_rgb
 from aib.errors import AibError
 from tests.data.test_bad_input import bomb
 from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, fuzz, fuzz_less, limited
+from tests.fuzz.harness import WATCH, fuzz, limited
 from tests.fuzz.worlds import World
 
 MODES = {
@@ -156,7 +156,7 @@ def test_a_folder_with_anything_in_it(
 @given(st.sampled_from(THINGS), broken, st.sampled_from(["photos", "photos/odd.png"]))
 @example("pipe", b"", "photos")  # once waited for, for ever
 @example("pipe", b"", "photos/odd.png")
-@fuzz_less
+@fuzz
 def test_explain_meets_anything(world: World, what: str, content: bytes, named: str) -> None:
     world.clear()
     (world.work / "photos").mkdir()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aib.checkpoint import load_checkpoint
 from aib.errors import AibError
 from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, fuzz, fuzz_less, limited
+from tests.fuzz.harness import WATCH, fuzz, limited
 from tests.fuzz.strange_json import altered, values, written
 from tests.fuzz.worlds import World
 
@@ -31,7 +31,7 @@ def lines(rows: list[Any]) -> bytes:
 
 
 @given(st.data())
-@fuzz_less
+@fuzz
 def test_metrics(world: World, data: st.DataObject) -> None:
     world.clear()
     path = world.work / "run" / "metrics.jsonl"
@@ -63,7 +63,7 @@ def studied(world: World) -> World:
 
 
 @given(st.sampled_from(["interpret.json", "evaluation.json"]), st.data())
-@fuzz_less
+@fuzz
 def test_results(studied: World, name: str, data: st.DataObject) -> None:
     studied.clear()
     path = studied.work / "run" / name
@@ -105,7 +105,7 @@ strange = st.one_of(values, tensors, st.lists(tensors, max_size=2))
 
 
 @given(st.data())
-@fuzz_less
+@fuzz
 def test_checkpoints_of_another_content(world: World, data: st.DataObject) -> None:
     """Loaded or refused; and whatever is loaded, the training goes on or stops with a sentence."""
     path = interrupted(world)

@@ -19,7 +19,7 @@ from aib.errors import AibError
 from aib.run import read_settings
 from aib.settings import Settings
 from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, fuzz, fuzz_less, limited
+from tests.fuzz.harness import WATCH, fuzz, limited
 from tests.fuzz.strange_json import altered, values, written
 from tests.fuzz.worlds import World
 
@@ -56,7 +56,7 @@ def test_configs_with_something_exchanged(world: World, data: st.DataObject) -> 
 
 
 @given(st.data())
-@fuzz_less
+@fuzz
 def test_configs_of_anything(world: World, data: st.DataObject) -> None:
     world.clear()
     path = world.work / "run" / "config.json"
@@ -156,7 +156,7 @@ def test_damaged_weights(world: World, data: st.DataObject) -> None:
     st.sampled_from([float("nan"), float("inf"), -float("inf"), 3e38, -3e38, 1e-45, 0.0]),
     st.integers(min_value=0),
 )
-@fuzz_less
+@fuzz
 def test_weights_of_any_value(world: World, value: float, which: int) -> None:
     """Weights that are not finite are refused; those that are must not trip a command up."""
     world.clear()
