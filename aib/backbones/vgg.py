@@ -13,11 +13,12 @@ class ConvBNReLU(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         conv, norm, relu = self
-        plain = isinstance(conv, nn.Conv2d) and type(norm) is nn.BatchNorm2d
-        watched = any(layer._forward_hooks or layer._forward_pre_hooks for layer in (conv, norm))
-        if not (norm.training and x.is_cuda and plain) or watched:
+        if not (x.is_cuda and norm.training and type(norm) is nn.BatchNorm2d):
             return super().forward(x)
-        return relu(without_bias(conv, norm, x))  # type: ignore[arg-type]
+        if any(layer._forward_hooks or layer._forward_pre_hooks for layer in (conv, norm)):
+            return super().forward(x)  # somebody wants to see what passes between them
+        assert isinstance(conv, nn.Conv2d)
+        return relu(without_bias(conv, norm, x))
 
 
 def without_bias(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:

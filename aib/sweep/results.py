@@ -4,7 +4,6 @@ sweep_results.json holds it all; the table, the figure and the page are made fro
 """
 
 import itertools
-import json
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from aib.errors import AibError
 from aib.interpret.tables import Table
-from aib.run import environment, write_json
+from aib.run import environment, read_json, write_json
 from aib.sweep.grid import LETTERS, Grid, written
 from aib.sweep.one import read_measured
 from aib.sweep.plan import Plan
@@ -116,13 +115,10 @@ def write_results(folder: Path, results: Mapping[str, Any]) -> None:
 def read_results(folder: Path) -> dict[str, Any]:
     """What the sweep in `folder` has found so far."""
     path = folder / RESULTS
-    if not path.is_file():
+    found = read_json(path)
+    if found is None:
         raise AibError(f"{folder} has no {RESULTS} yet: no run of the sweep has ended")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AibError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    if found.get("schema") != SCHEMA:
         raise AibError(f"{path} is not of this version of aib")
     if missing := _missing(found):
         raise AibError(f"{path} is damaged, its {missing} cannot be read; run the sweep again")

@@ -20,6 +20,7 @@ from aib.progress import Silent
 from aib.run import Run, read_metrics
 from aib.settings import Settings
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 SMALL = Settings(epochs=2, batch_size=8, lr=0.05, log_every=3, accelerator="cpu", workers=0)
 
 
@@ -36,6 +37,11 @@ def tiny(name: str = "tiny_aib_qt", seed: int = 0) -> aib.Classifier:
 
 def same(a: nn.Module, b: nn.Module) -> bool:
     return all(torch.equal(v, b.state_dict()[k]) for k, v in a.state_dict().items())
+
+
+def assert_close(a: nn.Module, b: nn.Module, rtol: float = 1e-3, atol: float = 1e-4) -> None:
+    for key, value in a.state_dict().items():
+        torch.testing.assert_close(value, b.state_dict()[key], rtol=rtol, atol=atol)
 
 
 class Remember(Silent):
@@ -123,8 +129,7 @@ def test_accumulated_parts_make_the_same_step(monkeypatch: pytest.MonkeyPatch) -
     without_noise(monkeypatch)
     whole = fit(attached(), images(), SMALL)
     parts = fit(attached(), images(), replace(SMALL, accumulate=4))
-    for key, value in whole.model.state_dict().items():
-        torch.testing.assert_close(value, parts.model.state_dict()[key], rtol=1e-4, atol=1e-6)
+    assert_close(whole.model, parts.model, rtol=1e-4, atol=1e-6)
     assert parts.last["total"] == pytest.approx(whole.last["total"], rel=1e-4)
     assert parts.last["error"] == pytest.approx(whole.last["error"])
 
@@ -249,7 +254,7 @@ def test_a_logger_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
         fit(tiny(), images(), replace(SMALL, loggers=("wandb",)))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     original, steps = Loop.take_step, []
 
@@ -266,7 +271,7 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(steps) == 10
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_replayed_run_is_the_same_as_a_launched_one(
@@ -282,21 +287,19 @@ def test_a_replayed_run_is_the_same_as_a_launched_one(
     replayed = fit(tiny(), images(), s)
     monkeypatch.setattr("aib.engine.Replay", lambda step: step)
     launched = fit(tiny(), images(), s)
-    for key, value in launched.model.state_dict().items():
-        torch.testing.assert_close(value, replayed.model.state_dict()[key], rtol=1e-3, atol=1e-4)
+    assert_close(launched.model, replayed.model)
     assert replayed.last["total"] == pytest.approx(launched.last["total"], rel=1e-3)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_a_replayed_sgd_run_is_that_of_the_plain_loop() -> None:
     s = replace(SMALL, accelerator="cuda", clip=1.0, ema=0.9)
     plain, replayed = fit(tiny(), images(), s), fit(tiny(), images(), replace(s, graphs=True))
     assert replayed.last["lr"] == plain.last["lr"]
-    for key, value in plain.model.state_dict().items():
-        torch.testing.assert_close(value, replayed.model.state_dict()[key], rtol=1e-3, atol=1e-4)
+    assert_close(plain.model, replayed.model)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 def test_a_replayed_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     class Break(Silent):
         def figures(self, row: dict) -> None:
@@ -310,14 +313,12 @@ def test_a_replayed_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         fit(tiny(), images(), s, run=run, report=Break())
     assert load_checkpoint(run.checkpoint)["step"] == 6
     resumed = fit(tiny(), images(), s, run=run, resume=True)
-    for key, value in whole.model.state_dict().items():
-        torch.testing.assert_close(value, resumed.model.state_dict()[key], rtol=1e-4, atol=1e-5)
+    assert_close(whole.model, resumed.model, rtol=1e-4, atol=1e-5)
 
 
 def test_graphs_change_nothing_on_a_cpu() -> None:
     plain, asked = fit(tiny(), images(), SMALL), fit(tiny(), images(), replace(SMALL, graphs=True))
-    for key, value in plain.model.state_dict().items():
-        assert torch.equal(value, asked.model.state_dict()[key])
+    assert same(plain.model, asked.model)
 
 
 @pytest.mark.slow
@@ -325,5 +326,4 @@ def test_a_compiled_run_is_close_to_an_eager_one(monkeypatch: pytest.MonkeyPatch
     without_noise(monkeypatch)
     eager = fit(attached(), images(), SMALL)
     compiled = fit(attached(), images(), replace(SMALL, compile=True))
-    for key, value in eager.model.state_dict().items():
-        torch.testing.assert_close(value, compiled.model.state_dict()[key], rtol=1e-3, atol=1e-4)
+    assert_close(eager.model, compiled.model)
