@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from aib.configs.preset import FAST, RELEASED_VGG, RELEASED_WRN, Preset, table_one
+from aib.configs.preset import FAST, FAST_WRN, RELEASED_VGG, RELEASED_WRN, Preset, table_one
 
 PRESETS = [
     *table_one("cifar10"),
@@ -20,6 +20,11 @@ PRESETS = [
         "cifar10_fast",
         replace(FAST, data="cifar10", model="vgg_aib_qt"),
         "vgg_aib_qt by a faster recipe, for one large GPU",
+    ),
+    Preset(
+        "cifar10_wrn_fast",
+        replace(FAST_WRN, data="cifar10", model="wrn_aib_qt"),
+        "wrn_aib_qt by the faster recipe",
     ),
     Preset(
         "cifar10_small",

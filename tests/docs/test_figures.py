@@ -2,7 +2,9 @@
 
 import json
 import re
+from statistics import mean, stdev
 
+from aib.configs import get_preset
 from aib.configs.paper import paper_error
 from aib.packaged import packaged_models
 from aib.profiles import PROFILES
@@ -45,19 +47,38 @@ def test_the_latency_in_the_docs_is_that_of_the_results():
     assert f"{ways}, ONNX in int8 {wait['onnx int8']}." in text
 
 
+def errors_in_a_row(data: str, model: str) -> str:
+    """As the README writes them: of all seeds that were trained by the fast recipe."""
+    runs = [
+        run
+        for run in kept(f"{data}_vgg.json")["runs"]
+        if run["model"] == model and run["epochs"] == get_preset(f"{data}_fast").settings.epochs
+    ]
+    errors = [run["evaluations"][f"{data} test"]["top1_error"] for run in runs]
+    assert len({run["seed"] for run in runs}) == len(runs)
+    spread = f" ± {stdev(errors):.2f}" if len(errors) > 1 else ""
+    seeds = f"{len(errors)} seed" + "s" * (len(errors) > 1)
+    return f"{seeds}: error | {mean(errors):.2f}{spread}% | {paper_error(model, data):.2f}%"
+
+
 def test_the_readme_s_figures_are_those_of_the_results():
     text = " ".join(prose(ROOT / "README.md").split())
     vgg = kept("cifar10_vgg.json")["runs"][0]
-    error = vgg["evaluations"]["cifar10 test"]["top1_error"]
     assert f"{vgg['epochs']} epochs in {vgg['minutes']:.1f} minutes" in text
-    assert f"one seed: error | {error:.2f}% | {paper_error('vgg_aib_qt', 'cifar10'):.2f}%" in text
+    for data, model, opening in (
+        ("cifar10", "vgg_aib_qt", "minutes, "),
+        ("cifar10", "vgg", "by the same recipe, "),
+        ("cifar100", "vgg_aib_qt", "CIFAR-100, `vgg_aib_qt`, "),
+    ):
+        assert opening + errors_in_a_row(data, model) in text
     small = json.loads((packaged_models()["cifar10_small"] / "evaluation.json").read_text())
     assert f"the package: error | {small['cifar10 test']['top1_error']:.2f}%" in text
     speed = kept("bench_train_vgg_aib_qt.json")
     assert f"augmentation: images/s | {speed['images_per_second']:,.0f} |" in text
     assert f"same run: images/s | {speed['plain_images_per_second']:,.0f} |" in text
     cost = prose(ROOT / "docs" / "reproduce.md")
-    for rate in (speed["images_per_second"], speed["plain_images_per_second"]):
+    wide = kept("bench_train_wrn_aib_qt.json")["images_per_second"]
+    for rate in (speed["images_per_second"], speed["plain_images_per_second"], wide):
         assert f" {rate:,.0f} " in cost
 
     maps = vgg["interpret"]
@@ -78,6 +99,16 @@ def test_the_readme_s_figures_are_those_of_the_results():
     _, deeper = kept("cifar10_small.json")["runs"]
     found = deeper["interpret"]["faithfulness"]["own"]
     assert f"(insertion {found['insertion']:.2f}, deletion {found['deletion']:.2f})" in text
+    quick = {run["name"]: run for run in kept("cifar10_maps.json")["runs"]}
+    noisy = quick["price_and_noise_0.1"]["interpret"]
+    found = noisy["faithfulness"]["own"]
+    figures = f"contrast {noisy['information']['contrast']:.2f}, insertion {found['insertion']:.2f}"
+    assert f"{figures}, deletion {found['deletion']:.2f}." in text
+    both, neither = (
+        quick[name]["evaluations"]["cifar10 test"]["top1_error"]
+        for name in ("price_and_noise_0.1", "deeper")
+    )
+    assert f"the error is {both:.2f}% with both, {neither:.2f}% with neither" in text
     auroc = {
         run["name"]: run["interpret"]["localisation_own_all_images"]["auroc"]
         for run in kept("shapes_vgg.json")["runs"]

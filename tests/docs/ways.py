@@ -40,7 +40,7 @@ WAYS = (
     Way("aib train .*--accelerator cpu --devices 2", "process", TINY, slow="two processes"),
     Way("aib train --list"),
     Way("aib train --data folder:photos", add=SMALL),
-    Way("aib train cifar10_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
+    Way(r"aib train \w+_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
     Way("aib train ", add=SMALL, slow="seconds, and there are many of them"),
     Way("aib sweep .*--engine submitit", "parse", why_not="needs SLURM"),
     Way("aib sweep .*--list"),
