@@ -25,17 +25,21 @@ ROOT = Path(__file__).parents[2]
 
 def finished(folder: Path, error: float, **settings) -> Path:
     """A run's folder as training leaves it, with a made-up error and no weights."""
-    s = Settings(data="cifar10", model="tiny_aib_qt", root="/home/someone/data", **settings)
-    run = Run.create(folder, aib.create_model("tiny_aib_qt"), s)
+    made_by = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"}
+    run = Run.create(folder, aib.create_model("tiny_aib_qt"), Settings(**(made_by | settings)))
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
-    figures = {
-        "data": "cifar10", "split": "test", "classes": "own", "images": 10000, "top1_error": error,
+    run.write_evaluation("cifar10 test", evaluated(error))
+    return folder
+
+
+def evaluated(error: float, data="cifar10", split="test", classes="own", images=10000) -> dict:
+    """What `aib eval` leaves."""
+    return {
+        "data": data, "split": split, "classes": classes, "images": images, "top1_error": error,
         "top1_interval": [error - 1, error + 1], "nll": 0.25, "calibration_error": 1.5,
         "kl_bits": 8.0, "samples": "4x12",
     }  # fmt: skip
-    run.write_evaluation("cifar10 test", figures)
-    return folder
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -64,6 +68,23 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     assert table[0]["minutes"] == "1.5 ± 0.0"  # the last of the seconds
     assert table[1]["error %"] == "9.00"
     assert len(rows(text, "Every run")) == 1 + 5
+
+
+def test_other_data_are_averaged_over_seeds_and_the_paper_stands_beside_its_own_reading(tmp_path):
+    runs = [finished(tmp_path / f"s{i}", 4.0, seed=i, model="vgg_aib_qt") for i in range(2)]
+    for i, folder in enumerate(runs):
+        for classes, images, error in (("raw", 3996, 49.0 + i), ("matched", 3593, 14.0)):
+            figures = evaluated(error, "stl10", "train", classes, images)
+            Run(folder).write_evaluation(f"stl10 train {classes}", figures)
+    (tmp_path / "kept").mkdir()
+    words = ["results", "collect", *map(str, runs), "--title", "t"]
+    assert main([*words, "--out", str(tmp_path / "kept" / "some.json")]) == 0
+    head, *cells = rows(page(tmp_path / "kept"), "Other data")
+    raw, matched = (dict(zip(head, row, strict=True)) for row in cells)
+    assert raw["n"] == matched["n"] == "2"
+    assert raw["error %"] == "49.50 ± 0.71" and matched["error %"] == "14.00 ± 0.00"
+    assert raw["images"] == "3,996 of 5,000" and matched["images"] == "3,593"
+    assert raw["paper %"] == "50.44" and matched["paper %"] == "-"
 
 
 def test_a_results_file_says_what_was_done_and_not_where(tmp_path, monkeypatch):
