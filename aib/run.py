@@ -173,9 +173,10 @@ def environment() -> dict[str, Any]:
 
 
 def command_line() -> str | None:
-    """How this process was started, if it was by `aib` or `python -m aib`."""
-    ours = (
-        Path(sys.argv[0]).name == "aib"
-        or Path(sys.argv[0]) == Path(__file__).parent / "__main__.py"
-    )
-    return shlex.join(["aib", *sys.argv[1:]]) if ours else None
+    """How this process was started, if it was by `aib`, `python -m aib` or an example."""
+    program = Path(sys.argv[0])
+    if program.name == "aib" or program == Path(__file__).parent / "__main__.py":
+        return shlex.join(["aib", *sys.argv[1:]])
+    if program.resolve().parent.name == "examples":
+        return shlex.join(["python", f"examples/{program.name}", *sys.argv[1:]])
+    return None

