@@ -23,8 +23,8 @@ from aib.progress import reporter
 from aib.run import Run
 from aib.train import load_data
 
-# Convolutions of VGG-19 by their channels; the image is halved where there is an M.
-CHANNELS = (64, 64, "M", 128, 128, "M", *[256] * 4, "M", *[512] * 4, "M", *[512] * 4)
+# Convolutions of VGG-19 by their channels; at a 0 the image is halved.
+CHANNELS = (64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4)
 SETTINGS = aib.Settings(
     data="cub200:crop",
     epochs=40,
@@ -45,7 +45,7 @@ class VGG19(nn.Module):
         layers: list[nn.Module] = [nn.Conv2d(3, 3, 1)]
         channels = 3
         for width in CHANNELS:
-            if isinstance(width, str):
+            if width == 0:
                 layers.append(nn.MaxPool2d(2, ceil_mode=True))
                 continue
             convolution = nn.Conv2d(channels, width, 3, padding=1, padding_mode="reflect")
