@@ -136,6 +136,12 @@ class AIB(Classifier):
             attention = attention.seen_through(attention_map)
         return modulate(f, attention.a_q, self.modulation), attention, aux_logits
 
+    @property
+    def is_random(self) -> bool:
+        """The attention draws, and so does the bottleneck; a model may have neither."""
+        parts = self.attention, self.head
+        return any(isinstance(part, SpatialAttention | VariationalHead) for part in parts)
+
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu_a, and for a quantised model its anchors' values and their levels."""
         if self.quantizer is None:

@@ -100,6 +100,17 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
             raise AibError(f"samples must be two numbers of at least 1, not {samples}")
         return samples[0], samples[1]
 
+    @property
+    def is_random(self) -> bool:
+        """Does a pass draw anything?"""
+        return False
+
+    def drawn(self, samples: tuple[int, int] | None, deterministic: bool) -> str:
+        """What a pass in evaluation draws, for the record."""
+        if deterministic or not self.is_random:
+            return "deterministic"
+        return "{}x{}".format(*(samples or self.eval_samples))
+
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """The deterministic map [B,h,w], and its levels where the model quantises."""
         return attention.mu, None

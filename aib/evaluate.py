@@ -90,13 +90,12 @@ def evaluate(
                 tally.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
         figures = tally.read()
         seconds = time.monotonic() - began
-    drawn = "deterministic" if deterministic else "{}x{}".format(*(samples or model.eval_samples))
     return Evaluation(
         data=data.name,
         split=data.split,
         classes=classes,
         images=len(data),
-        samples=drawn,
+        samples=model.drawn(samples, deterministic),
         averaged=average,
         images_per_second=len(data) / seconds,
         **figures,

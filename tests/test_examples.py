@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+import aib
 from aib.results.collect import collect, write
 from aib.results.page import page
 from tests.interpret.small import make_run
@@ -83,6 +84,9 @@ def test_fine_grained_leaves_two_runs_that_can_be_kept(run, tmp_path):
     text = page(tmp_path / "results")
     assert text.count("`python examples/fine_grained.py --data shapes:count=32 --epochs 1 ") == 2
     assert "`aib train" not in text  # it does not know these networks
+    backbone = runpy.run_path(str(EXAMPLES / "fine_grained.py"))["VGG19"](10)
+    model = aib.from_pretrained(runs[1], backbone=backbone)
+    assert model.explain(torch.rand(1, 3, 32, 32)).attention.shape == (1, 32, 32)
 
 
 def test_fine_grained_reads_weights_in_the_order_of_the_convolutions(tmp_path):
@@ -93,3 +97,6 @@ def test_fine_grained_reads_weights_in_the_order_of_the_convolutions(tmp_path):
     ours = vgg19(3, tmp_path / "weights.pth").features.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert list(ours["0.weight"].shape) == [3, 3, 1, 1] and len(ours) == 2 * 17
+    torch.save(dict(list(renumbered.items())[:-1]), tmp_path / "short.pth")
+    with pytest.raises(SystemExit, match="short.pth does not hold"):
+        vgg19(3, tmp_path / "short.pth")

@@ -99,7 +99,8 @@ def print_evaluation(e: Evaluation) -> None:
     print(f"  calibration error  {e.calibration_error:6.2f}%")
     if e.kl_bits is not None:
         print(f"  latent             {e.kl_bits:6.1f} bits an image (KL to the prior)")
-    print(f"  {e.samples} samples, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
+    drawn = "no noise" if e.samples == "deterministic" else f"{e.samples} samples"
+    print(f"  {drawn}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
 
 
 def main(argv: list[str]) -> None:

@@ -134,7 +134,7 @@ def draw(
     for i, j in permutations(range(len(sides)), 2):
         figure = disagreement(sides[i], sides[j])
         if figure is not None:
-            wrong, right = (opened[k].folder.resolve().name for k in (i, j))
+            wrong, right = (sides[k][0].replace("/", "_") for k in (i, j))
             path = places[i] / "figures" / f"wrong_{wrong}_right_{right}.png"
             save_figure(figure, path)
             made.append(path)

@@ -1,4 +1,7 @@
-"""The paper's Table 1: top-1 errors in percent, as printed."""
+"""The paper's Table 1: top-1 errors in percent, as printed, and what they may stand beside."""
+
+from collections.abc import Mapping
+from typing import Any
 
 # One line a row of the table; SVHN and the cross-domain columns are of the same models.
 #              CIFAR-10 CIFAR-100 CUB-200    SVHN  STL-10 train, test
@@ -29,9 +32,20 @@ def _parse(table: str) -> dict[tuple[str, str], float]:
     }
 
 
+# Settings that make a model, or what it is trained for, another than the paper's.
+OTHER_FORM = {
+    "width", "latent_dim", "num_anchors", "modulation", "attention_depth", "attention_noise", "tap",
+    "lambda_a",
+}  # fmt: skip
+
 PAPER_ERRORS: dict[tuple[str, str], float] = _parse(_TABLE)
 
 
 def paper_error(model: str, data: str) -> float | None:
     """The paper's error of a model on a data set ("cifar10", "stl10 train"); None if not given."""
     return PAPER_ERRORS.get((model, data.partition(":")[0]))
+
+
+def has_papers_form(recipe: Mapping[str, Any]) -> bool:
+    """Do the paper's figures belong beside this one? A recipe holds what is not the default."""
+    return not OTHER_FORM & set(recipe)

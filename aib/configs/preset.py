@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from aib.configs.paper import paper_error
+from aib.configs.paper import has_papers_form, paper_error
 from aib.settings import Settings
 
 
@@ -16,12 +16,9 @@ class Preset:
 
     @property
     def paper_error(self) -> float | None:
-        """The paper's top-1 test error in percent; it has none of narrower models."""
-        return (
-            paper_error(self.settings.model, self.settings.data)
-            if self.settings.width == 1
-            else None
-        )
+        """The paper's top-1 test error in percent; it has none of models of another form."""
+        s = self.settings
+        return paper_error(s.model, s.data) if has_papers_form(s.recipe()) else None
 
 
 # The paper's schedules (supplementary, "Training"): 200 epochs of batch 128, SGD 0.1.

@@ -122,12 +122,11 @@ def explain_image(
         sigma = None if out.attention.sigma is None else out.attention.sigma[0]
         if isinstance(model, AIB) and model.quantizer is not None:
             count = model.quantizer.num_anchors
-    drawn = "deterministic" if deterministic else "{}x{}".format(*(samples or model.eval_samples))
     return Explained(
         path=path,
         shown=_shown(image, model),
         method=method,
-        samples=drawn,
+        samples=model.drawn(samples, deterministic),
         seed=seed,
         top=tuple(
             (names[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -145,5 +144,6 @@ def _shown(image: Image.Image, model: Classifier) -> Array:
     if model.preprocessing.resize == "crop":
         image = image.crop(centre_square(image.width, image.height))
     if max(image.size) > SHOWN_SIDE:
+        image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
     return np.asarray(image)

@@ -21,6 +21,8 @@ Verdict = Literal["used", "decorative", "undecided"]
 
 # An accuracy drop below one point is called no harm: a choice, and named in every verdict.
 HARM = 0.01
+# With less accuracy above guessing than this many times the harm, there is too little to lose.
+ROOM = 5
 
 
 def spatial_mean(maps: Tensor) -> Tensor:
@@ -68,6 +70,7 @@ class Reliance:
     accuracy: float  # with the model's own maps
     replaced: dict[str, Drop]  # mean, shuffled, another
     harm: float
+    chance: float  # the accuracy of guessing
     verdict: Verdict
 
     @property
@@ -85,6 +88,11 @@ class Reliance:
             "undecided": f"Undecided: {self.images} images cannot tell whether replacing the map "
             f"costs {point} of accuracy.",
         }[self.verdict]
+        if self.verdict == "undecided" and not can_lose(self.accuracy, self.chance, self.harm):
+            meaning = (
+                f"Undecided: with guessing at {100 * self.chance:.1f}% the model has too little "
+                "accuracy to lose, whether or not it uses the map."
+            )
         return (
             f"{meaning} Accuracy {100 * self.accuracy:.1f}%; drop with the map replaced: {drops}."
         )
@@ -107,10 +115,11 @@ def map_reliance(
     (x, y). The other image is one of the same batch.
 
     The verdict, from the intervals of the three drops: `used` when one lies wholly at or above
-    `harm`, `decorative` when all lie wholly below it, otherwise `undecided` (too few images).
+    `harm`, `decorative` when all lie wholly below it, otherwise `undecided` (too few images). A
+    model that is right little more often than by guessing has nothing to lose: `undecided`.
     """
     counts: dict[str, Tensor] = {}  # name -> [right, lost, gained], on the device
-    images = 0
+    images, classes = 0, 1
     last: Tensor | None = None  # the last map of the batch before
     for x, y in batches:
         index = torch.arange(images, images + len(x), device=x.device)
@@ -125,9 +134,9 @@ def map_reliance(
             else last,
         }
         last = maps[-1:]
-        own = _correct(predict(x, None), y)
+        own, classes = _correct(predict(x, None), y)
         for name, replacement in replacements.items():
-            right = _correct(predict(x, replacement), y)
+            right, _ = _correct(predict(x, replacement), y)
             row = torch.stack([own.sum(), (own & ~right).sum(), (right & ~own).sum()])
             counts[name] = counts.get(name, 0) + row
     if not images:
@@ -138,7 +147,16 @@ def map_reliance(
         name: paired_drop(accuracy, lost, gained, images, confidence=confidence)
         for name, (_, lost, gained) in totals.items()
     }
-    return Reliance(images, accuracy, replaced, harm, verdict(replaced, harm))
+    found = verdict(replaced, harm)
+    chance = 1 / classes
+    if found == "decorative" and not can_lose(accuracy, chance, harm):
+        found = "undecided"
+    return Reliance(images, accuracy, replaced, harm, chance, found)
+
+
+def can_lose(accuracy: float, chance: float, harm: float) -> bool:
+    """Is there enough accuracy above guessing for a loss to show?"""
+    return accuracy - chance >= ROOM * harm
 
 
 def paired_drop(
@@ -168,8 +186,9 @@ def verdict(replaced: dict[str, Drop], harm: float = HARM) -> Verdict:
     return "decorative" if all(drop.high < harm for drop in replaced.values()) else "undecided"
 
 
-def _correct(result: Any, y: Tensor) -> Tensor:
+def _correct(result: Any, y: Tensor) -> tuple[Tensor, int]:
+    """Which answers are right [B], and among how many classes."""
     logits = result if isinstance(result, Tensor) else result.logits
     if logits.ndim != 2 or len(logits) != len(y):
         raise AibError(f"predict must give [{len(y)},classes], not {list(logits.shape)}")
-    return logits.argmax(dim=1) == y  # [B]
+    return logits.argmax(dim=1) == y, logits.shape[1]

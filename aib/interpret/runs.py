@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from aib.configs.paper import has_papers_form
 from aib.data import ImageSet, load
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
@@ -80,6 +81,7 @@ def study_run(
     facts = {
         "run": str(run.folder),
         "profile": run.model.profile,
+        "papers_form": run.settings is not None and has_papers_form(run.settings.recipe()),
         "weights_sha256": run.checksum,
         "data": data,
         "split": feed.data.split,

@@ -104,6 +104,8 @@ class Study:
 
     def paper(self) -> dict[str, float]:
         """The paper's Table 2 for this model and data, where it has an entry."""
+        if not self.facts.get("papers_form"):
+            return {}
         data = str(self.facts.get("data", "")).partition(":")[0]
         found = {name: paper_score(self.model, data, name) for name in self.survey.stability}
         return {name: score for name, score in found.items() if score is not None}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from aib.bottleneck import AIB
-from aib.classifier import Classifier
+from aib.classifier import Classifier, evaluating
 from aib.errors import AibError
 from aib.gaussian import kl_to_standard_normal
 from aib.interpret.information import energy_passed, index_entropy, nats_to_bits
@@ -65,7 +65,8 @@ def look(model: Classifier, x: Tensor) -> Look:
 def own_maps(model: nn.Module, x: Tensor) -> Tensor:
     """The model's deterministic maps [B,h,w]."""
     assert isinstance(model, Classifier)
-    attention = model(x, deterministic=True).attention
+    with evaluating(model):
+        attention = model(x, deterministic=True).attention
     if attention is None:
         raise AibError(
             "this model has no attention map of its own; use a post-hoc map such as gradcam"
@@ -133,7 +134,13 @@ def make_maps(
     chunk: int | None = None,
 ) -> Tensor:
     """Maps [B,h,w] by one method, for the predicted class or for `target` [B]."""
+    with evaluating(model):  # BatchNorm must not learn from being looked at
+        return _make_maps(model, x, method, target, chunk)
 
+
+def _make_maps(
+    model: Classifier, x: Tensor, method: Method, target: Tensor | None, chunk: int | None
+) -> Tensor:
     def forward(images: Tensor) -> Tensor:
         return logits(model, images)
 

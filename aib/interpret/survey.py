@@ -122,7 +122,8 @@ def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Look) -
             auroc=mask_auroc(seen.maps, batch.masks),
         )
     if seen.indices is not None and isinstance(model, AIB) and model.quantizer is not None:
-        tables.add(entropy_bits=entropy_bits(model, seen.indices))
+        entropy = entropy_bits(model, seen.indices)
+        tables.add(entropy_bits=entropy, perplexity=perplexity(entropy))
         ranks = model.quantizer.rank(seen.indices)
         counts = anchor_counts(ranks, model.quantizer.num_anchors).sum(0)  # [Q]
         tables.counts = counts if tables.counts is None else tables.counts + counts

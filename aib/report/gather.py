@@ -8,8 +8,6 @@ import torch
 
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, evaluating
-from aib.configs import PRESETS
-from aib.configs.preset import Preset
 from aib.errors import AibError
 from aib.interpret.overlay import overlay
 from aib.interpret.perturb import modifications
@@ -48,7 +46,6 @@ class Material:
     folder: Path
     config: dict[str, Any]
     settings: Settings | None
-    preset: Preset | None
     metrics: list[dict[str, Any]]
     evaluations: dict[str, dict[str, Any]]
     result: dict[str, Any] | None = None  # interpret.json
@@ -78,6 +75,8 @@ def gather(
     notes: list[str] = []
     result, stale = read_result(opened, data)
     notes += [stale] if stale else []
+    # Pictures are drawn together with the figures: of other weights, both are left out.
+    pictures = tuple(sorted((opened.folder / "figures").glob("*.png"))) if result else ()
     calibrated: Reliability | None = None
     gallery: tuple[Maps, ...] = ()
     if not stored:
@@ -100,13 +99,12 @@ def gather(
         folder=opened.folder,
         config=read_config(opened.folder / CONFIG),
         settings=opened.settings,
-        preset=find_preset(opened.settings),
         metrics=read_metrics(opened.folder),
         evaluations=read_json(opened.folder / EVALUATION) or {},
         result=result,
         reliability=calibrated,
         gallery=gallery,
-        pictures=tuple(sorted((opened.folder / "figures").glob("*.png"))),
+        pictures=pictures,
         notes=tuple(notes),
     )
 
@@ -136,18 +134,6 @@ def read_result(opened: Opened, data: str | None) -> tuple[dict[str, Any] | None
     if result.get("weights_sha256") != opened.checksum:
         return None, f"{RESULT} is of other weights than the run's and is left out."
     return result, ""
-
-
-def find_preset(settings: Settings | None) -> Preset | None:
-    """A preset of the same model on the same data: it holds the paper's figure."""
-    if settings is None:
-        return None
-    same = [
-        preset
-        for preset in PRESETS.values()
-        if (preset.settings.model, preset.settings.data) == (settings.model, settings.data)
-    ]
-    return next((p for p in same if p.settings == settings), same[0] if same else None)
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from html import escape, unescape
 from typing import Any
 
 from aib import __version__
+from aib.configs.paper import has_papers_form, paper_error
 from aib.interpret.tables import Table, all_tables, randomisation_words
 from aib.report import curves
 from aib.report.gather import Maps, Material
@@ -76,11 +77,13 @@ def _run(m: Material, prefix: str, several: bool) -> list[str]:
     """The sections of one run."""
     name = f"{m.label} · " if several else ""
     result = m.result or {}
-    head = [*_cards(m), _verdict(result), *(paragraph(note, "soft") for note in m.notes)]
+    where = _measured_on(result)
+    head = [*_cards(m), _verdict(result), where, *(paragraph(note, "soft") for note in m.notes)]
     tables = [] if several or not result else _tables({m.label: result})
     words = [paragraph(text) for text in randomisation_words(result)] if result else []
     notes = [paragraph(note, "soft") for note in result.get("notes", [])]
     trust = [
+        where,
         *tables,
         curves.faithfulness(result["faithfulness"]) if result.get("faithfulness") else "",
         curves.randomisation(result.get("randomised_layers", [])),
@@ -102,6 +105,15 @@ def _run(m: Material, prefix: str, several: bool) -> list[str]:
         section(f"{name}Classes", f"{prefix}classes", _classes(result)),
         section(f"{name}How to reproduce", f"{prefix}reproduce", reproduce(m)),
     ]
+
+
+def _measured_on(result: dict[str, Any]) -> str:
+    if not result:
+        return ""
+    count, total = result["images"], result["of_images"]
+    part = "" if count == total else f" (of {total:,}, chosen at random)"
+    on = f"{count:,} {result['split']} images of {result['data']}{part}"
+    return paragraph(f"The maps were measured on {on}.", "soft")
 
 
 def _cards(m: Material) -> list[str]:
@@ -188,7 +200,8 @@ def _evaluation(m: Material) -> list[str]:
     if m.reliability:
         r = m.reliability
         parts.append(curves.calibration(r))
-        words = f"On {r.images:,} test images, {r.samples} samples; 15 equal bins of confidence."
+        drawn = "no noise" if r.samples == "deterministic" else f"{r.samples} samples"
+        words = f"On {r.images:,} test images, {drawn}; 15 equal bins of confidence."
         parts.append(paragraph(words, "soft"))
     return parts
 
@@ -247,9 +260,9 @@ def _own_evaluation(m: Material) -> dict[str, Any] | None:
 
 
 def _paper(m: Material) -> str:
-    if m.preset is None or m.preset.paper_error is None:
-        return "-"
-    return f"{m.preset.paper_error:.2f}"
+    s = m.settings
+    error = paper_error(s.model, s.data) if s and has_papers_form(s.recipe()) else None
+    return "-" if error is None else f"{error:.2f}"
 
 
 def _links(materials: Sequence[Material], body: Sequence[str]) -> str:

@@ -5,20 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aib.configs.paper import paper_error
+from aib.configs.paper import OTHER_FORM, has_papers_form, paper_error
 from aib.data.specs import SPECS
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, Table, all_tables
 from aib.registry import MODELS
-from aib.results.command import train_command
+from aib.results.command import train_command, without_folders
 from aib.run import read_json
 from aib.sweep.results import tables as sweep_tables
 
 Found = Mapping[str, Any]
-# Settings that make a model, or what it is trained for, another than the paper's.
-NOT_THE_PAPERS = {
-    "profile", "modulation", "attention_depth", "attention_noise", "tap", "lambda_a"
-}  # fmt: skip
 READINGS = {"raw": "numbers as they are", "matched": "matched by name"}
 
 HEAD = """# Results
@@ -106,20 +102,19 @@ def _elsewhere(groups: Mapping[str, Found]) -> Iterator[str]:
             for key in dict.fromkeys(key for run in alike for key in run["evaluations"]):
                 found = [run["evaluations"][key] for run in alike if key in run["evaluations"]]
                 e = found[0]
-                if e["data"] == first["data"].partition(":")[0]:
+                if key.startswith(first["data"] + " "):
                     continue
+                papers = first["data"] == "cifar10" and e["classes"] == "raw"  # the paper's way
                 rows.append(
                     (
-                        f"{e['data']} {e['split']}",
+                        f"{without_folders(e['data'])} {e['split']}",
                         READINGS.get(e["classes"], e["classes"]),
                         f"`{first['model']}`, {first['data']}",
                         _options(first, group["runs"]),
                         str(len(found)),
                         _images(e),
                         _spread([each["top1_error"] for each in found]),
-                        "-"
-                        if e["classes"] == "matched"
-                        else _paper(first, f"{e['data']} {e['split']}"),
+                        _paper(first, f"{e['data']} {e['split']}") if papers else "-",
                     )
                 )
     head = "data", "classes", "model, trained on", "options", "n", "images", "error %", "paper %"
@@ -143,7 +138,8 @@ def _maps(groups: Mapping[str, Found]) -> Iterator[str]:
     """How far the maps can be trusted: a comparison a file, stability where the paper has it."""
     for name, group in groups.items():
         results = {
-            run["name"]: run["interpret"] | ({} if _is_papers(run) else {"paper": {}})
+            run["name"]: run["interpret"]
+            | ({} if has_papers_form(run["recipe"]) else {"paper": {}})
             for run in group["runs"]
             if run["interpret"]
         }
@@ -267,11 +263,10 @@ def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
 
 def _options(run: Found, group: Iterable[Found]) -> str:
     """What makes the model another, and whatever else differs within the file."""
-    always = NOT_THE_PAPERS | {"width", "cutout"}
     recipes = [other["recipe"] for other in group]
     differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
     hidden = {"seed", "data", "model", "epochs", "channels_last", "compile"}
-    shown = (always | {"holdout"} | differs) - hidden
+    shown = (OTHER_FORM | {"profile", "cutout", "holdout"} | differs) - hidden
     found = [f"{name} {value}" for name, value in run["recipe"].items() if name in shown]
     return ", ".join(found).replace("_", " ")
 
@@ -281,12 +276,8 @@ def _own(run: Found) -> Found:
 
 
 def _paper(run: Found, data: str) -> str:
-    return _number(paper_error(run["model"], data) if _is_papers(run) else None, 2)
-
-
-def _is_papers(run: Found) -> bool:
-    """Has the model the paper's form? The recipe holds what is not the default."""
-    return not (NOT_THE_PAPERS | {"width", "latent_dim", "num_anchors"}) & set(run["recipe"])
+    error = paper_error(run["model"], data) if has_papers_form(run["recipe"]) else None
+    return _number(error, 2)
 
 
 def _error(e: Found) -> str:

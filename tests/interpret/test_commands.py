@@ -3,12 +3,14 @@
 import csv
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from aib import packaged
 from aib.cli import main
+from aib.interpret.explanation import explain_image
 from aib.opened import sha256
 from tests.interpret.small import make_model, make_run, shapes
 
@@ -44,6 +46,12 @@ def test_explain_writes_a_picture_and_a_record_for_each_image(run, photos, tmp_p
         }
         assert record["environment"]["torch"] and record["preprocessing"]["image_size"] == 32
     assert "photo1.jpg" in capsys.readouterr().out
+
+
+def test_explaining_leaves_the_image_as_it_was():
+    image = Image.new("RGB", (900, 700), "teal")
+    explained = explain_image(make_model(data=shapes(2)), image, Path("teal.png"))
+    assert image.size == (900, 700) and max(explained.shown.shape) < 900
 
 
 def test_an_image_is_explained_alike_alone_and_among_others(run, photos, tmp_path):
@@ -126,6 +134,34 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert set(result["reliance"]["replaced"]) == {"mean", "shuffled", "another"}
     assert result["randomised_layers"] and result["information"]["kl_bits"] > 0
     assert (compared[0]["qt"] / "figures" / "modified.png").stat().st_size > 1000
+
+
+def test_where_two_runs_disagree_a_picture_shows_both_maps(compared):
+    """As often as one is wrong where the other is right; a run without maps has no part in it."""
+    with compared[1].open() as file:
+        rows = list(csv.DictReader(file))
+    right = {
+        name: [float(row["correct"]) == 1 for row in rows if row["run"] == name]
+        for name in compared[0]
+    }
+    for wrong, other in (("qt", "released"), ("released", "qt")):
+        differs = any(b and not a for a, b in zip(right[wrong], right[other], strict=True))
+        path = compared[0][wrong] / "figures" / f"wrong_{wrong}_right_{other}.png"
+        assert path.is_file() == differs
+    assert not list(compared[0]["plain"].glob("figures/wrong_*"))
+
+
+def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
+    """One always says class 0 and two always class 1, so the first is wrong on its class alone."""
+    folders = []
+    for name, answer in (("a", 0), ("b", 1), ("c", 1)):
+        model = make_model(data=shapes(2))
+        model.head.decode[-1].bias.data[answer] = 1e6
+        folders.append(make_run(tmp_path / name / "run", model=model))
+    words = ["interpret", *map(str, folders), "--images", "60", "--quick", "--foreign", "shapes"]
+    assert main(words) == 0
+    pictures = [len(list(folder.glob("figures/wrong_*.png"))) for folder in folders]
+    assert pictures == [2, 1, 1]
 
 
 def test_a_run_without_maps_has_accuracy_and_a_sentence(compared):

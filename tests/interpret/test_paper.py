@@ -1,4 +1,9 @@
+import pytest
+
 from aib.interpret import PAPER_MODIFICATIONS, PAPER_SCORES, paper_score
+from aib.interpret.perturb import modifications
+from aib.interpret.study import Plan, study
+from tests.interpret.small import feed, make_model, shapes
 
 
 def test_every_cell_of_the_table_is_there():
@@ -21,3 +26,15 @@ def test_cells_stand_where_the_paper_prints_them():
     assert paper_score("wrn_abn", "cifar100", "color-4") == 89.74
     assert paper_score("wrn_aib_qt", "cifar100", "low-12") == 93.17
     assert paper_score("vgg_dvib", "cifar10", "color-4") is None
+
+
+@pytest.mark.parametrize(
+    ("papers_form", "expected"), [(True, {"color-4": 99.26}), (False, {}), (None, {})]
+)
+def test_the_papers_scores_stand_beside_models_of_its_form(papers_form, expected):
+    data = shapes(4)
+    facts = {"data": "cifar10"} | ({} if papers_form is None else {"papers_form": papers_form})
+    plan = Plan({"color-4": modifications()["color-4"]})
+    model = make_model(data=data)
+    found = study(model, feed(data), plan, name="vgg_aib_qt", facts=facts, expensive=False)
+    assert found.paper() == expected

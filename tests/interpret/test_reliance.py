@@ -47,6 +47,16 @@ def test_a_map_that_is_never_looked_at_is_decorative():
     assert "decorative" in reliance.words and "1 point of accuracy" in reliance.words
 
 
+def test_a_model_that_guesses_has_nothing_to_lose():
+    """Its decision is the map's alone, and no replacement can make it worse."""
+    labels = torch.randint(4, (4000,), generator=torch.Generator().manual_seed(1)).split(100)
+    guesses = [(x, y) for (x, _), y in zip(quadrant_task(4000), labels, strict=True)]
+    reliance = map_reliance(by_the_map, attend, guesses, harm=0.05)
+    assert abs(reliance.accuracy - 0.25) < 0.05 and reliance.chance == 0.25
+    assert verdict(reliance.replaced, harm=0.05) == "decorative"  # by the drops alone
+    assert reliance.verdict == "undecided" and "guessing at 25.0%" in reliance.words
+
+
 def test_few_images_leave_it_undecided():
     reliance = map_reliance(by_the_image, attend, quadrant_task(20))
     assert reliance.verdict == "undecided" and "20 images" in reliance.words

@@ -81,6 +81,17 @@ def test_an_attached_model_is_looked_at_like_any_other():
     assert gradcam_layer(model, X) == "tail.second"
 
 
+@pytest.mark.parametrize("method", ["own", "gradcam"])
+def test_looking_at_a_model_in_training_does_not_change_it(method):
+    if method != "own":
+        pytest.importorskip("captum")
+    model = make_model().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    maps = make_maps(model, X, method)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.training and torch.equal(maps, make_maps(model.eval(), X, method))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_map_an_image(method):
     pytest.importorskip("captum")

@@ -127,13 +127,47 @@ def test_stored_measures_nothing_and_takes_what_interpret_found(run, tmp_path, c
     assert "shapes-12" in text and 'alt="Images modified' in text and "Reliability" not in text
 
 
-def test_figures_of_other_weights_are_not_taken(run, tmp_path):
+def test_the_page_says_which_images_the_maps_were_measured_on(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
+    options = ["--data", "shapes_spurious", "--foreign", "shapes", "--images", "6", "--quick"]
+    assert main(["interpret", str(copy), *options]) == 0
+    assert main(["report", str(copy), "--stored"]) == 0
+    said = "The maps were measured on 6 test images of shapes_spurious (of 4,000, chosen at random)"
+    assert said in (copy / "report.html").read_text()
+
+
+def test_figures_and_pictures_of_other_weights_are_not_taken(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert main(["interpret", str(copy), "--foreign", "shapes", "--images", "6", "--quick"]) == 0
     for found, said in (({"schema": 1}, "of other weights"), ({}, "another version")):
         (copy / "interpret.json").write_text(json.dumps(found))
         assert main(["report", str(copy), "--stored"]) == 0
-        assert said in (copy / "report.html").read_text()
+        text = (copy / "report.html").read_text()
+        assert said in text and 'alt="Images modified' not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"model": "vgg_aib_qt"}, "4.10"),
+        ({"model": "vgg_att3"}, "6.34"),
+        ({"model": "vgg_aib_qt", "width": 0.5}, None),
+        ({"model": "vgg_aib_qt", "attention_depth": 3}, None),
+        ({"model": "vgg_aib_qt", "lambda_a": 0.1}, None),
+        ({"model": "tiny_aib_qt"}, None),
+    ],
+)
+def test_the_papers_error_stands_beside_models_of_its_form(settings, error, tmp_path):
+    folder = make_run(tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    config["settings"] = Settings(data="cifar10", **settings).to_dict()
+    (folder / "config.json").write_text(json.dumps(config))
+    assert main(["report", str(folder), "--stored"]) == 0
+    text = (folder / "report.html").read_text()
+    assert ("the paper&#x27;s error" in text) == (error is not None)
+    assert error is None or f"{error}%" in text
 
 
 def test_several_runs_are_compared_on_one_page(run, tmp_path):

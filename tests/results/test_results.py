@@ -26,10 +26,11 @@ ROOT = Path(__file__).parents[2]
 def finished(folder: Path, error: float, **settings) -> Path:
     """A run's folder as training leaves it, with a made-up error and no weights."""
     made_by = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"}
-    run = Run.create(folder, aib.create_model("tiny_aib_qt"), Settings(**(made_by | settings)))
+    s = Settings(**(made_by | settings))
+    run = Run.create(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
-    run.write_evaluation("cifar10 test", evaluated(error))
+    run.write_evaluation(s.reported, evaluated(error, s.data, s.measured_split))
     return folder
 
 
@@ -85,6 +86,20 @@ def test_other_data_are_averaged_over_seeds_and_the_paper_stands_beside_its_own_
     assert raw["error %"] == "49.50 ± 0.71" and matched["error %"] == "14.00 ± 0.00"
     assert raw["images"] == "3,996 of 5,000" and matched["images"] == "3,593"
     assert raw["paper %"] == "50.44" and matched["paper %"] == "-"
+
+
+def test_other_data_are_told_from_a_run_s_own_and_named_without_folders(tmp_path):
+    run = finished(tmp_path / "a", 4.0, data="folder:/home/me/photos")
+    Run(run).write_evaluation("folder:/home/me/birds val", evaluated(5, "folder:/home/me/birds"))
+    cluttered = finished(tmp_path / "b", 4.0, data="shapes:clutter=2")
+    Run(cluttered).write_evaluation("shapes test", evaluated(6.0, "shapes"))
+    (tmp_path / "kept").mkdir()
+    words = ["results", "collect", str(run), str(cluttered), "--title", "t"]
+    assert main([*words, "--out", str(tmp_path / "kept" / "some.json")]) == 0
+    text = page(tmp_path / "kept")
+    _, *cells = rows(text, "Other data")
+    assert [row[0] for row in cells] == ["folder:birds test", "shapes test"]
+    assert "/home" not in text
 
 
 def test_a_results_file_says_what_was_done_and_not_where(tmp_path, monkeypatch):

@@ -71,6 +71,7 @@ def test_the_noise_is_seeded_and_the_global_generator_left_alone() -> None:
     assert first.nll == again.nll
     assert first.nll != evaluate(model, data, seed=1).nll
     assert first.samples == "4x12"
+    assert evaluate(aib.create_model("tiny", num_classes=10), data).samples == "deterministic"
     assert model.training
 
 
