@@ -91,4 +91,6 @@ def interpreted(run: Path) -> dict[str, Any] | None:
         source: {k: v for k, v in figures.items() if not k.endswith("_curve")}
         for source, figures in found["faithfulness"].items()
     }
-    return found | {"environment": portable(found["environment"])}
+    home = str(Path.home())
+    notes = [note.replace(home, "~") for note in found["notes"]]  # they may say where data were not
+    return found | {"notes": notes, "environment": portable(found["environment"])}

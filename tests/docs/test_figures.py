@@ -14,6 +14,7 @@ from aib.registry import list_models
 from aib.settings import Settings
 from tests.docs.blocks import ROOT, prose
 
+OWN = "localisation_own_all_images"
 COLUMNS = ("cifar10", "cifar100", "cub200", "svhn", "stl10 train", "stl10 test")
 
 
@@ -137,12 +138,18 @@ def test_what_the_readme_says_of_a_price_and_noise_is_what_was_found(readme):
 
 
 def test_what_the_readme_says_of_maps_on_shapes_is_what_was_found(readme):
-    auroc = {
-        run["name"]: run["interpret"]["localisation_own_all_images"]["auroc"]
-        for run in kept("shapes_vgg.json")["runs"]
-    }
+    auroc = {run["name"]: run["interpret"][OWN]["auroc"] for run in kept("shapes_vgg.json")["runs"]}
     assert f"AUROC {auroc['deeper']:.2f}, against {auroc['ours']:.2f}" in readme
     assert f"and {auroc['released']:.2f} with the released code's" in readme
+    cluttered = {
+        kind: ", ".join(
+            f"{maps_of('shapes_clutter.json', f'{kind}_{seed}')[OWN]['auroc']:.2f}"
+            for seed in (3, 4, 5)
+        )
+        for kind in ("exact", "released")
+    }
+    assert f"every seed: AUROC {cluttered['exact']}." in readme
+    assert f"modulation it is {cluttered['released']}, at a lower error" in readme
     deeper = maps_of("shapes_vgg.json", "deeper")
     centre, own = (deeper["localisation"][source]["auroc"] for source in ("centre", "own"))
     assert f"reaches {centre:.2f} on the {deeper['subset_images']} of these" in readme

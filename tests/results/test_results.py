@@ -104,8 +104,14 @@ def test_other_data_are_told_from_a_run_s_own_and_named_without_folders(tmp_path
 
 def test_a_results_file_says_what_was_done_and_not_where(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["aib", "train", "--root", "/home/someone/data"])
-    found = collect([finished(tmp_path / "a", 4.0, epochs=7)], "title")
+    folder = finished(tmp_path / "a", 4.0, epochs=7)
+    notes = [f"no svhn images under {Path.home()}/data"]
+    maps = {"faithfulness": {}, "environment": {}, "notes": notes, "run": str(folder)}
+    (folder / "interpret.json").write_text(json.dumps(maps))
+    found = collect([folder], "title")
     [run] = found["runs"]
+    assert run["interpret"].pop("notes") == ["no svhn images under ~/data"]
+    assert run["interpret"] == {"faithfulness": {}, "environment": {}}
     assert run["recipe"] == {"data": "cifar10", "model": "tiny_aib_qt", "epochs": 7}
     assert run["environment"]["command"] == "aib train --root data"
     assert "/home" not in json.dumps(found) and str(tmp_path) not in json.dumps(found)
