@@ -82,19 +82,21 @@ def start(options: Options, name: str) -> None:
 
 
 def print_presets() -> None:
-    """Name, what it trains, the paper's figure."""
+    """Name, what it trains, the paper's figure and ours."""
     table = Table()
     for column in ("preset", "model", "data", "epochs"):
         table.add_column(column, no_wrap=True)
     table.add_column("paper, % error", justify="right")
+    table.add_column("ours, % error")
     table.add_column("what it is")
     for preset in PRESETS.values():
         s = preset.settings
         error = "-" if preset.paper_error is None else f"{preset.paper_error:.2f}"
-        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, preset.about)
+        ours = "-" if preset.ours is None else str(preset.ours)
+        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
     console = Console()
     if not console.is_terminal:
-        console.width = 160
+        console.width = 200
     console.print(table)
 
 

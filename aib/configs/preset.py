@@ -1,9 +1,25 @@
-"""A preset is a runnable claim: a name, settings, and the figure the paper gives for it."""
+"""A preset is a runnable claim: a name, settings, the paper's figure for it, and ours."""
 
+import statistics
 from dataclasses import dataclass, replace
 
 from aib.configs.paper import has_papers_form, paper_error
 from aib.settings import Settings
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a preset gave: the top-1 test error in percent of each seed, and the time of one."""
+
+    errors: tuple[float, ...]
+    minutes: float  # compiling included
+    hardware: str = "NVIDIA H200"
+
+    def __str__(self) -> str:
+        count, mean = len(self.errors), statistics.fmean(self.errors)
+        spread = f" ± {statistics.stdev(self.errors):.2f}" if count > 1 else ""
+        seeds = f"{count} seed" + "s" * (count > 1)
+        return f"{mean:.2f}{spread} ({seeds}, {self.minutes:.1f} min, {self.hardware})"
 
 
 @dataclass(frozen=True)
@@ -13,6 +29,7 @@ class Preset:
     name: str
     settings: Settings
     about: str
+    ours: Measured | None = None  # from results/; None where it was not run
 
     @property
     def paper_error(self) -> float | None:

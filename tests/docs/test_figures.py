@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 import pytest
 
-from aib.configs import get_preset
+from aib.configs import PRESETS, get_preset
 from aib.configs.paper import paper_error
 from aib.packaged import packaged_models
 from aib.profiles import PROFILES
@@ -62,6 +62,24 @@ def errors_in_a_row(data: str, model: str) -> str:
     spread = f" ± {stdev(errors):.2f}" if len(errors) > 1 else ""
     seeds = f"{len(errors)} seed" + "s" * (len(errors) > 1)
     return f"{seeds}: error | {mean(errors):.2f}{spread}% | {paper_error(model, data):.2f}%"
+
+
+def test_what_presets_say_of_themselves_is_what_was_measured():
+    """Of every preset that a kept run repeats, and of no other."""
+    found: dict[str, list[dict]] = {}
+    for path in (ROOT / "results").glob("*.json"):
+        for run in kept(path.name).get("runs", []) if "kind" in kept(path.name) else []:
+            for name, preset in PRESETS.items():
+                recipe = preset.settings.recipe() | {"seed": run["seed"]}
+                if run["recipe"] | {"seed": run["seed"]} == recipe:
+                    found.setdefault(name, []).append(run)
+    assert set(found) == {name for name, preset in PRESETS.items() if preset.ours}
+    for name, runs in found.items():
+        ours = PRESETS[name].ours
+        errors = [run["evaluations"][run["reported"]]["top1_error"] for run in runs]
+        assert [f"{error:.2f}" for error in errors] == [f"{error:.2f}" for error in ours.errors]
+        assert f"{mean(run['minutes'] for run in runs):.1f}" == f"{ours.minutes:.1f}"
+        assert {run["environment"]["device"] for run in runs} == {ours.hardware}
 
 
 @pytest.fixture(scope="module")
