@@ -118,11 +118,13 @@ def _elsewhere(groups: Mapping[str, Found]) -> Iterator[str]:
                     )
                 )
     head = "data", "classes", "model, trained on", "options", "n", "images", "error %", "paper %"
+    stl10 = any(row[0].startswith("stl10") for row in rows)
     note = (
         "STL-10 shares nine classes with CIFAR-10, six of them under the same number. The paper's "
         "figures are near those of numbers compared as they are, and stand beside that reading."
     )
-    yield from _markdown(Table("Other data", head, tuple(rows), note)) if rows else []
+    table = Table("Other data", head, tuple(rows), note if stl10 else "")
+    yield from _markdown(table) if rows else []
 
 
 def _images(e: Found) -> str:

@@ -37,22 +37,29 @@ def trained(settings: Settings, test: ImageSet) -> Survey:
 
 
 @pytest.mark.slow
-def test_the_exact_kl_finds_the_shape_in_clutter_and_the_released_profile_does_less_well():
-    """On average over seeds: of six that were tried, one released map was as good as the exact.
-
-    The polarity counts: a map that is high on the background has an AUROC below 0.5.
-    """
-    exact, released = [], []
+def test_the_exact_kl_finds_the_shape_in_clutter():
+    """Better than a blob in the middle of every image, with every seed."""
+    exact = []
     for seed in range(3):
-        ours = replace(CLUTTERED, seed=seed)
-        test = load_data(ours, "test")
-        found = trained(ours, test)
+        settings = replace(CLUTTERED, seed=seed)
+        test = load_data(settings, "test")
+        found = trained(settings, test)
         assert found.mean("correct") >= 0.8
-        assert found.mean("auroc") > centre_auroc(test)  # better than a blob in the middle
+        assert found.mean("auroc") > centre_auroc(test)
         exact.append(found.mean("auroc"))
-        released.append(trained(replace(ours, profile="released"), test).mean("auroc"))
     assert mean(exact) >= 0.9, exact
-    assert mean(released) <= mean(exact) - 0.03, (exact, released)
+
+
+@pytest.mark.slow
+def test_the_released_profile_finds_it_less_well():
+    """On average: of six seeds that were tried, one gave a map as good as the exact KL's."""
+    released = []
+    for seed in range(3):
+        settings = replace(CLUTTERED, seed=seed, profile="released")
+        found = trained(settings, load_data(settings, "test"))
+        assert found.mean("correct") >= 0.8
+        released.append(found.mean("auroc"))
+    assert mean(released) <= 0.87, released
 
 
 def centre_auroc(test: ImageSet) -> float:
