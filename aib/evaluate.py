@@ -102,6 +102,11 @@ def evaluate(
     )
 
 
+def samples_in_words(samples: str) -> str:
+    """What an evaluation says it drew, in a sentence's words."""
+    return "no noise" if samples == "deterministic" else f"{samples} samples"
+
+
 class Tally:
     """Sums on the device; the host waits once, at the end."""
 

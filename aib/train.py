@@ -74,16 +74,18 @@ def train(
     )
     if not fabric.is_global_zero:
         return None
-    run.write_weights(fitted.model)
-    test = evaluate(
-        fitted.model,
-        load_data(settings, settings.measured_split),
-        precision=settings.precision,
-        channels_last=settings.channels_last,
-        workers=settings.workers,
-    )
-    run.write_evaluation(settings.reported, test.to_dict())
+    test = finish(run, fitted.model, load_data(settings, settings.measured_split), settings)
     return Trained(folder, fitted.model, test, fitted.seconds)
+
+
+def finish(run: Run, model: Classifier, test: ImageSet, s: Settings) -> Evaluation:
+    """Leave the weights of a trained model, and its figures on the test images, in the run."""
+    run.write_weights(model)
+    figures = evaluate(
+        model, test, precision=s.precision, channels_last=s.channels_last, workers=s.workers
+    )
+    run.write_evaluation(s.reported, figures.to_dict())
+    return figures
 
 
 def keep_some_aside(s: Settings) -> Settings:

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 
 import aib
 from aib.data import ImageSet
-from aib.evaluate import evaluate
 from aib.latent import LinearHead
 from aib.progress import reporter
 from aib.run import Run
-from aib.train import load_data
+from aib.train import finish, load_data
 
 # Convolutions of VGG-19 by their channels; at a 0 the image is halved.
 CHANNELS = (64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4)
@@ -120,33 +119,25 @@ def main(
         workers: processes that decode images.
         fast: bf16 and channels-last, for a GPU.
     """
+    both = replace(
+        SETTINGS,
+        data=data,
+        root=root,
+        epochs=epochs,
+        seed=seed,
+        workers=workers,
+        precision="bf16" if fast else "fp32",
+        channels_last=fast,
+    )
+    train, test = (as_pixels(load_data(both, split)) for split in ("train", "test"))
     for name, build in (("vgg19", plain), ("vgg19_aib_qt", with_attention)):
-        settings = replace(
-            SETTINGS,
-            model=name,
-            data=data,
-            root=root,
-            epochs=epochs,
-            seed=seed,
-            workers=workers,
-            precision="bf16" if fast else "fp32",
-            channels_last=fast,
-        )
+        settings = replace(both, model=name)
         torch.manual_seed(seed)
-        train, test = (as_pixels(load_data(settings, split)) for split in ("train", "test"))
         model = build(VGG19(train.num_classes, weights), train)
         run = Run.create(out / name, model, settings)
         print(f"{name}: {len(train):,} images, {epochs} epochs")
         fitted = aib.fit(model, train, settings, run=run, report=reporter())
-        run.write_weights(fitted.model)
-        found = evaluate(
-            fitted.model,
-            test,
-            precision=settings.precision,
-            channels_last=settings.channels_last,
-            workers=workers,
-        )
-        run.write_evaluation(settings.reported, found.to_dict())
+        found = finish(run, fitted.model, test, settings)
         low, high = found.top1_interval
         print(f"{name}: error {found.top1_error:.2f}% ({low:.2f} to {high:.2f})")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from aib.commands.options import parse, parse_samples
-from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes
+from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes, samples_in_words
 from aib.opened import images_for, open_runs
 from aib.run import Run, environment
 from aib.settings import Precision, check_seed
@@ -99,7 +99,7 @@ def print_evaluation(e: Evaluation) -> None:
     print(f"  calibration error  {e.calibration_error:6.2f}%")
     if e.kl_bits is not None:
         print(f"  latent             {e.kl_bits:6.1f} bits an image (KL to the prior)")
-    drawn = "no noise" if e.samples == "deterministic" else f"{e.samples} samples"
+    drawn = samples_in_words(e.samples)
     print(f"  {drawn}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
 
 

@@ -41,9 +41,13 @@ OTHER_FORM = {
 PAPER_ERRORS: dict[tuple[str, str], float] = _parse(_TABLE)
 
 
-def paper_error(model: str, data: str) -> float | None:
-    """The paper's error of a model on a data set ("cifar10", "stl10 train"); None if not given."""
-    return PAPER_ERRORS.get((model, data.partition(":")[0]))
+def paper_error(model: str, data: str, recipe: Mapping[str, Any] | None = None) -> float | None:
+    """The paper's error of a model on a data set ("cifar10", "stl10 train"); None if not given.
+
+    With a recipe, also None where that gives the model another form than the paper's.
+    """
+    ours = recipe is None or has_papers_form(recipe)
+    return PAPER_ERRORS.get((model, data.partition(":")[0])) if ours else None
 
 
 def has_papers_form(recipe: Mapping[str, Any]) -> bool:

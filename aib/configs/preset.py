@@ -1,9 +1,10 @@
 """A preset is a runnable claim: a name, settings, the paper's figure for it, and ours."""
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aib.configs.paper import has_papers_form, paper_error
+from aib.configs.paper import paper_error
 from aib.settings import Settings
 
 
@@ -16,10 +17,14 @@ class Measured:
     hardware: str = "NVIDIA H200"
 
     def __str__(self) -> str:
-        count, mean = len(self.errors), statistics.fmean(self.errors)
-        spread = f" ± {statistics.stdev(self.errors):.2f}" if count > 1 else ""
-        seeds = f"{count} seed" + "s" * (count > 1)
-        return f"{mean:.2f}{spread} ({seeds}, {self.minutes:.1f} min, {self.hardware})"
+        seeds = f"{len(self.errors)} seed" + "s" * (len(self.errors) > 1)
+        return f"{spread(self.errors)} ({seeds}, {self.minutes:.1f} min, {self.hardware})"
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Their mean, and their standard deviation where there are several."""
+    more = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{more}"
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Preset:
     def paper_error(self) -> float | None:
         """The paper's top-1 test error in percent; it has none of models of another form."""
         s = self.settings
-        return paper_error(s.model, s.data) if has_papers_form(s.recipe()) else None
+        return paper_error(s.model, s.data, s.recipe())
 
 
 # The paper's schedules (supplementary, "Training"): 200 epochs of batch 128, SGD 0.1.

@@ -68,8 +68,7 @@ def disagreement(
         chosen = Feed(feed.data, feed.chosen[places], feed.batch_size, feed.device)
         images = torch.cat([batch.images for batch in chosen])
         size = (images.shape[2], images.shape[3])
-        with evaluating(model):
-            maps = own_maps(model, model.preprocessing.normalise(images))
+        maps = own_maps(model, model.preprocessing.normalise(images))
         if not rows:
             rows.append([image_tile(image) for image in images])
         rows.append([map_tile(a, size) for a in maps])

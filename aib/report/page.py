@@ -7,7 +7,8 @@ from html import escape, unescape
 from typing import Any
 
 from aib import __version__
-from aib.configs.paper import has_papers_form, paper_error
+from aib.configs.paper import paper_error
+from aib.evaluate import samples_in_words
 from aib.interpret.tables import Table, all_tables, randomisation_words
 from aib.report import curves
 from aib.report.gather import Maps, Material
@@ -200,7 +201,7 @@ def _evaluation(m: Material) -> list[str]:
     if m.reliability:
         r = m.reliability
         parts.append(curves.calibration(r))
-        drawn = "no noise" if r.samples == "deterministic" else f"{r.samples} samples"
+        drawn = samples_in_words(r.samples)
         words = f"On {r.images:,} test images, {drawn}; 15 equal bins of confidence."
         parts.append(paragraph(words, "soft"))
     return parts
@@ -261,7 +262,7 @@ def _own_evaluation(m: Material) -> dict[str, Any] | None:
 
 def _paper(m: Material) -> str:
     s = m.settings
-    error = paper_error(s.model, s.data) if s and has_papers_form(s.recipe()) else None
+    error = paper_error(s.model, s.data, s.recipe()) if s else None
     return "-" if error is None else f"{error:.2f}"
 
 

@@ -1,11 +1,11 @@
 """docs/results.md, made from results/*.json alone: every figure beside the paper's."""
 
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from aib.configs.paper import OTHER_FORM, has_papers_form, paper_error
+from aib.configs.preset import spread
 from aib.data.specs import SPECS
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, Table, all_tables
@@ -76,10 +76,10 @@ def _errors(groups: Mapping[str, Found]) -> Iterator[str]:
                     f"`{first['model']}`",
                     _options(first, group["runs"]),
                     str(len(alike)),
-                    _spread(errors),
+                    spread(errors),
                     _paper(first, first["data"]),
                     f"{first['epochs']}",
-                    _spread([run["minutes"] for run in alike], 1),
+                    spread([run["minutes"] for run in alike], 1),
                     first["environment"]["device"],
                     f"[{group['title']}](../results/{name})",
                 )
@@ -113,7 +113,7 @@ def _elsewhere(groups: Mapping[str, Found]) -> Iterator[str]:
                         _options(first, group["runs"]),
                         str(len(found)),
                         _images(e),
-                        _spread([each["top1_error"] for each in found]),
+                        spread([each["top1_error"] for each in found]),
                         _paper(first, f"{e['data']} {e['split']}") if papers else "-",
                     )
                 )
@@ -278,18 +278,12 @@ def _own(run: Found) -> Found:
 
 
 def _paper(run: Found, data: str) -> str:
-    error = paper_error(run["model"], data) if has_papers_form(run["recipe"]) else None
-    return _number(error, 2)
+    return _number(paper_error(run["model"], data, run["recipe"]), 2)
 
 
 def _error(e: Found) -> str:
     low, high = e["top1_interval"]
     return f"{e['top1_error']:.2f} ({low:.2f} to {high:.2f})"
-
-
-def _spread(values: list[float], digits: int = 2) -> str:
-    more = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.{digits}f}{more}"
 
 
 def _number(value: float | None, digits: int) -> str:
