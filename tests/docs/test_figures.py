@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from statistics import mean, stdev
 
 import pytest
@@ -50,12 +51,12 @@ def test_the_latency_in_the_docs_is_that_of_the_results():
     assert f"{ways}, ONNX in int8 {wait['onnx int8']}." in text
 
 
-def errors_in_a_row(data: str, model: str) -> str:
-    """As the README writes them: of all seeds that were trained by the fast recipe."""
+def errors_in_a_row(file: str, preset: str, model: str) -> str:
+    """As the README writes them: of all seeds that were trained by a preset's recipe."""
+    data = get_preset(preset).settings.data
+    recipe = replace(get_preset(preset).settings, model=model).recipe()
     runs = [
-        run
-        for run in kept(f"{data}_vgg.json")["runs"]
-        if run["model"] == model and run["epochs"] == get_preset(f"{data}_fast").settings.epochs
+        run for run in kept(file)["runs"] if without_seed(run["recipe"]) == without_seed(recipe)
     ]
     errors = [run["evaluations"][f"{data} test"]["top1_error"] for run in runs]
     assert len({run["seed"] for run in runs}) == len(runs)
@@ -100,12 +101,15 @@ def maps_of(file: str, run: str) -> dict:
 def test_the_readme_s_errors_are_those_of_the_results(readme):
     first = kept("cifar10_vgg.json")["runs"][0]
     assert f"{first['epochs']} epochs in {first['minutes']:.1f} minutes" in readme
-    for data, model, opening in (
-        ("cifar10", "vgg_aib_qt", "minutes, "),
-        ("cifar10", "vgg", "by the same recipe, "),
-        ("cifar100", "vgg_aib_qt", "CIFAR-100, `vgg_aib_qt`, "),
+    wide = get_preset("cifar10_wrn_fast")
+    wide_opening = f"{wide.settings.epochs} epochs in {wide.ours.minutes:.1f} minutes, "
+    for file, preset, model, opening in (
+        ("cifar10_vgg.json", "cifar10_fast", "vgg_aib_qt", "minutes, "),
+        ("cifar10_vgg.json", "cifar10_fast", "vgg", "by the same recipe, "),
+        ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_aib_qt", wide_opening),
+        ("cifar100_vgg.json", "cifar100_fast", "vgg_aib_qt", "CIFAR-100, `vgg_aib_qt`, "),
     ):
-        assert opening + errors_in_a_row(data, model) in readme
+        assert opening + errors_in_a_row(file, preset, model) in readme
     small = json.loads((packaged_models()["cifar10_small"] / "evaluation.json").read_text())
     assert f"the package: error | {small['cifar10 test']['top1_error']:.2f}%" in readme
 
@@ -141,8 +145,14 @@ def test_what_the_readme_says_of_maps_on_cifar10_is_what_was_found(readme):
     assert f"(insertion {found['insertion']:.2f}, deletion {found['deletion']:.2f})" in readme
 
 
+def errors_by_name(file: str) -> dict[str, float]:
+    runs = kept(file)["runs"]
+    return {run["name"]: run["evaluations"]["cifar10 test"]["top1_error"] for run in runs}
+
+
 def test_what_the_readme_says_of_a_price_and_noise_is_what_was_found(readme):
-    both, neither = (maps_of("cifar10_maps.json", n) for n in ("price_and_noise_0.1", "deeper"))
+    names = ("price_and_noise_0.1", "deeper_cutout_16", "price_and_noise_0.05")
+    both, neither = (maps_of("cifar10_maps.json", name) for name in names[:2])
     one, other = (maps["information"]["contrast"] for maps in (both, neither))
     assert f"contrast {one:.2f} ({other:.2f} with neither)" in readme
     for curve in ("insertion", "deletion"):
@@ -151,12 +161,34 @@ def test_what_the_readme_says_of_a_price_and_noise_is_what_was_found(readme):
     centre = both["faithfulness"]["centre"]["insertion"]
     assert f"the better insertion, {centre:.2f};" in readme
     assert both["reliance"]["verdict"] == "undecided"
-    errors = {
-        run["name"]: run["evaluations"]["cifar10 test"]["top1_error"]
-        for run in kept("cifar10_maps.json")["runs"]
-    }
-    one, other = errors["price_and_noise_0.1"], errors["deeper"]
-    assert f"error is {one:.2f}%, against {other:.2f}% with neither" in readme
+    one, other, half = (errors_by_name("cifar10_maps.json")[name] for name in names)
+    assert f"error is {one:.2f}%, against {other:.2f}% with neither." in readme
+    assert f"Half of each costs less, {half:.2f}%." in readme
+
+
+def test_what_the_readme_says_of_them_in_full_training_is_what_was_found(readme):
+    errors = errors_by_name("cifar10_vgg.json")
+    usual = [errors[f"vgg_aib_qt_{seed}"] for seed in range(3)]
+    found = f"costs nothing: {errors['price_and_noise_0.05']:.2f}%, where the paper's form has"
+    assert f"{found} {min(usual):.2f} to {max(usual):.2f}%" in readme
+    priced, plain = (
+        maps_of("cifar10_vgg.json", name) for name in ("price_and_noise_0.05", "vgg_aib_qt_0")
+    )
+    one, other = (maps["stability"]["color-16"]["centred_mean"] for maps in (priced, plain))
+    assert f"16 pixels {one:.2f}, against {other:.2f})" in readme
+    assert f"contrast falls to {priced['information']['contrast']:.2f}" in readme
+    assert priced["reliance"]["verdict"] == "decorative"
+
+
+def test_what_the_readme_says_of_wrn_s_map_is_what_was_found(readme):
+    maps = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")
+    drop = 100 * maps["reliance"]["replaced"]["another"]["drop"]
+    assert maps["reliance"]["verdict"] == "used" and f"falls by {drop:.1f} points. It" in readme
+    own, centre, cam = (
+        maps["faithfulness"][source]["insertion"] for source in ("own", "centre", "gradcam")
+    )
+    assert f"insertion reaches {own:.2f} in its order" in readme
+    assert f"from the centre outwards {centre:.2f}, with Grad-CAM {cam:.2f}" in readme
 
 
 def test_what_the_readme_says_of_maps_on_shapes_is_what_was_found(readme):
