@@ -100,7 +100,7 @@ precision, {size / 1e6:.1f} MB.
 
 - Any picture gets one of these classes, also one that shows none of them.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
-- The map shows where features pass on to the decision, not why.
+- The map shows where features are let through; whether the decision needs that is another matter.
 {_maps(read_json(folder / RESULT))}"""
 
 
@@ -120,8 +120,8 @@ def _maps(result: Mapping[str, Any] | None) -> str:
     sentences = [f"- {result['reliance']['words']} ({where})"]
     if own is not None and random is not None and centre is not None:
         sentences.append(
-            f"- Insertion: {own:.3f} in the map's order, {random:.3f} in random order, "
-            f"{centre:.3f} from the centre outwards (higher is better)."
+            f"- Insertion on {result['subset_images']} images (higher is better): {own:.3f} in the "
+            f"map's order, {random:.3f} in random order, {centre:.3f} from the centre outwards."
         )
     return "\n".join(sentences) + "\n"
 

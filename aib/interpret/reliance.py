@@ -77,7 +77,7 @@ class Reliance:
     def words(self) -> str:
         """The verdict as sentences, with the figures it rests on."""
         drops = "; ".join(
-            f"{name} {100 * d.drop:.1f} points ({100 * d.low:.1f} to {100 * d.high:.1f})"
+            f"{name} {points(d.drop)} points ({points(d.low)} to {points(d.high)})"
             for name, d in self.replaced.items()
         )
         point = f"{100 * self.harm:g} point{'' if self.harm == 0.01 else 's'}"
@@ -152,6 +152,11 @@ def map_reliance(
     if found == "decorative" and not can_lose(accuracy, chance, harm):
         found = "undecided"
     return Reliance(images, accuracy, replaced, harm, chance, found)
+
+
+def points(share: float) -> str:
+    """Percentage points, to the hundredth; a zero has no sign."""
+    return f"{round(100 * share, 2) + 0.0:.2f}"
 
 
 def can_lose(accuracy: float, chance: float, harm: float) -> bool:

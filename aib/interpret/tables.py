@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from aib.checkpoint import write_whole
+from aib.interpret.reliance import points
 from aib.interpret.score import PRIMARY_TAU, TAUS
 
 Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.json
@@ -199,7 +200,40 @@ def information(results: Results) -> Table:
         "feature energy passed %",
         "contrast",
     )
-    return Table("How much information?", head, tuple(rows))
+    note = (
+        "Anchors in use: 2 to the power of the entropy, so many as equal use would take. Energy "
+        "passed is above 100% where features are multiplied by 1 + a (released). Contrast is the "
+        "highest score of a map less the lowest."
+    )
+    return Table("How much information?", head, tuple(rows), note)
+
+
+def reliance(results: Results) -> Table:
+    """What the accuracy loses with another map in the map's place."""
+    rows = [
+        (
+            label,
+            f"{100 * found['accuracy']:.2f}",
+            *(_drop(found["replaced"][name]) for name in ("mean", "shuffled", "another")),
+            found["verdict"],
+        )
+        for label, found in ((label, r["reliance"]) for label, r in results.items())
+        if found["verdict"]
+    ]
+    head = (
+        "run", "accuracy %", "its mean everywhere", "its places shuffled", "another image's map",
+        "map is",
+    )  # fmt: skip
+    note = (
+        "Points of accuracy lost with that in the map's stead (95% interval). Used: the interval "
+        "of one of them lies above one point. Decorative: all lie below. Undecided: neither, or "
+        "there is too little accuracy to lose."
+    )
+    return Table("Does the decision need the map?", head, tuple(rows), note)
+
+
+def _drop(drop: Mapping[str, float]) -> str:
+    return "{} ({} to {})".format(*(points(drop[name]) for name in ("drop", "low", "high")))
 
 
 def randomisation_words(result: Mapping[str, Any]) -> list[str]:

@@ -45,6 +45,7 @@ def summary(run: Path) -> dict[str, Any]:
     config = read_config(run / CONFIG)
     evaluations = read_json(run / EVALUATION)
     metrics = read_metrics(run)
+    errors = [row["error"] for row in metrics if "error" in row]
     looks = [row["validation"] for row in metrics if row.get("validation")]
     if not evaluations or not any("seconds" in row for row in metrics):
         raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
@@ -62,6 +63,7 @@ def summary(run: Path) -> dict[str, Any]:
         "reported": without_folders(settings.reported),
         "evaluations": {without_folders(name): e for name, e in evaluations.items()},
         "held_out": looks[-1] if looks else None,  # the last look at it
+        "training_error": errors[-1] if errors else None,  # of the last steps, as they were fed
         "interpret": interpreted(run),
         "environment": portable(config["environment"]),
     }

@@ -7,17 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from aib.configs import PRESETS
+from aib.settings import Settings
 
 
 def train_command(recipe: Mapping[str, Any]) -> str:
-    """`aib train` with a preset that is this recipe but for the seed, or with all its settings.
+    """`aib train` with the preset of these data that is nearest, and what differs from it.
 
-    Presets may change; a recipe does not. So a preset is only named while it says the same.
+    Presets may change; a recipe does not. So it is compared with what they say now.
     """
-    for name, preset in PRESETS.items():
-        if preset.settings.recipe() == {k: v for k, v in recipe.items() if k != "seed"}:
-            return " ".join(["aib", "train", name, *_words({"seed": recipe.get("seed", 0)})])
-    return " ".join(["aib", "train", *_words(recipe)])
+    starts: dict[str, dict[str, Any]] = {"": {}}
+    starts |= {name: preset.settings.recipe() for name, preset in PRESETS.items()}
+    changes = {name: _changes(start, recipe) for name, start in starts.items()}
+    changes = {name: new for name, new in changes.items() if not name or "data" not in new}
+    said = {name: wanted for name, wanted in changes.items() if None not in wanted.values()}
+    nearest = min(said, key=lambda name: len(said[name]))
+    words = ["aib", "train", *([nearest] if nearest else []), *_words(said[nearest])]
+    return " ".join(words)
+
+
+def _changes(start: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings to add to those of a start; None where an option cannot undo its own."""
+    plain = Settings().to_dict()
+    return {
+        name: recipe.get(name, plain[name])
+        for name in {**recipe, **start}
+        if recipe.get(name, plain[name]) != start.get(name, plain[name])
+    }
 
 
 def _words(recipe: Mapping[str, Any]) -> list[str]:
@@ -26,7 +41,7 @@ def _words(recipe: Mapping[str, Any]) -> list[str]:
         option = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
-        elif (name, value) != ("seed", 0):
+        else:
             values = value if isinstance(value, list | tuple) else [value]
             words += [f"--{option}", *(shlex.quote(str(v)) for v in values)]
     return words

@@ -1,9 +1,12 @@
+from dataclasses import asdict
+
 import pytest
 import torch
 
 from aib.errors import AibError
 from aib.interpret import from_another, map_reliance, shuffled, spatial_mean
-from aib.interpret.reliance import paired_drop, verdict
+from aib.interpret.reliance import paired_drop, points, verdict
+from aib.interpret.tables import reliance as reliance_table
 
 
 def quadrant_task(count: int, batch: int = 100):
@@ -110,6 +113,13 @@ def test_the_verdict_needs_the_whole_interval():
     assert verdict(drops(0, 100)) == "decorative"  # better without it: no harm
 
 
+@pytest.mark.parametrize(
+    ("share", "written"), [(0.0099, "0.99"), (-0.00001, "0.00"), (-0.0215, "-2.15"), (0.5, "50.00")]
+)
+def test_points_are_written_finely_enough_to_tell_the_sides_of_one_point(share, written):
+    assert points(share) == written
+
+
 def test_bad_input_is_named():
     with pytest.raises(AibError, match="at least 2 images"):
         from_another(torch.rand(1, 2, 2), torch.arange(1))
@@ -117,3 +127,16 @@ def test_bad_input_is_named():
         map_reliance(by_the_map, attend, [])
     with pytest.raises(AibError, match=r"\[100,classes\], not \[100\]"):
         map_reliance(lambda x, a: x.mean((1, 2, 3)), attend, quadrant_task(100))
+
+
+def test_the_table_has_a_row_for_each_model_with_a_map():
+    asked = map_reliance(by_the_map, attend, quadrant_task(100))
+    results = {
+        "own": {"reliance": asdict(asked) | {"words": asked.words}},
+        "plain": {"reliance": {"verdict": None, "words": "the model has no map to replace"}},
+    }
+    [row] = reliance_table(results).rows
+    mean, _, another = (asked.replaced[name] for name in ("mean", "shuffled", "another"))
+    assert row[:2] == ("own", "100.00") and row[-1] == "used"
+    assert row[2] == f"{points(mean.drop)} ({points(mean.low)} to {points(mean.high)})"
+    assert row[4].startswith(f"{100 * another.drop:.2f} (")

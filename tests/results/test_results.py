@@ -14,8 +14,11 @@ from aib.cli import main
 from aib.commands import train
 from aib.configs import get_preset
 from aib.configs.paper import PAPER_ERRORS, paper_error
+from aib.interpret.tables import Table
 from aib.results.collect import collect
 from aib.results.command import portable, train_command
+from aib.results.errors import BESIDE, OTHERS
+from aib.results.markdown import without_empty_columns
 from aib.results.page import page
 from aib.run import Run
 from aib.settings import Settings
@@ -43,6 +46,15 @@ def evaluated(error: float, data="cifar10", split="test", classes="own", images=
     }  # fmt: skip
 
 
+def paged(folder: Path, runs: list[Path], *more: str) -> str:
+    """The page of a results file of these runs."""
+    (folder / "kept").mkdir()
+    out = folder / "kept" / "some.json"
+    words = ["results", "collect", *map(str, runs), "--title", "t", *more, "--out", str(out)]
+    assert main(words) == 0
+    return page(folder / "kept")
+
+
 def rows(text: str, heading: str) -> list[list[str]]:
     """The cells of the table below a heading."""
     below = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
@@ -55,12 +67,8 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     runs = [finished(tmp_path / f"s{i}", e, seed=i) for i, e in enumerate(errors)]
     runs.append(finished(tmp_path / "deeper", 9.0, attention_depth=1))
     runs.append(finished(tmp_path / "noisy", 9.5, attention_noise=0.1))
-    (tmp_path / "kept").mkdir()
-    out = tmp_path / "kept" / "some.json"
-    words = ["results", "collect", *map(str, runs), "--title", "some runs", "--out", str(out)]
-    assert main(words) == 0
-    text = page(tmp_path / "kept")
-    head, *cells = rows(text, "Error")
+    text = paged(tmp_path, runs)
+    head, *cells = rows(text, OTHERS)
     table = [dict(zip(head, row, strict=True)) for row in cells]
     options = ["", "attention depth 1", "attention noise 0.1"]
     assert [(row["n"], row["options"]) for row in table] == list(zip("311", options, strict=True))
@@ -71,16 +79,56 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     assert len(rows(text, "Every run")) == 1 + 5
 
 
+def test_what_the_paper_has_a_figure_for_comes_first_and_apart(tmp_path):
+    runs = [
+        finished(tmp_path / "wide", 4.6, model="wrn_aib_qt"),
+        finished(tmp_path / "short", 5.0, model="vgg_aib_qt", epochs=9),
+        finished(tmp_path / "long", 4.0, model="vgg_aib_qt", epochs=90),
+        finished(tmp_path / "part", 6.0, model="vgg_aib_qt", holdout=0.1),
+        finished(tmp_path / "narrow", 7.0, model="vgg_aib_qt", width=0.5),
+    ]
+    text = paged(tmp_path, runs)
+    beside, others = rows(text, BESIDE), rows(text, OTHERS)
+    at = beside[0].index("runs")
+    assert [row[at] for row in beside[1:]] == ["long", "short", "wide"]
+    assert [row[beside[0].index("paper %")] for row in beside[1:]] == ["4.10", "4.10", "3.43"]
+    assert [row[others[0].index("runs")] for row in others[1:]] == ["part", "narrow"]
+    assert "paper %" not in others[0]
+
+
+def test_a_page_begins_with_links_to_its_parts_and_keeps_notes_of_runs_without_maps(tmp_path):
+    text = paged(tmp_path, [finished(tmp_path / "a", 4.0)], "--note", "Shared the GPU.")
+    parts = re.findall("^## (.+)$", text, re.MULTILINE)
+    assert parts == [OTHERS, "Every run"]
+    links = re.findall(r"^- \[(.+)\]\(#([\w-]+)\)$", text, re.MULTILINE)
+    assert [title for title, _ in links] == parts
+    assert links[0][1] == "error-other-forms-shorter-trainings-searches"
+    assert "- [t](../results/some.json): Shared the GPU." in text
+
+
+def test_columns_without_a_figure_are_left_out():
+    table = Table("t", ("a", "b", "c"), (("1", "-", "-"), ("2", "-", "3")), "note")
+    rows = (("1", "-"), ("2", "3"))
+    assert without_empty_columns(table) == Table("t", ("a", "c"), rows, "note")
+
+
+def test_the_training_error_is_that_of_the_last_steps(tmp_path):
+    folder = finished(tmp_path / "a", 4.0)
+    Run(folder).log({"step": 10, "epoch": 1, "error": 7.5, "seconds": 91.0})
+    Run(folder).log({"step": 10, "epoch": 1, "anchors": [0.5]})
+    [run] = collect([folder], "t")["runs"]
+    assert run["training_error"] == 7.5
+    [head, row] = rows(paged(tmp_path, [folder]), "Every run")
+    assert row[head.index("training error %")] == "7.50"
+
+
 def test_other_data_are_averaged_over_seeds_and_the_paper_stands_beside_its_own_reading(tmp_path):
     runs = [finished(tmp_path / f"s{i}", 4.0, seed=i, model="vgg_aib_qt") for i in range(2)]
     for i, folder in enumerate(runs):
         for classes, images, error in (("raw", 3996, 49.0 + i), ("matched", 3593, 14.0)):
             figures = evaluated(error, "stl10", "train", classes, images)
             Run(folder).write_evaluation(f"stl10 train {classes}", figures)
-    (tmp_path / "kept").mkdir()
-    words = ["results", "collect", *map(str, runs), "--title", "t"]
-    assert main([*words, "--out", str(tmp_path / "kept" / "some.json")]) == 0
-    head, *cells = rows(page(tmp_path / "kept"), "Other data")
+    head, *cells = rows(paged(tmp_path, runs), "Other data")
     raw, matched = (dict(zip(head, row, strict=True)) for row in cells)
     assert raw["n"] == matched["n"] == "2"
     assert raw["error %"] == "49.50 ± 0.71" and matched["error %"] == "14.00 ± 0.00"
@@ -93,10 +141,7 @@ def test_other_data_are_told_from_a_run_s_own_and_named_without_folders(tmp_path
     Run(run).write_evaluation("folder:/home/me/birds val", evaluated(5, "folder:/home/me/birds"))
     cluttered = finished(tmp_path / "b", 4.0, data="shapes:clutter=2")
     Run(cluttered).write_evaluation("shapes test", evaluated(6.0, "shapes"))
-    (tmp_path / "kept").mkdir()
-    words = ["results", "collect", str(run), str(cluttered), "--title", "t"]
-    assert main([*words, "--out", str(tmp_path / "kept" / "some.json")]) == 0
-    text = page(tmp_path / "kept")
+    text = paged(tmp_path, [run, cluttered])
     _, *cells = rows(text, "Other data")
     assert [row[0] for row in cells] == ["folder:birds test", "shapes test"]
     assert "/home" not in text
@@ -144,6 +189,24 @@ def test_the_command_on_the_page_gives_the_recipe_back(settings, monkeypatch):
     assert [s.recipe() for s in trained] == [settings.recipe()]
 
 
+@pytest.mark.parametrize(
+    ("preset", "change", "command"),
+    [
+        ("cifar10_fast", {}, "aib train cifar10_fast"),
+        (
+            "cifar10_fast",
+            {"model": "vgg", "seed": 2},
+            "aib train cifar10_fast --model vgg --seed 2",
+        ),
+        ("cifar10_small", {"cutout": 0}, "aib train cifar10_small --cutout 0"),
+        ("cifar10_fast", {"data": "svhn", "epochs": 9}, None),  # no preset of other data
+    ],
+)
+def test_a_command_names_the_nearest_preset_of_the_data(preset, change, command):
+    found = train_command(replace(get_preset(preset).settings, **change).recipe())
+    assert found == command if command else "cifar10" not in found
+
+
 def test_an_unfinished_run_and_a_foreign_file_are_refused(tmp_path, capsys):
     folder = finished(tmp_path / "a", 4.0)
     (folder / "evaluation.json").unlink()
@@ -165,7 +228,9 @@ def test_a_narrow_replayed_model_is_said_to_be_one_and_its_latency_has_a_table(t
     (tmp_path / "bench.json").write_text(json.dumps(bench))
     text = page(tmp_path)
     [_, speed] = rows(text, "Speed")
-    assert speed[1] == "`vgg_aib_qt` at width 0.25" and speed[2].endswith(", replayed")
+    assert speed[1] == "`vgg_aib_qt` at width 0.25" and speed[2].endswith(
+        ", 4x12 samples, CUDA graphs"
+    )
     waits = bench["latency"]["rows"]
     found = [(row[1], row[2], row[3]) for row in rows(text, "Latency")[1:]]
     assert found == [(str(w["batch"]), w["way"], f"{w['median_ms']:.1f}") for w in waits]

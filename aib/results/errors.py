@@ -1,0 +1,191 @@
+"""The page's tables of errors: beside the paper's, of other recipes, on other data, run by run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from aib.configs.paper import OTHER_FORM, paper_error
+from aib.configs.preset import spread
+from aib.data.specs import SPECS
+from aib.interpret.tables import Table
+from aib.registry import MODELS
+from aib.results.command import train_command, without_folders
+from aib.results.markdown import NOTHING, markdown, number
+
+Found = Mapping[str, Any]
+Groups = Mapping[str, Found]
+
+READINGS = {"raw": "numbers as they are", "matched": "matched by name"}
+BESIDE = "Error, beside the paper's"
+OTHERS = "Error: other forms, shorter trainings, searches"
+
+
+def errors(groups: Groups) -> Iterator[str]:
+    """One row a recipe, its seeds averaged: first what the paper has a figure for."""
+    alike = [
+        (name, group, runs) for name, group in groups.items() for runs in _by_recipe(group["runs"])
+    ]
+    rows = [(runs[0], _row(name, group, runs)) for name, group, runs in alike]
+    beside = sorted((each for each in rows if _belongs_beside(each[0])), key=lambda e: _rank(e[0]))
+    others = [row for run, row in rows if not _belongs_beside(run)]
+    head = ("data", "model", "options", "n", "error %", "epochs", "minutes", "hardware", "runs")
+    seeds = (
+        "n runs with different seeds; ± is their standard deviation. For shapes it includes that "
+        "of the test images, as the seed draws those too. Minutes include compiling."
+    )
+    table = tuple((*row[:5], _paper(run, run["data"]), *row[5:]) for run, row in beside)
+    yield from markdown(Table(BESIDE, (*head[:5], "paper %", *head[5:], "from"), table, seeds))
+    yield from markdown(Table(OTHERS, (*head, "from"), tuple(others), "" if beside else seeds))
+    notes = [(name, group) for name, group in groups.items() if not _has_maps(group)]
+    yield from (
+        f"- {_link(name, group)}: {group['note']}" for name, group in notes if group["note"]
+    )
+
+
+def _row(name: str, group: Found, runs: list[Found]) -> tuple[str, ...]:
+    first = runs[0]
+    return (
+        first["data"],
+        f"`{first['model']}`",
+        _options(first, group["runs"]),
+        str(len(runs)),
+        spread([_own(run)["top1_error"] for run in runs]),
+        f"{first['epochs']}",
+        spread([run["minutes"] for run in runs], 1),
+        first["environment"]["device"],
+        ", ".join(run["name"] for run in runs),
+        _link(name, group),
+    )
+
+
+def _belongs_beside(run: Found) -> bool:
+    """The paper trained a model of this form on all the data."""
+    return _paper(run, run["data"]) != NOTHING and "holdout" not in run["recipe"]
+
+
+def _rank(run: Found) -> tuple[Any, ...]:
+    return run["data"], list(MODELS).index(run["model"]), -run["epochs"]
+
+
+def _has_maps(group: Found) -> bool:
+    return any(run["interpret"] for run in group["runs"])
+
+
+def _link(name: str, group: Found) -> str:
+    return f"[{group['title']}](../results/{name})"
+
+
+def elsewhere(groups: Groups) -> Iterator[str]:
+    """The same models on other data: one row a recipe and a way to read the classes."""
+    rows = []
+    for group in groups.values():
+        for alike in _by_recipe(group["runs"]):
+            first = alike[0]
+            for key in dict.fromkeys(key for run in alike for key in run["evaluations"]):
+                found = [run["evaluations"][key] for run in alike if key in run["evaluations"]]
+                e = found[0]
+                if key.startswith(first["data"] + " "):
+                    continue
+                # The paper's way: trained on CIFAR-10, class numbers compared as they are.
+                papers = first["data"] == "cifar10" and e["classes"] == "raw"
+                papers &= _belongs_beside(first)
+                rows.append(
+                    (
+                        f"{without_folders(e['data'])} {e['split']}",
+                        READINGS.get(e["classes"], e["classes"]),
+                        f"`{first['model']}`, {first['data']}",
+                        _options(first, group["runs"]),
+                        str(len(found)),
+                        _images(e),
+                        spread([each["top1_error"] for each in found]),
+                        _paper(first, f"{e['data']} {e['split']}") if papers else NOTHING,
+                    )
+                )
+    head = "data", "classes", "model, trained on", "options", "n", "images", "error %", "paper %"
+    note = "n counts the seeds that were evaluated."
+    if any(row[0].startswith("stl10") for row in rows):
+        note += (
+            " STL-10 shares nine classes with CIFAR-10, six of them under the same number. The "
+            "paper's figures are near those of numbers compared as they are, and stand beside that "
+            "reading; they are of all images, ours of those that were at hand."
+        )
+    yield from markdown(Table("Other data", head, tuple(rows), note))
+
+
+def _images(e: Found) -> str:
+    """How many, and of how many where a part of the official set was at hand."""
+    spec = SPECS.get(e["data"])
+    official = spec.sizes.get(e["split"]) if spec and e["classes"] == "raw" else None
+    return f"{e['images']:,}" + (
+        f" of {official:,}" if official and official != e["images"] else ""
+    )
+
+
+def every_run(groups: Groups) -> Iterator[str]:
+    """What it takes to repeat each one."""
+    rows = [
+        (
+            run["name"],
+            _link(name, group),
+            f"{run['seed']}",
+            _error(_own(run)),
+            _error(run["held_out"]) if run["held_out"] else NOTHING,
+            number(run.get("training_error"), 2),
+            f"{_own(run)['nll']:.3f}",
+            f"{_own(run)['calibration_error']:.2f}",
+            number(_own(run)["kl_bits"], 1),
+            _own(run)["samples"],
+            f"{run['minutes']:.1f}",
+            "Python {python}, torch {torch}, {device}".format(**run["environment"]),
+            f"`{_command(run)}`",
+        )
+        for name, group in groups.items()
+        for run in group["runs"]
+    ]
+    head = (
+        "run", "from", "seed", "error % (95% interval)", "held out, error %", "training error %",
+        "nll", "calibration %", "bits", "samples", "minutes", "versions", "command",
+    )  # fmt: skip
+    note = (
+        "The training error is of the last steps, with crops, cut-out and noise. On the test "
+        "images: nll is the mean of -log p of the right class, calibration the expected error of "
+        "the confidence, bits the KL term, samples those averaged (attention x latent)."
+    )
+    yield from markdown(Table("Every run", head, tuple(rows), note))
+
+
+def _command(run: Found) -> str:
+    """`aib train` for a model it knows; for another, what its training was started with."""
+    known = run["model"] in MODELS
+    return train_command(run["recipe"]) if known else run["environment"]["command"] or NOTHING
+
+
+def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
+    """Runs that differ in their seed alone, together."""
+    alike: dict[str, list[Found]] = {}
+    for run in runs:
+        recipe = {k: v for k, v in run["recipe"].items() if k != "seed"}
+        alike.setdefault(repr(sorted(recipe.items())), []).append(run)
+    return list(alike.values())
+
+
+def _options(run: Found, group: Iterable[Found]) -> str:
+    """What makes the model another, and whatever else differs within the file."""
+    recipes = [other["recipe"] for other in group]
+    differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
+    hidden = {"seed", "data", "model", "epochs", "channels_last", "compile"}
+    shown = (OTHER_FORM | {"profile", "cutout", "holdout"} | differs) - hidden
+    found = [f"{name} {value}" for name, value in run["recipe"].items() if name in shown]
+    return ", ".join(found).replace("_", " ")
+
+
+def _own(run: Found) -> Found:
+    return run["evaluations"][run["reported"]]
+
+
+def _paper(run: Found, data: str) -> str:
+    return number(paper_error(run["model"], data, run["recipe"]), 2)
+
+
+def _error(e: Found) -> str:
+    low, high = e["top1_interval"]
+    return f"{e['top1_error']:.2f} ({low:.2f} to {high:.2f})"

@@ -1,0 +1,40 @@
+"""Tables as Markdown, and the headings of a page as links."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from aib.interpret.tables import Table
+
+NOTHING = "-"
+
+
+def markdown(table: Table, level: str = "##") -> Iterator[str]:
+    """The lines of a table below its heading; none where it has no rows."""
+    if not table.rows:
+        return
+    yield f"\n{level} {table.title}\n"
+    yield "| " + " | ".join(table.head) + " |"
+    yield "|" + "---|" * len(table.head)
+    for row in table.rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+    yield f"\n{table.note}" if table.note else ""
+
+
+def without_empty_columns(table: Table) -> Table:
+    """Columns that say nothing in any row are left out."""
+    told = [at for at in range(len(table.head)) if any(row[at] != NOTHING for row in table.rows)]
+    rows = tuple(tuple(row[at] for at in told) for row in table.rows)
+    return replace(table, head=tuple(table.head[at] for at in told), rows=rows)
+
+
+def contents(lines: Iterable[str]) -> Iterator[str]:
+    """A link to each heading of the second level, as GitHub names them."""
+    for title in re.findall(r"^## (.+)$", "\n".join(lines), re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        yield f"- [{title}](#{anchor})"
+
+
+def number(value: float | None, digits: int) -> str:
+    """A figure, or a dash."""
+    return NOTHING if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,25 @@
+"""The figures of runs that were kept, for tests of what pages say of them."""
+
+import json
+
+from tests.docs.blocks import ROOT
+
+
+def kept(name: str) -> dict:
+    return json.loads((ROOT / "results" / name).read_text())
+
+
+def errors_by_name(file: str) -> dict[str, float]:
+    runs = kept(file)["runs"]
+    return {run["name"]: run["evaluations"]["cifar10 test"]["top1_error"] for run in runs}
+
+
+def maps_of(file: str, run: str) -> dict:
+    """What `aib interpret` found of a run that was kept."""
+    [found] = [each for each in kept(file)["runs"] if each["name"] == run]
+    return found["interpret"]
+
+
+def areas(maps: dict, curve: str) -> dict[str, float]:
+    """The area under a curve, by the source of the maps."""
+    return {source: figures[curve] for source, figures in maps["faithfulness"].items()}

@@ -1,0 +1,159 @@
+"""What the README says of maps is what was found."""
+
+from statistics import mean
+
+from tests.docs.kept import areas, errors_by_name, kept, maps_of
+
+OWN = "localisation_own_all_images"
+
+
+def test_maps_on_cifar10(readme):
+    maps = maps_of("cifar10_vgg.json", "vgg_aib_qt_0")
+    change = 100 * abs(maps["reliance"]["replaced"]["another"]["drop"])
+    assert maps["reliance"]["verdict"] == "decorative" and f"by {change:.2f} points" in readme
+    assert f"less the lowest, is {maps['information']['contrast']:.2f}." in readme
+    raw, centred = (
+        [figures[f"{kind}_0.9"] for figures in maps["stability"].values()]
+        for kind in ("score", "centred")
+    )
+    assert f"score {min(raw):.0f} to {max(raw):.0f}% by the paper's measure" in readme
+    assert f"{min(centred):.0f} to {max(centred):.0f}% with each map's mean removed" in readme
+    insertion = areas(maps, "insertion")
+    assert f"insertion reaches {insertion['own']:.2f}; random order {insertion['random']:.2f}," in (
+        readme
+    )
+    assert f"centre outwards {insertion['centre']:.2f}" in readme
+
+
+def test_the_deeper_map(readme):
+    maps = maps_of("cifar10_small.json", "cifar10_small_depth3")
+    deletion, insertion = areas(maps, "deletion"), areas(maps, "insertion")
+    assert deletion["own"] > deletion["random"] and 0 < insertion["own"] - insertion["random"] < 0.1
+    worse = f"deletion is {deletion['own']:.2f}, worse than random ({deletion['random']:.2f})"
+    hardly = f"insertion {insertion['own']:.2f}, hardly better ({insertion['random']:.2f})"
+    assert f"{worse}, and {hardly}" in readme
+    sooner = areas(maps_of("cifar10_maps.json", "deeper"), "insertion")
+    assert f"After 20 epochs it is {sooner['own']:.2f}." in readme
+
+
+def test_a_price_and_noise(readme):
+    names = ("price_and_noise_0.1", "deeper_cutout_16", "price_and_noise_0.05")
+    both, neither, half = (maps_of("cifar10_maps.json", name) for name in names)
+    one, other = (maps["information"]["contrast"] for maps in (both, neither))
+    assert f"contrast {one:.2f} ({other:.2f} with neither)" in readme
+    for curve in ("insertion", "deletion"):
+        one, other = (areas(maps, curve)["own"] for maps in (both, neither))
+        assert f"{curve} {one:.2f} ({other:.2f})" in readme
+    insertion = areas(both, "insertion")
+    assert insertion["centre"] > insertion["own"]
+    assert f"the better insertion, {insertion['centre']:.2f};" in readme
+    assert both["reliance"]["verdict"] == "undecided" and half["reliance"]["verdict"] == "used"
+    cost = 100 * half["reliance"]["replaced"]["another"]["drop"]
+    assert f"another image's map costs {cost:.2f} points" in readme
+    one, other, less = (errors_by_name("cifar10_maps.json")[name] for name in names)
+    assert f"error is {one:.2f}%, against {other:.2f}% with neither." in readme
+    assert less < one and f"Half of each costs less, {less:.2f}%," in readme
+
+
+def test_them_in_full_training(readme):
+    errors = errors_by_name("cifar10_vgg.json")
+    usual = [error for name, error in errors.items() if name.startswith("vgg_aib_qt_")]
+    assert f"an error of {errors['price_and_noise_0.05']:.2f}%; the paper's form has " in readme
+    assert f"form has {min(usual):.2f} to {max(usual):.2f}%" in readme
+    priced, plain = (
+        maps_of("cifar10_vgg.json", name) for name in ("price_and_noise_0.05", "vgg_aib_qt_0")
+    )
+    energy, contrast = (priced["information"][name] for name in ("energy_passed", "contrast"))
+    assert f"({100 * energy:.0f}% of the energy passes, contrast {contrast:.2f})" in readme
+    for modification, words in (
+        ("color-16", "moves less (mean centred cosine {:.2f}, against {:.2f})"),
+        ("cifar100-16", "of another image as much ({:.2f}, against {:.2f})"),
+    ):
+        pair = [maps["stability"][modification]["centred_mean"] for maps in (priced, plain)]
+        assert words.format(*pair) in readme
+    assert priced["reliance"]["verdict"] == "decorative"
+
+
+def test_wrn_s_map(readme):
+    maps = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")
+    drop = 100 * maps["reliance"]["replaced"]["another"]["drop"]
+    assert maps["reliance"]["verdict"] == "used" and f"falls by {drop:.1f} points. To" in readme
+    found = {source: f"{area:.2f}" for source, area in areas(maps, "insertion").items()}
+    assert f"Insertion is {found['own']} in its order, {found['random']} in random order" in readme
+    assert f"{found['centre']} from the centre outwards and {found['gradcam']} with" in readme
+    deletion = areas(maps, "deletion")
+    assert deletion["own"] > deletion["random"]
+    assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in readme
+
+
+def test_maps_on_plain_shapes(readme):
+    runs = kept("shapes_vgg.json")["runs"]
+    assert all(run["evaluations"]["shapes test"]["top1_error"] < 0.1 for run in runs)
+    auroc = {run["name"]: run["interpret"][OWN]["auroc"] for run in runs}
+    assert f"AUROC of {auroc['deeper']:.2f} on 1,000 images" in readme
+    others = f"attention {auroc['ours']:.2f}, the released code's {auroc['released']:.2f}."
+    assert others in readme
+    deeper = maps_of("shapes_vgg.json", "deeper")
+    own, centre = (deeper["localisation"][source] for source in ("own", "centre"))
+    assert own["auroc_low"] < centre["auroc_high"]  # the intervals overlap
+    pair = f"{own['auroc']:.2f} against {centre['auroc']:.2f}"
+    assert f"{pair} on the {deeper['subset_images']} images where" in readme
+    drop = 100 * deeper["reliance"]["replaced"]["another"]["drop"]
+    assert f"another image's map accuracy falls by {drop:.1f} points" in readme
+
+
+def test_maps_on_cluttered_shapes(readme):
+    runs = {
+        kind: [run for run in kept("shapes_clutter.json")["runs"] if run["name"].startswith(kind)]
+        for kind in ("exact", "released")
+    }
+    auroc, inside, error = (
+        {kind: [figure(run) for run in found] for kind, found in runs.items()}
+        for figure in (
+            lambda run: run["interpret"][OWN]["auroc"],
+            lambda run: run["interpret"][OWN]["energy_inside"],
+            lambda run: run["evaluations"][run["reported"]]["top1_error"],
+        )
+    )
+    exact, released = (", ".join(f"{a:.2f}" for a in auroc[kind]) for kind in runs)
+    assert f"an AUROC of {exact} (three seeds)" in readme and f"profile it is {released}," in readme
+    assert all(run["interpret"]["reliance"]["verdict"] == "used" for run in runs["exact"])
+    ours, theirs = mean(error["exact"]), mean(error["released"])
+    assert theirs < ours and f"mean error ({theirs:.1f}%, against {ours:.1f}%)" in readme
+    assert all(one < other for one, other in zip(inside["exact"], inside["released"], strict=True))
+
+
+def test_spurious_shapes(readme):
+    runs = kept("spurious_vgg.json")["runs"]
+    chance = 100 * (1 - 1 / 10)
+    for run in runs:
+        low, high = run["evaluations"][run["reported"]]["top1_interval"]
+        assert low < chance < high
+    outside = {
+        source: [100 * (1 - run["interpret"]["localisation"][source]["energy"]) for run in runs]
+        for source in ("integrated_gradients", "random")
+    }
+    shown, random = outside.values()
+    assert f"{min(shown):.0f} to {max(shown):.0f}% of its mass" in readme
+    assert f"of a random map's {min(random):.0f} to {max(random):.0f}%" in readme
+    ours = [run["interpret"]["information"] for run in runs if run["name"].startswith("ours")]
+    assert max(each["contrast"] for each in ours) < 0.12 and "our map, nearly flat" in readme
+
+
+def test_the_figures_in_the_note_on_price_and_noise_are_those_of_its_runs():
+    note, maps = kept("cifar10_maps.json")["note"], "cifar10_maps.json"
+    errors = errors_by_name(maps)
+    passed = {
+        name: 100 * maps_of(maps, name)["information"]["energy_passed"]
+        for name in ("deeper_with_a_price", "price_and_noise_0.1", "price_and_noise_0.05")
+    }
+    alone, tenth, twentieth = passed.values()
+    control = errors["deeper_cutout_16"]
+    for words in (
+        f"it lets {alone:.1f}% of the energy pass",
+        f"it lets {tenth:.0f}% pass",
+        f"for {errors['price_and_noise_0.1'] - control:.1f} points of error",
+        f"costs {errors['price_and_noise_0.05'] - control:.1f} points, lets {twentieth:.0f}% pass",
+        f"right on {maps_of(maps, 'price_and_noise_0.3')['accuracy']:.0f}% only",
+    ):
+        assert words in note
