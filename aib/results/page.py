@@ -62,7 +62,7 @@ def _checked(path: Path) -> Found:
 def _maps(groups: Groups) -> Iterator[str]:
     """How far the maps can be trusted: a comparison a file, those that the paper has first."""
     for name, group in sorted(groups.items(), key=_the_papers_first):
-        results = {run["name"]: run["interpret"] for run in group["runs"] if run["interpret"]}
+        results = _beside_the_paper(group)
         if not results:
             continue
         some = next(iter(results.values()))
@@ -72,9 +72,8 @@ def _maps(groups: Groups) -> Iterator[str]:
             f"[results/{name}](../results/{name}).\n"
         )
         yield from [group["note"] + "\n"] if group["note"] else []
-        beside = _beside_the_paper(group)
-        for table in [*all_tables(beside), reliance(results)]:
-            if table.title != STABILITY or any(r["paper"] for r in beside.values()):
+        for table in [*all_tables(results), reliance(results)]:
+            if table.title != STABILITY or any(r["paper"] for r in results.values()):
                 yield from markdown(without_empty_columns(table), "###")
 
 
