@@ -1,4 +1,4 @@
-"""What the README says of maps is what was found."""
+"""What docs/findings.md and the README say of maps is what was found."""
 
 from statistics import mean
 
@@ -7,102 +7,104 @@ from tests.docs.kept import areas, errors_by_name, kept, maps_of
 OWN = "localisation_own_all_images"
 
 
-def test_maps_on_cifar10(readme):
+def test_maps_on_cifar10(findings):
     maps = maps_of("cifar10_vgg.json", "vgg_aib_qt_0")
     change = 100 * abs(maps["reliance"]["replaced"]["another"]["drop"])
-    assert maps["reliance"]["verdict"] == "decorative" and f"by {change:.2f} points" in readme
-    assert f"less the lowest, is {maps['information']['contrast']:.2f}." in readme
+    assert maps["reliance"]["verdict"] == "decorative" and f"by {change:.2f} points" in findings
+    assert f"less the lowest, is {maps['information']['contrast']:.2f}." in findings
     raw, centred = (
         [figures[f"{kind}_0.9"] for figures in maps["stability"].values()]
         for kind in ("score", "centred")
     )
-    assert f"score {min(raw):.0f} to {max(raw):.0f}% by the paper's measure" in readme
-    assert f"{min(centred):.0f} to {max(centred):.0f}% with each map's mean removed" in readme
+    assert f"score {min(raw):.0f} to {max(raw):.0f}% by the paper's measure" in findings
+    assert f"{min(centred):.0f} to {max(centred):.0f}% with each map's mean removed" in findings
     insertion = areas(maps, "insertion")
     assert f"insertion reaches {insertion['own']:.2f}; random order {insertion['random']:.2f}," in (
-        readme
+        findings
     )
-    assert f"centre outwards {insertion['centre']:.2f}" in readme
+    assert f"centre outwards {insertion['centre']:.2f}" in findings
 
 
-def test_the_deeper_map(readme):
+def test_the_deeper_map(findings):
     maps = maps_of("cifar10_small.json", "cifar10_small_depth3")
     deletion, insertion = areas(maps, "deletion"), areas(maps, "insertion")
     assert deletion["own"] > deletion["random"] and 0 < insertion["own"] - insertion["random"] < 0.1
     worse = f"deletion is {deletion['own']:.2f}, worse than random ({deletion['random']:.2f})"
     hardly = f"insertion {insertion['own']:.2f}, hardly better ({insertion['random']:.2f})"
-    assert f"{worse}, and {hardly}" in readme
+    assert f"{worse}, and {hardly}" in findings
     sooner = areas(maps_of("cifar10_maps.json", "deeper"), "insertion")
-    assert f"After 20 epochs it is {sooner['own']:.2f}." in readme
+    assert f"After 20 epochs it is {sooner['own']:.2f}." in findings
 
 
-def test_a_price_and_noise(readme):
+def test_a_price_and_noise(findings):
     names = ("price_and_noise_0.1", "deeper_cutout_16", "price_and_noise_0.05")
     both, neither, half = (maps_of("cifar10_maps.json", name) for name in names)
     one, other = (maps["information"]["contrast"] for maps in (both, neither))
-    assert f"contrast {one:.2f} ({other:.2f} with neither)" in readme
+    assert f"contrast {one:.2f} ({other:.2f} with neither)" in findings
     for curve in ("insertion", "deletion"):
         one, other = (areas(maps, curve)["own"] for maps in (both, neither))
-        assert f"{curve} {one:.2f} ({other:.2f})" in readme
+        assert f"{curve} {one:.2f} ({other:.2f})" in findings
     insertion = areas(both, "insertion")
     assert insertion["centre"] > insertion["own"]
-    assert f"the better insertion, {insertion['centre']:.2f};" in readme
+    assert f"the better insertion, {insertion['centre']:.2f};" in findings
     assert both["reliance"]["verdict"] == "undecided" and half["reliance"]["verdict"] == "used"
     cost = 100 * half["reliance"]["replaced"]["another"]["drop"]
-    assert f"another image's map costs {cost:.2f} points" in readme
+    assert f"another image's map costs {cost:.2f} points" in findings
     one, other, less = (errors_by_name("cifar10_maps.json")[name] for name in names)
-    assert f"error is {one:.2f}%, against {other:.2f}% with neither." in readme
-    assert less < one and f"Half of each costs less, {less:.2f}%," in readme
+    assert f"error is {one:.2f}%, against {other:.2f}% with neither." in findings
+    assert less < one and f"Half of each costs less, {less:.2f}%," in findings
 
 
-def test_them_in_full_training(readme):
+def test_them_in_full_training(findings):
     errors = errors_by_name("cifar10_vgg.json")
     usual = [error for name, error in errors.items() if name.startswith("vgg_aib_qt_")]
-    assert f"an error of {errors['price_and_noise_0.05']:.2f}%; the paper's form has " in readme
-    assert f"form has {min(usual):.2f} to {max(usual):.2f}%" in readme
+    assert f"an error of {errors['price_and_noise_0.05']:.2f}%; the paper's form has " in findings
+    assert f"form has {min(usual):.2f} to {max(usual):.2f}%" in findings
     priced, plain = (
         maps_of("cifar10_vgg.json", name) for name in ("price_and_noise_0.05", "vgg_aib_qt_0")
     )
     energy, contrast = (priced["information"][name] for name in ("energy_passed", "contrast"))
-    assert f"({100 * energy:.0f}% of the energy passes, contrast {contrast:.2f})" in readme
+    assert f"({100 * energy:.0f}% of the energy passes, contrast {contrast:.2f})" in findings
     for modification, words in (
         ("color-16", "moves less (mean centred cosine {:.2f}, against {:.2f})"),
         ("cifar100-16", "of another image as much ({:.2f}, against {:.2f})"),
     ):
         pair = [maps["stability"][modification]["centred_mean"] for maps in (priced, plain)]
-        assert words.format(*pair) in readme
+        assert words.format(*pair) in findings
     assert priced["reliance"]["verdict"] == "decorative"
 
 
-def test_wrn_s_map(readme):
+def test_wrn_s_map(findings):
     maps = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")
     drop = 100 * maps["reliance"]["replaced"]["another"]["drop"]
-    assert maps["reliance"]["verdict"] == "used" and f"falls by {drop:.1f} points. To" in readme
+    assert maps["reliance"]["verdict"] == "used" and f"falls by {drop:.1f} points. To" in findings
     found = {source: f"{area:.2f}" for source, area in areas(maps, "insertion").items()}
-    assert f"Insertion is {found['own']} in its order, {found['random']} in random order" in readme
-    assert f"{found['centre']} from the centre outwards and {found['gradcam']} with" in readme
+    assert (
+        f"Insertion is {found['own']} in its order, {found['random']} in random order" in findings
+    )
+    assert f"{found['centre']} from the centre outwards and {found['gradcam']} with" in findings
     deletion = areas(maps, "deletion")
     assert deletion["own"] > deletion["random"]
-    assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in readme
+    assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in findings
 
 
-def test_maps_on_plain_shapes(readme):
+def test_maps_on_plain_shapes(findings):
     runs = kept("shapes_vgg.json")["runs"]
     assert all(run["evaluations"]["shapes test"]["top1_error"] < 0.1 for run in runs)
     auroc = {run["name"]: run["interpret"][OWN]["auroc"] for run in runs}
-    assert f"AUROC of {auroc['deeper']:.2f} on 1,000 images" in readme
+    assert f"AUROC of {auroc['deeper']:.2f} on 1,000 images" in findings
     others = f"attention {auroc['ours']:.2f}, the released code's {auroc['released']:.2f}."
-    assert others in readme
+    assert others in findings
     deeper = maps_of("shapes_vgg.json", "deeper")
     own, centre = (deeper["localisation"][source] for source in ("own", "centre"))
     assert own["auroc_low"] < centre["auroc_high"]  # the intervals overlap
     pair = f"{own['auroc']:.2f} against {centre['auroc']:.2f}"
-    assert f"{pair} on the {deeper['subset_images']} images where" in readme
+    assert f"{pair} on the {deeper['subset_images']} images where" in findings
     drop = 100 * deeper["reliance"]["replaced"]["another"]["drop"]
-    assert f"another image's map accuracy falls by {drop:.1f} points" in readme
+    assert f"another image's map accuracy falls by {drop:.1f} points" in findings
 
 
-def test_maps_on_cluttered_shapes(readme):
+def test_maps_on_cluttered_shapes(findings):
     runs = {
         kind: [run for run in kept("shapes_clutter.json")["runs"] if run["name"].startswith(kind)]
         for kind in ("exact", "released")
@@ -116,14 +118,17 @@ def test_maps_on_cluttered_shapes(readme):
         )
     )
     exact, released = (", ".join(f"{a:.2f}" for a in auroc[kind]) for kind in runs)
-    assert f"an AUROC of {exact} (three seeds)" in readme and f"profile it is {released}," in readme
+    assert (
+        f"an AUROC of {exact} (three seeds)" in findings
+        and f"profile it is {released}," in findings
+    )
     assert all(run["interpret"]["reliance"]["verdict"] == "used" for run in runs["exact"])
     ours, theirs = mean(error["exact"]), mean(error["released"])
-    assert theirs < ours and f"mean error ({theirs:.1f}%, against {ours:.1f}%)" in readme
+    assert theirs < ours and f"mean error ({theirs:.1f}%, against {ours:.1f}%)" in findings
     assert all(one < other for one, other in zip(inside["exact"], inside["released"], strict=True))
 
 
-def test_spurious_shapes(readme):
+def test_spurious_shapes(findings):
     runs = kept("spurious_vgg.json")["runs"]
     chance = 100 * (1 - 1 / 10)
     for run in runs:
@@ -134,10 +139,22 @@ def test_spurious_shapes(readme):
         for source in ("integrated_gradients", "random")
     }
     shown, random = outside.values()
-    assert f"{min(shown):.0f} to {max(shown):.0f}% of its mass" in readme
-    assert f"of a random map's {min(random):.0f} to {max(random):.0f}%" in readme
+    assert f"{min(shown):.0f} to {max(shown):.0f}% of its mass" in findings
+    assert f"of a random map's {min(random):.0f} to {max(random):.0f}%" in findings
     ours = [run["interpret"]["information"] for run in runs if run["name"].startswith("ours")]
-    assert max(each["contrast"] for each in ours) < 0.12 and "our map, nearly flat" in readme
+    assert max(each["contrast"] for each in ours) < 0.12 and "our map, nearly flat" in findings
+
+
+def test_the_readme_s_summary(readme):
+    decorative = maps_of("cifar10_vgg.json", "vgg_aib_qt_0")["reliance"]
+    used = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")["reliance"]
+    assert decorative["verdict"] == "decorative" and used["verdict"] == "used"
+    changes, costs = (100 * abs(r["replaced"]["another"]["drop"]) for r in (decorative, used))
+    assert f"accuracy changes by {changes:.2f} points." in readme
+    assert f"another image's map costs {costs:.1f} points" in readme
+    errors = errors_by_name("cifar10_maps.json")
+    price = errors["price_and_noise_0.1"] - errors["deeper_cutout_16"]
+    assert f"at half width, for {price:.1f} points of error." in readme
 
 
 def test_the_figures_in_the_note_on_price_and_noise_are_those_of_its_runs():
