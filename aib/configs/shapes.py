@@ -1,6 +1,6 @@
 """Cluttered shapes: small enough for two CPU cores, with masks to hold the maps against."""
 
-from aib.configs.preset import Preset
+from aib.configs.preset import Measured, Preset
 from aib.settings import Settings
 
 TINY = Settings(
@@ -17,4 +17,11 @@ TINY = Settings(
     seed=7,  # not the seed of the images by whose figures the recipe was chosen
 )
 
-PRESETS = [Preset("shapes_tiny", TINY, "the demo: tiny_aib_qt in minutes on two CPU cores")]
+PRESETS = [
+    Preset(
+        "shapes_tiny",
+        TINY,
+        "the demo: tiny_aib_qt in minutes on two CPU cores",
+        Measured((2.95,), 2.9, "aarch64 CPU"),
+    )
+]

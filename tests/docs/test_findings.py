@@ -88,6 +88,27 @@ def test_wrn_s_map(findings):
     assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in findings
 
 
+def test_the_small_network_s_map_on_plain_shapes(findings):
+    file = "shapes_tiny_maps.json"
+    plain, priced = (maps_of(file, name) for name in ("paper_attention", "price_and_noise"))
+    own, centre = (plain["localisation"][source] for source in ("own", "centre"))
+    insertion = areas(plain, "insertion")
+    assert own["auroc_low"] > centre["auroc_high"]
+    curves = plain["faithfulness"]
+    assert curves["own"]["insertion_low"] > curves["centre"]["insertion_high"]
+    found = f"AUROC {own['auroc']:.2f} against {centre['auroc']:.2f}"
+    found += f", insertion {insertion['own']:.2f} against {insertion['centre']:.2f}"
+    assert f"{found}, on {plain['subset_images']} images." in findings
+    drop = 100 * plain["reliance"]["replaced"]["another"]["drop"]
+    assert plain["reliance"]["verdict"] == "used"
+    assert f"another image's map accuracy falls by {drop:.1f} points" in findings
+    before, after = (100 * maps[OWN]["energy_inside"] for maps in (plain, priced))
+    assert f"inside the shape from {before:.0f} to {after:.0f}%" in findings
+    cheap, dear = (run["evaluations"]["shapes test"]["top1_error"] for run in kept(file)["runs"])
+    assert f"an error of {dear:.2f}% in place of {cheap:.2f}%" in findings
+    assert f"AUROC is then {priced['localisation']['own']['auroc']:.2f}." in findings
+
+
 def test_maps_on_plain_shapes(findings):
     runs = kept("shapes_vgg.json")["runs"]
     assert all(run["evaluations"]["shapes test"]["top1_error"] < 0.1 for run in runs)
@@ -155,6 +176,8 @@ def test_the_readme_s_summary(readme):
     errors = errors_by_name("cifar10_maps.json")
     price = errors["price_and_noise_0.1"] - errors["deeper_cutout_16"]
     assert f"at half width, for {price:.1f} points of error." in readme
+    shapes = maps_of("shapes_tiny_maps.json", "paper_attention")["localisation"]
+    assert f"AUROC {shapes['own']['auroc']:.2f}, against {shapes['centre']['auroc']:.2f})" in readme
 
 
 def test_the_figures_in_the_note_on_price_and_noise_are_those_of_its_runs():
