@@ -18,6 +18,7 @@ from aib.interpret.score import PRIMARY_TAU, TAUS
 Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.json
 
 STABILITY = "Do maps stay put?"
+NOTHING = "-"
 NAMES = {
     "own": "own map",
     "gradcam": "Grad-CAM",
@@ -52,9 +53,13 @@ def all_tables(results: Results) -> list[Table]:
 
 def _without_run(table: Table) -> Table:
     """With one run there is no need to say which."""
-    at = table.head.index("run")
-    rows = tuple(row[:at] + row[at + 1 :] for row in table.rows)
-    return replace(table, head=table.head[:at] + table.head[at + 1 :], rows=rows)
+    return with_columns(table, [at for at, name in enumerate(table.head) if name != "run"])
+
+
+def with_columns(table: Table, places: Sequence[int]) -> Table:
+    """These columns of it alone."""
+    head, *rows = (tuple(row[at] for at in places) for row in (table.head, *table.rows))
+    return replace(table, head=head, rows=tuple(rows))
 
 
 def overview(results: Results) -> Table:
@@ -69,9 +74,9 @@ def overview(results: Results) -> Table:
                 result["model"],
                 result.get("profile") or "-",
                 f"{result['accuracy']:.2f}",
-                _number(own.get("auroc"), 3),
-                _number(_outside(own.get("energy_inside")), 1, 100),
-                _number(_outside(gradcam.get("energy")), 1, 100),
+                number(own.get("auroc"), 3),
+                number(_outside(own.get("energy_inside")), 1, 100),
+                number(_outside(gradcam.get("energy")), 1, 100),
                 result["reliance"]["verdict"] or "-",
             )
         )
@@ -103,7 +108,7 @@ def stability(results: Results) -> Table:
             scores = [
                 _interval(figures, f"score_{tau:g}")
                 if tau == PRIMARY_TAU
-                else _number(figures[f"score_{tau:g}"], 1)
+                else number(figures[f"score_{tau:g}"], 1)
                 for tau in TAUS
             ]
             rows.append(
@@ -111,12 +116,12 @@ def stability(results: Results) -> Table:
                     name,
                     label,
                     *scores,
-                    _number(result["paper"].get(name), 2),
-                    _number(figures[f"centred_{PRIMARY_TAU:g}"], 1),
-                    _number(figures["centred_mean"], 3),
-                    _number(figures["prediction_consistent"], 1),
-                    _number(figures["contrast"], 3),
-                    _number(figures["flat"], 0),
+                    number(result["paper"].get(name), 2),
+                    number(figures[f"centred_{PRIMARY_TAU:g}"], 1),
+                    number(figures["centred_mean"], 3),
+                    number(figures["prediction_consistent"], 1),
+                    number(figures["contrast"], 3),
+                    number(figures["flat"], 0),
                 )
             )
     head = (
@@ -146,9 +151,9 @@ def localisation(results: Results) -> Table:
             label,
             _interval(figures, "pointing", 100),
             _interval(figures, "energy", 100),
-            _number(_outside(figures.get("energy")), 1, 100),
+            number(_outside(figures.get("energy")), 1, 100),
             _interval(figures, "auroc", 1, 3),
-            _number(figures.get("auroc_undefined"), 0),
+            number(figures.get("auroc_undefined"), 0),
         )
         for label, result in results.items()
         for source, figures in result["localisation"].items()
@@ -184,11 +189,11 @@ def information(results: Results) -> Table:
     rows = [
         (
             label,
-            _number(info["kl_bits"], 1),
-            _number(info["entropy_bits"], 2),
-            _number(info["perplexity"], 1),
-            _number(info["energy_passed"], 1, 100),
-            _number(info["contrast"], 3),
+            number(info["kl_bits"], 1),
+            number(info["entropy_bits"], 2),
+            number(info["perplexity"], 1),
+            number(info["energy_passed"], 1, 100),
+            number(info["contrast"], 3),
         )
         for label, info in ((label, r["information"]) for label, r in results.items())
     ]
@@ -283,15 +288,16 @@ def _subset(results: Results) -> str:
     return " or ".join(f"{count:,}" for count in counts)
 
 
-def _number(value: float | None, digits: int, times: float = 1.0) -> str:
-    return "-" if value is None else f"{times * value:.{digits}f}"
+def number(value: float | None, digits: int, times: float = 1.0) -> str:
+    """A figure, or a dash."""
+    return NOTHING if value is None else f"{times * value:.{digits}f}"
 
 
 def _interval(figures: Mapping[str, Any], name: str, times: float = 1.0, digits: int = 1) -> str:
     value, low, high = (figures.get(key) for key in (name, f"{name}_low", f"{name}_high"))
     if value is None:
         return "-"
-    text = _number(value, digits, times)
+    text = number(value, digits, times)
     if low is None or high is None:
         return text
-    return f"{text} ({_number(low, digits, times)}-{_number(high, digits, times)})"
+    return f"{text} ({number(low, digits, times)}-{number(high, digits, times)})"

@@ -9,7 +9,7 @@ from typing import Any
 from aib import __version__
 from aib.configs.paper import paper_error
 from aib.evaluate import samples_in_words
-from aib.interpret.tables import Table, all_tables, randomisation_words
+from aib.interpret.tables import Table, all_tables, number, randomisation_words
 from aib.report import curves
 from aib.report.gather import Maps, Material
 from aib.report.html import (
@@ -171,7 +171,7 @@ def _evaluation(m: Material) -> list[str]:
     rows = []
     for key, e in m.evaluations.items():
         low, high = e["top1_interval"]
-        top5 = "-" if e["top5_error"] is None else f"{e['top5_error']:.2f}"
+        top5 = number(e["top5_error"], 2)
         own = m.settings is not None and key == m.settings.reported
         rows.append(
             (
@@ -181,7 +181,7 @@ def _evaluation(m: Material) -> list[str]:
                 top5,
                 f"{e['nll']:.3f}",
                 f"{e['calibration_error']:.2f}",
-                "-" if e["kl_bits"] is None else f"{e['kl_bits']:.1f}",
+                number(e["kl_bits"], 1),
                 f"{e['images']:,}",
                 e["samples"],
             )
@@ -244,10 +244,7 @@ def _classes(result: dict[str, Any]) -> list[str]:
         (
             row["class"],
             f"{row['images']:,}",
-            *(
-                "-" if row.get(key) is None else f"{times * row[key]:.{digits}f}"
-                for key, (_, times, digits) in shown.items()
-            ),
+            *(number(row.get(key), digits, times) for key, (_, times, digits) in shown.items()),
         )
         for row in rows
     ]
@@ -263,7 +260,7 @@ def _own_evaluation(m: Material) -> dict[str, Any] | None:
 def _paper(m: Material) -> str:
     s = m.settings
     error = paper_error(s.model, s.data, s.recipe()) if s else None
-    return "-" if error is None else f"{error:.2f}"
+    return number(error, 2)
 
 
 def _links(materials: Sequence[Material], body: Sequence[str]) -> str:

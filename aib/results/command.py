@@ -15,24 +15,18 @@ def train_command(recipe: Mapping[str, Any]) -> str:
 
     Presets may change; a recipe does not. So it is compared with what they say now.
     """
-    starts: dict[str, dict[str, Any]] = {"": {}}
-    starts |= {name: preset.settings.recipe() for name, preset in PRESETS.items()}
-    changes = {name: _changes(start, recipe) for name, start in starts.items()}
-    changes = {name: new for name, new in changes.items() if not name or "data" not in new}
-    said = {name: wanted for name, wanted in changes.items() if None not in wanted.values()}
-    nearest = min(said, key=lambda name: len(said[name]))
-    words = ["aib", "train", *([nearest] if nearest else []), *_words(said[nearest])]
-    return " ".join(words)
-
-
-def _changes(start: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings to add to those of a start; None where an option cannot undo its own."""
     plain = Settings().to_dict()
-    return {
-        name: recipe.get(name, plain[name])
-        for name in {**recipe, **start}
-        if recipe.get(name, plain[name]) != start.get(name, plain[name])
+    wanted = plain | dict(recipe)
+    starts = {name: plain | preset.settings.recipe() for name, preset in PRESETS.items()}
+    starts = {name: start for name, start in starts.items() if start["data"] == wanted["data"]}
+    changes = {
+        name: {setting: value for setting, value in wanted.items() if value != start[setting]}
+        for name, start in {"": plain, **starts}.items()
     }
+    # What no option can say, that a preset's setting is to be none, rules the preset out.
+    said = {name: change for name, change in changes.items() if None not in change.values()}
+    nearest = min(said, key=lambda name: len(said[name]))
+    return " ".join(["aib", "train", *([nearest] if nearest else []), *_words(said[nearest])])
 
 
 def _words(recipe: Mapping[str, Any]) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Any
 from aib.configs.paper import OTHER_FORM, paper_error
 from aib.configs.preset import spread
 from aib.data.specs import SPECS
-from aib.interpret.tables import Table
+from aib.interpret.tables import NOTHING, Table, number
 from aib.registry import MODELS
 from aib.results.command import train_command, without_folders
-from aib.results.markdown import NOTHING, markdown, number
+from aib.results.markdown import markdown, without_empty_columns
 
 Found = Mapping[str, Any]
 Groups = Mapping[str, Found]
@@ -21,20 +21,24 @@ OTHERS = "Error: other forms, shorter trainings, searches"
 
 def errors(groups: Groups) -> Iterator[str]:
     """One row a recipe, its seeds averaged: first what the paper has a figure for."""
-    alike = [
-        (name, group, runs) for name, group in groups.items() for runs in _by_recipe(group["runs"])
+    found = [
+        (runs[0], _row(name, group, runs))
+        for name, group in groups.items()
+        for runs in _by_recipe(group["runs"])
     ]
-    rows = [(runs[0], _row(name, group, runs)) for name, group, runs in alike]
-    beside = sorted((each for each in rows if _belongs_beside(each[0])), key=lambda e: _rank(e[0]))
-    others = [row for run, row in rows if not _belongs_beside(run)]
-    head = ("data", "model", "options", "n", "error %", "epochs", "minutes", "hardware", "runs")
+    beside = sorted((each for each in found if _beside(each[0])), key=lambda each: _rank(each[0]))
+    others = [row for run, row in found if not _beside(run)]
+    head = (
+        "data", "model", "options", "n", "error %", "paper %", "epochs", "minutes", "hardware",
+        "runs", "from",
+    )  # fmt: skip
     seeds = (
         "n runs with different seeds; ± is their standard deviation. For shapes it includes that "
         "of the test images, as the seed draws those too. Minutes include compiling."
     )
-    table = tuple((*row[:5], _paper(run, run["data"]), *row[5:]) for run, row in beside)
-    yield from markdown(Table(BESIDE, (*head[:5], "paper %", *head[5:], "from"), table, seeds))
-    yield from markdown(Table(OTHERS, (*head, "from"), tuple(others), "" if beside else seeds))
+    yield from markdown(Table(BESIDE, head, tuple(row for _, row in beside), seeds))
+    rest = Table(OTHERS, head, tuple(others), "" if beside else seeds)
+    yield from markdown(without_empty_columns(rest))
     notes = [(name, group) for name, group in groups.items() if not _has_maps(group)]
     yield from (
         f"- {_link(name, group)}: {group['note']}" for name, group in notes if group["note"]
@@ -49,6 +53,7 @@ def _row(name: str, group: Found, runs: list[Found]) -> tuple[str, ...]:
         _options(first, group["runs"]),
         str(len(runs)),
         spread([_own(run)["top1_error"] for run in runs]),
+        _paper(first, first["data"]),
         f"{first['epochs']}",
         spread([run["minutes"] for run in runs], 1),
         first["environment"]["device"],
@@ -57,9 +62,9 @@ def _row(name: str, group: Found, runs: list[Found]) -> tuple[str, ...]:
     )
 
 
-def _belongs_beside(run: Found) -> bool:
-    """The paper trained a model of this form on all the data."""
-    return _paper(run, run["data"]) != NOTHING and "holdout" not in run["recipe"]
+def _beside(run: Found) -> bool:
+    """Has the paper a figure for it?"""
+    return _paper(run, run["data"]) != NOTHING
 
 
 def _rank(run: Found) -> tuple[Any, ...]:
@@ -87,7 +92,6 @@ def elsewhere(groups: Groups) -> Iterator[str]:
                     continue
                 # The paper's way: trained on CIFAR-10, class numbers compared as they are.
                 papers = first["data"] == "cifar10" and e["classes"] == "raw"
-                papers &= _belongs_beside(first)
                 rows.append(
                     (
                         f"{without_folders(e['data'])} {e['split']}",
@@ -183,7 +187,9 @@ def _own(run: Found) -> Found:
 
 
 def _paper(run: Found, data: str) -> str:
-    return number(paper_error(run["model"], data, run["recipe"]), 2)
+    """The paper trained on all the data: its figures stand beside no run that kept some aside."""
+    aside = "holdout" in run["recipe"]
+    return NOTHING if aside else number(paper_error(run["model"], data, run["recipe"]), 2)
 
 
 def _error(e: Found) -> str:

@@ -2,11 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
-from aib.interpret.tables import Table
-
-NOTHING = "-"
+from aib.interpret.tables import NOTHING, Table, with_columns
 
 
 def markdown(table: Table, level: str = "##") -> Iterator[str]:
@@ -23,9 +20,10 @@ def markdown(table: Table, level: str = "##") -> Iterator[str]:
 
 def without_empty_columns(table: Table) -> Table:
     """Columns that say nothing in any row are left out."""
-    told = [at for at in range(len(table.head)) if any(row[at] != NOTHING for row in table.rows)]
-    rows = tuple(tuple(row[at] for at in told) for row in table.rows)
-    return replace(table, head=tuple(table.head[at] for at in told), rows=rows)
+    places = range(len(table.head))
+    return with_columns(
+        table, [at for at in places if any(row[at] != NOTHING for row in table.rows)]
+    )
 
 
 def contents(lines: Iterable[str]) -> Iterator[str]:
@@ -33,8 +31,3 @@ def contents(lines: Iterable[str]) -> Iterator[str]:
     for title in re.findall(r"^## (.+)$", "\n".join(lines), re.MULTILINE):
         anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         yield f"- [{title}](#{anchor})"
-
-
-def number(value: float | None, digits: int) -> str:
-    """A figure, or a dash."""
-    return NOTHING if value is None else f"{value:.{digits}f}"

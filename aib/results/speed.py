@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aib.interpret.tables import Table
-from aib.results.markdown import markdown, number
+from aib.interpret.tables import Table, number
+from aib.results.markdown import markdown
 
 Found = Mapping[str, Any]
 
@@ -35,10 +35,10 @@ def speed(files: Mapping[str, Found]) -> Iterator[str]:
         "product's. The first epoch includes compiling. Samples are attention x latent, an image."
     )
     yield from markdown(Table("Speed", head, tuple(rows), note))
-    yield from latency(files)
+    yield from _latency(files)
 
 
-def latency(files: Mapping[str, Found]) -> Iterator[str]:
+def _latency(files: Mapping[str, Found]) -> Iterator[str]:
     """How long one caller waits on a CPU, where that was measured."""
     rows = [
         (
