@@ -90,13 +90,17 @@ def test_the_readme_s_errors_are_those_of_the_results(readme):
         ("cifar10_vgg.json", "cifar10_fast", "vgg_aib_qt", vgg),
         ("cifar10_vgg.json", "cifar10_fast", "vgg", "by the same recipe, "),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_aib_qt", wrn),
+        ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_abn", "`wrn_abn` by the same recipe, "),
         ("cifar100_vgg.json", "cifar100_fast", "vgg_aib_qt", "CIFAR-100, `vgg_aib_qt`, "),
+        ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn", "CIFAR-100, plain `wrn`, 50 epochs, "),
     ):
         assert opening + errors_in_a_row(file, preset, model) in readme
     small = json.loads((packaged_models()["cifar10_small"] / "evaluation.json").read_text())
     assert f"the package: error | {small['cifar10 test']['top1_error']:.2f}%" in readme
-    earlier = errors_by_name("cifar10_vgg.json")["100_epochs_cutout_8"]
-    assert f"(100 epochs, cut-out 8) gave {earlier:.2f}%" in readme
+    vgg = errors_by_name("cifar10_vgg.json")["100_epochs_cutout_8"]
+    wrn = errors_by_name("cifar10_wrn.json")["batch_256_dropout_0.3"]
+    assert f"gave {vgg:.2f}% for `vgg_aib_qt` (100 epochs, cut-out 8)" in readme
+    assert f"{wrn:.2f}% for `wrn_aib_qt` (larger batches, dropout)" in readme
 
 
 def test_the_cut_outs_and_epochs_in_the_readme_are_the_presets(readme):
@@ -109,7 +113,8 @@ def test_the_cut_outs_and_epochs_in_the_readme_are_the_presets(readme):
     ours, papers = (
         get_preset(name).settings for name in ("cifar10_wrn_fast", "cifar10_wrn_aib_qt")
     )
-    assert papers.epochs == 4 * ours.epochs and "a quarter of the paper's epochs" in readme
+    assert papers.epochs == 4 * ours.epochs and ours.dropout == 0
+    assert "a quarter of the paper's epochs and no dropout" in readme
 
 
 def test_the_speed_in_the_docs_is_that_of_the_results(readme):

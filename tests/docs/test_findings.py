@@ -74,18 +74,27 @@ def test_them_in_full_training(findings):
     assert priced["reliance"]["verdict"] == "decorative"
 
 
-def test_wrn_s_map(findings):
-    maps = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")
-    drop = 100 * maps["reliance"]["replaced"]["another"]["drop"]
-    assert maps["reliance"]["verdict"] == "used" and f"falls by {drop:.1f} points. To" in findings
-    found = {source: f"{area:.2f}" for source, area in areas(maps, "insertion").items()}
+def test_the_maps_of_wrn(findings):
+    names = ("wrn_aib_qt_0", "batch_256_dropout_0.3", "wrn_abn_0")
+    ours, earlier, abn = (maps_of("cifar10_wrn.json", name) for name in names)
+    verdicts = [maps["reliance"]["verdict"] for maps in (ours, earlier, abn)]
+    assert verdicts == ["used", "used", "decorative"]
+    drops = [100 * maps["reliance"]["replaced"]["another"]["drop"] for maps in (ours, earlier, abn)]
+    assert f"accuracy falls by {drops[0]:.1f} points. To the eye" in findings
+    assert f"it is used as well ({drops[1]:.1f} points)" in findings
+    assert f"another image's map costs {drops[2]:.2f} points" in findings
+    found = {source: f"{area:.2f}" for source, area in areas(ours, "insertion").items()}
     assert (
         f"Insertion is {found['own']} in its order, {found['random']} in random order" in findings
     )
     assert f"{found['centre']} from the centre outwards and {found['gradcam']} with" in findings
-    deletion = areas(maps, "deletion")
+    deletion = areas(ours, "deletion")
     assert deletion["own"] > deletion["random"]
     assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in findings
+    assert f"with an insertion of {areas(earlier, 'insertion')['own']:.2f}." in findings
+    found = {source: f"{area:.2f}" for source, area in areas(abn, "insertion").items()}
+    others = f"(random order {found['random']}, centre {found['centre']}"
+    assert f"insertion is {found['own']} {others}, Grad-CAM {found['gradcam']})" in findings
 
 
 def test_the_small_network_s_map_on_plain_shapes(findings):
@@ -173,6 +182,7 @@ def test_the_readme_s_summary(readme):
     changes, costs = (100 * abs(r["replaced"]["another"]["drop"]) for r in (decorative, used))
     assert f"accuracy changes by {changes:.2f} points." in readme
     assert f"another image's map costs {costs:.1f} points" in readme
+    assert maps_of("cifar10_wrn.json", "wrn_abn_0")["reliance"]["verdict"] == "decorative"
     errors = errors_by_name("cifar10_maps.json")
     price = errors["price_and_noise_0.1"] - errors["deeper_cutout_16"]
     assert f"at half width, for {price:.1f} points of error." in readme
