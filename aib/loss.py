@@ -1,4 +1,4 @@
-"""The four-term loss (paper, Eq. 10 with its sign put right), plus ABN's branch."""
+"""The four-term loss (paper, Eq. 10 with its sign put right), plus that of a second head."""
 
 import torch
 import torch.nn.functional as F

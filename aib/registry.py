@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 
 from torch import nn
 
-from aib.attention import SpatialAttention
+from aib.attention import GuidedAttention, SpatialAttention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
-from aib.backbones.parts import init_weights, scaled
+from aib.backbones.parts import init_weights, maps_to_one
 from aib.backbones.vgg import conv_bn_relu
-from aib.backbones.wrn import class_maps, class_maps_to_one
 from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
@@ -47,6 +46,7 @@ class Options:
     modulation: Modulation
     attention_depth: int
     attention_noise: float
+    attention_guide: bool
     tap: int
     profile: ProfileName
 
@@ -71,12 +71,22 @@ def _aib(
 
 
 def _spatial(o: Options, parts: Parts) -> SpatialAttention:
-    """The family's attention, behind as many further convolutions as were asked for."""
+    """The family's attention, or a guided one, behind as many further convolutions as asked for."""
+    kernel = get_profile(o.profile).sigma_kernel
+    if not o.attention_guide:
+        trunk = _deepened(parts.attention_trunk(o.num_classes), o, parts)
+        return SpatialAttention(trunk, kernel, o.attention_noise)
+    if parts.class_maps is None:
+        raise AibError("attention_guide is for images of 32 x 32, not of 224 x 224")
+    maps = _deepened(parts.class_maps(o.num_classes), o, parts)
+    to_one = maps_to_one(o.num_classes)
+    return GuidedAttention(maps, to_one, o.num_classes, kernel, o.attention_noise)
+
+
+def _deepened(module: nn.Module, o: Options, parts: Parts) -> nn.Module:
     c = parts.feature_channels
-    trunk = parts.attention_trunk(o.num_classes)
-    if o.attention_depth:
-        trunk = nn.Sequential(*(conv_bn_relu(c, c) for _ in range(o.attention_depth)), trunk)
-    return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel, o.attention_noise)
+    further = [conv_bn_relu(c, c) for _ in range(o.attention_depth)]
+    return nn.Sequential(*further, module) if further else module
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -108,8 +118,9 @@ def _gap(o: Options, parts: Parts) -> Classifier:
 
 
 def _abn(o: Options, parts: Parts) -> Classifier:
-    maps = class_maps(parts.feature_channels, scaled(640, o.width), o.num_classes, o.dropout)
-    branch = AttentionBranch(maps, class_maps_to_one(o.num_classes), o.num_classes)
+    assert parts.class_maps is not None  # WRN's at 32 x 32
+    maps = parts.class_maps(o.num_classes)
+    branch = AttentionBranch(maps, maps_to_one(o.num_classes), o.num_classes)
     return _plain(o, parts, branch)
 
 
@@ -188,6 +199,7 @@ def create_model(
     modulation: Modulation | None = None,
     attention_depth: int = 0,
     attention_noise: float = 0.0,
+    attention_guide: bool = False,
     tap: int = 0,
     profile: ProfileName = "paper",
     preprocessing: Preprocessing | None = None,
@@ -197,8 +209,9 @@ def create_model(
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. `width`
     scales stem, attention and tail. `dropout` is WRN's at 32. `latent_dim` (K), `num_anchors` (Q)
     and `modulation` default to the family's and the profile's. `attention_depth` puts convolutions
-    in front of the paper's attention, `attention_noise` is added to sigma_a, `tap` moves the
-    attention to a later block; these three are ours, not the paper's, and 0 unless said.
+    in front of the paper's attention, `attention_noise` is added to sigma_a, `attention_guide`
+    makes the map of maps of the classes that a second head teaches, `tap` moves the attention to
+    a later block; these four are ours, not the paper's, and off unless said.
     """
     entry = _find(name)
     if image_size not in entry.sizes:
@@ -209,9 +222,10 @@ def create_model(
     if not 0 <= dropout < 1:
         raise AibError(f"dropout must be at least 0 and below 1, not {dropout}")
     check_classes(num_classes)
-    if (attention_depth or attention_noise or tap) and "_aib" not in name:
+    if (attention_depth or attention_noise or attention_guide or tap) and "_aib" not in name:
         raise AibError(
-            f"attention_depth, attention_noise and tap are for the aib models; {name} is not one"
+            "attention_depth, attention_noise, attention_guide and tap are for the aib models; "
+            f"{name} is not one"
         )
     if not 0 <= attention_depth <= 16:
         raise AibError(f"attention_depth must be 0 to 16, not {attention_depth}")
@@ -228,6 +242,7 @@ def create_model(
         modulation=get_modulation(modulation, profile),
         attention_depth=attention_depth,
         attention_noise=attention_noise,
+        attention_guide=attention_guide,
         tap=tap,
         profile=profile,
     )

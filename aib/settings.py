@@ -42,6 +42,8 @@ class Settings:
     """Convolutions put in front of the paper's attention, for a larger receptive field."""
     attention_noise: float = 0.0
     """Added to the attention's deviation, so that a faint map carries little."""
+    attention_guide: bool = False
+    """Make the map of maps of the classes that a second head teaches, as ABN does."""
     tap: int = 0
     """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
     profile: ProfileName = "paper"

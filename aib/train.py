@@ -115,6 +115,7 @@ def build_model(s: Settings, data: ImageSet) -> Classifier:
         modulation=s.modulation,
         attention_depth=s.attention_depth,
         attention_noise=s.attention_noise,
+        attention_guide=s.attention_guide,
         tap=s.tap,
         profile=s.profile,
     )

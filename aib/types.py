@@ -61,7 +61,7 @@ class Output:
     sample_logits: Tensor  # [S,M,B,C]
     attention: Attention | None = None
     latent: Latent | None = None
-    aux_logits: Tensor | None = None  # [B,C], ABN's second head
+    aux_logits: Tensor | None = None  # [B,C], of a second head: ABN's, a guided attention's
     profile: ProfileName = "paper"  # the loss needs to know
 
     @property
@@ -87,7 +87,7 @@ class LossTerms:
     kl: Tensor
     quantization: Tensor
     commitment: Tensor
-    auxiliary: Tensor  # ABN's attention-branch loss
+    auxiliary: Tensor  # of the second head that teaches the attention
     opening: Tensor  # mean of the map: how much of the features it lets pass
 
     def detached(self) -> dict[str, Tensor]:

@@ -39,7 +39,11 @@ SETTINGS = aib.Settings(
 
 
 class VGG19(nn.Module):
-    """RGB in [0, 1] to logits. Without weights, a network that knows nothing."""
+    """RGB in [0, 1] to logits. Without weights, a network that knows nothing.
+
+    The weights of the file are scaled so that activations are 1 on average. Of the last ones few
+    are above 0, and these are large; BatchNorm brings them to one size for the new layers.
+    """
 
     def __init__(self, num_classes: int, weights: Path | None = None):
         super().__init__()
@@ -49,10 +53,9 @@ class VGG19(nn.Module):
             if width == 0:
                 layers.append(nn.MaxPool2d(2, ceil_mode=True))
                 continue
-            convolution = nn.Conv2d(channels, width, 3, padding=1, padding_mode="reflect")
-            layers += [convolution, nn.ReLU()]
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
             channels = width
-        self.features = nn.Sequential(*layers)
+        self.features = nn.Sequential(*layers, nn.BatchNorm2d(channels))
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten())
         self.fc = nn.Linear(9 * channels, num_classes)
         if weights is not None:
@@ -61,7 +64,7 @@ class VGG19(nn.Module):
     def read(self, path: Path) -> None:
         """The file numbers layers otherwise; the order of the convolutions is the same."""
         values = list(torch.load(path, map_location="cpu", weights_only=True).values())
-        own = list(self.features.parameters())
+        own = list(self.features[:-1].parameters())
         if [value.shape for value in values] != [parameter.shape for parameter in own]:
             raise SystemExit(f"{path} does not hold the convolutions of a VGG-19")
         with torch.no_grad():
@@ -117,7 +120,7 @@ def main(
         epochs: of each.
         seed: of the new layers, the order of the images and the noise.
         workers: processes that decode images.
-        fast: bf16 and channels-last, for a GPU.
+        fast: bf16, channels-last and compiled, for a GPU.
     """
     both = replace(
         SETTINGS,
@@ -128,6 +131,7 @@ def main(
         workers=workers,
         precision="bf16" if fast else "fp32",
         channels_last=fast,
+        compile=fast,
     )
     train, test = (as_pixels(load_data(both, split)) for split in ("train", "test"))
     for name, build in (("vgg19", plain), ("vgg19_aib_qt", with_attention)):

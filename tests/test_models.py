@@ -353,10 +353,58 @@ def test_the_attentions_noise_is_added_to_its_deviation(tmp_path):
     torch.testing.assert_close(sigma(0.2), sigma(0.0) + 0.2)
 
 
+def test_a_guided_attention_is_made_of_class_maps_that_a_second_head_teaches(tmp_path):
+    """Against the layers written out, in evaluation, where BatchNorm is a line."""
+    torch.manual_seed(0)
+    options = {"width": 1 / 8, "num_classes": 3, "attention_guide": True}
+    model = aib.create_model("tiny_aib_qt", **options).eval()
+    attention = model.attention
+    for norm in attention.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            for value in (norm.weight, norm.bias, norm.running_mean):
+                nn.init.normal_(value)
+    f = torch.randn(2, 8, 5, 5)
+
+    def normed(y: torch.Tensor, norm: nn.BatchNorm2d) -> torch.Tensor:
+        line = [v[:, None, None] for v in (norm.running_mean, norm.weight, norm.bias)]
+        return (y - line[0]) / (1 + norm.eps) ** 0.5 * line[1] + line[2]
+
+    convolution, norm, _ = attention.trunk
+    y = torch.einsum("bchw,kc->bkhw", f, convolution.weight[:, :, 0, 0])
+    maps = normed(y, norm).clamp(min=0)
+    one, norm = attention.to_one
+    score = normed(nn.functional.conv2d(maps, one.weight, padding=1), norm)
+    found = attention(f)
+    torch.testing.assert_close(found.mu, 1 / (1 + torch.exp(-score[:, 0])))
+    logits = torch.einsum("bchw,kc->bk", maps, attention.to_logits.weight[:, :, 0, 0]) / 25
+    torch.testing.assert_close(found.aux_logits, logits)
+
+    model.save_pretrained(tmp_path)
+    x = torch.randn(2, 3, 32, 32)
+    again = aib.from_pretrained(tmp_path)(x, deterministic=True)
+    out = model(x, deterministic=True)
+    torch.testing.assert_close(again.aux_logits, out.aux_logits)
+    terms = aib.aib_loss(out, torch.tensor([0, 2]))
+    expected = -out.aux_logits.softmax(1)[torch.arange(2), torch.tensor([0, 2])].log().mean()
+    torch.testing.assert_close(terms.auxiliary, expected)
+
+
+def test_wrn_is_guided_by_one_small_layer_more():
+    """Its attention is made of class maps as it is."""
+    plain, guided = (
+        dict(aib.create_model("wrn_aib", width=NARROW, attention_guide=guide).named_parameters())
+        for guide in (False, True)
+    )
+    more = sum(p.numel() for p in guided.values()) - sum(p.numel() for p in plain.values())
+    assert more == 10 * 10 and "attention.to_logits.weight" in guided
+
+
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
         ("vgg", {"tap": 1}, "vgg is not one"),
+        ("wrn_abn", {"attention_guide": True}, "wrn_abn is not one"),
+        ("vgg_aib", {"attention_guide": True, "image_size": 224}, "for images of 32 x 32"),
         ("vgg_att3", {"attention_depth": 1}, "vgg_att3 is not one"),
         ("wrn_aib", {"tap": 1}, "only VGG at 32 x 32"),
         ("vgg_aib", {"tap": 3}, "0, 1 or 2, not 3"),

@@ -15,10 +15,23 @@ class Parts:
     feature_channels: int  # c
     embedding_dim: int  # d
     attention_trunk: Callable[[int], nn.Module]  # number of classes -> (f -> [B,1,h,w])
+    class_maps: Callable[[int], nn.Module] | None  # the same to [B,C,h,w]; None: it has none
     decoder: Callable[[int, int], nn.Module]  # K, C -> (z -> logits)
     latent_dim: int  # K
     num_anchors: int  # Q
     min_size: int  # the smallest image that the strides leave something of
+
+
+def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:
+    """Features to one map a class, none below zero."""
+    return nn.Sequential(
+        nn.Conv2d(channels, num_classes, 1, bias=False), nn.BatchNorm2d(num_classes), nn.ReLU()
+    )
+
+
+def maps_to_one(num_classes: int) -> nn.Sequential:
+    """C maps to one score, before the sigmoid."""
+    return nn.Sequential(nn.Conv2d(num_classes, 1, 3, padding=1, bias=False), nn.BatchNorm2d(1))
 
 
 class Embed(nn.Module):

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from aib.backbones.parts import Embed, Parts, scaled
+from aib.backbones.parts import Embed, Parts, maps_of_classes, scaled
 from aib.backbones.vgg import block, conv_bn_relu
 from aib.latent import mlp_decoder
 
@@ -24,6 +24,7 @@ def tiny(width: float = 1.0) -> Parts:
         feature_channels=c3,
         embedding_dim=c3,
         attention_trunk=lambda num_classes: nn.Conv2d(c3, 1, 3, padding=1),
+        class_maps=lambda num_classes: maps_of_classes(c3, num_classes),
         decoder=mlp_decoder,
         latent_dim=32,
         num_anchors=20,

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.backbones.parts import Embed, Parts, scaled
+from aib.backbones.parts import Embed, Parts, maps_of_classes, scaled
 from aib.latent import mlp_decoder
 
 
@@ -82,6 +82,7 @@ def vgg_cifar(width: float = 1.0, tap: int = 0) -> Parts:
         feature_channels=f,
         embedding_dim=c,
         attention_trunk=lambda num_classes: nn.Conv2d(f, 1, 3, padding=1),
+        class_maps=lambda num_classes: maps_of_classes(f, num_classes),
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=20,
@@ -106,6 +107,7 @@ def vgg16(width: float = 1.0) -> Parts:
         feature_channels=c_in,
         embedding_dim=c_in * 9,
         attention_trunk=lambda num_classes: _deep_trunk(c_in),
+        class_maps=None,
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=20,

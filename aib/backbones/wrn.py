@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.backbones.parts import Embed, Parts, scaled
+from aib.backbones.parts import Embed, Parts, maps_of_classes, maps_to_one, scaled
 from aib.latent import mlp_decoder, relu_decoder
 
 
@@ -62,25 +62,6 @@ def group(
     return nn.Sequential(first, *(make(c_out, c_out, 1) for _ in range(depth - 1)))
 
 
-def class_maps(c_in: int, c_out: int, num_classes: int, dropout: float) -> nn.Sequential:
-    """f -> one map a class, C x 16 x 16: what the attention of WRN and ABN's branch begin with."""
-    return nn.Sequential(
-        _pre_activation_group(c_in, c_out, 1, dropout),
-        nn.BatchNorm2d(c_out),
-        nn.Conv2d(c_out, num_classes, 1, bias=False),
-        nn.BatchNorm2d(num_classes),
-        nn.ReLU(),
-    )
-
-
-def class_maps_to_one(num_classes: int) -> nn.Sequential:
-    """C maps -> one, before the sigmoid."""
-    return nn.Sequential(
-        nn.Conv2d(num_classes, 1, 3, padding=1, bias=False),
-        nn.BatchNorm2d(1),
-    )
-
-
 def wrn28_10(width: float = 1.0, dropout: float = 0.3) -> Parts:
     """WRN-28-10: groups of four blocks, the attention between the second and the third."""
     c0, c1, c2, c3 = (scaled(c, width) for c in (16, 160, 320, 640))
@@ -92,14 +73,24 @@ def wrn28_10(width: float = 1.0, dropout: float = 0.3) -> Parts:
     tail = nn.Sequential(
         _pre_activation_group(c2, c3, 2, dropout), nn.BatchNorm2d(c3), nn.ReLU(), Embed()
     )
+
+    def class_maps(num_classes: int) -> nn.Sequential:
+        """What the attention of WRN and ABN's branch begin with, C x 16 x 16."""
+        return nn.Sequential(
+            _pre_activation_group(c2, c3, 1, dropout),
+            nn.BatchNorm2d(c3),
+            *maps_of_classes(c3, num_classes),
+        )
+
     return Parts(
         stem=stem,
         tail=tail,
         feature_channels=c2,
         embedding_dim=c3,
         attention_trunk=lambda num_classes: nn.Sequential(
-            class_maps(c2, c3, num_classes, dropout), class_maps_to_one(num_classes)
+            class_maps(num_classes), maps_to_one(num_classes)
         ),
+        class_maps=class_maps,
         decoder=relu_decoder,
         latent_dim=512,
         num_anchors=50,
@@ -127,6 +118,7 @@ def wrn50_2(width: float = 1.0) -> Parts:
         attention_trunk=lambda num_classes: nn.Sequential(
             group(BottleneckBlock, c3, c4, 3, 1), nn.Conv2d(c4, 1, 3, padding=1)
         ),
+        class_maps=None,
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=50,

@@ -34,8 +34,8 @@ def _parse(table: str) -> dict[tuple[str, str], float]:
 
 # Settings that make a model, or what it is trained for, another than the paper's.
 OTHER_FORM = {
-    "width", "latent_dim", "num_anchors", "modulation", "attention_depth", "attention_noise", "tap",
-    "lambda_a",
+    "width", "latent_dim", "num_anchors", "modulation", "attention_depth", "attention_noise",
+    "attention_guide", "tap", "lambda_a",
 }  # fmt: skip
 
 PAPER_ERRORS: dict[tuple[str, str], float] = _parse(_TABLE)

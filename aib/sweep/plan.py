@@ -42,6 +42,7 @@ NEEDS = {
     "modulation": "aib attention",
     "attention_depth": "aib attention",
     "attention_noise": "aib attention",
+    "attention_guide": "aib attention",
 }
 
 
