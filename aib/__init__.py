@@ -1,4 +1,4 @@
-"""aib: image classifiers whose attention you can trust."""
+"""aib: image classifiers whose attention you can put to the test."""
 
 from typing import TYPE_CHECKING, Any
 

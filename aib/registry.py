@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from torch import nn
 
-from aib.attention import GuidedAttention, SpatialAttention
+from aib.attention import ClassMaps, SpatialAttention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.backbones.parts import init_weights, maps_to_one
 from aib.backbones.vgg import conv_bn_relu
@@ -72,21 +72,17 @@ def _aib(
 
 def _spatial(o: Options, parts: Parts) -> SpatialAttention:
     """The family's attention, or a guided one, behind as many further convolutions as asked for."""
-    kernel = get_profile(o.profile).sigma_kernel
-    if not o.attention_guide:
-        trunk = _deepened(parts.attention_trunk(o.num_classes), o, parts)
-        return SpatialAttention(trunk, kernel, o.attention_noise)
-    if parts.class_maps is None:
-        raise AibError("attention_guide is for images of 32 x 32, not of 224 x 224")
-    maps = _deepened(parts.class_maps(o.num_classes), o, parts)
-    to_one = maps_to_one(o.num_classes)
-    return GuidedAttention(maps, to_one, o.num_classes, kernel, o.attention_noise)
-
-
-def _deepened(module: nn.Module, o: Options, parts: Parts) -> nn.Module:
     c = parts.feature_channels
     further = [conv_bn_relu(c, c) for _ in range(o.attention_depth)]
-    return nn.Sequential(*further, module) if further else module
+    make = parts.class_maps if o.attention_guide else parts.attention_trunk
+    if make is None:
+        raise AibError("attention_guide is for images of 32 x 32, not of 224 x 224")
+    trunk = make(o.num_classes)
+    if further:
+        trunk = nn.Sequential(*further, trunk)
+    if o.attention_guide:
+        trunk = ClassMaps(trunk, maps_to_one(o.num_classes), o.num_classes)
+    return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel, o.attention_noise)
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -210,8 +206,8 @@ def create_model(
     scales stem, attention and tail. `dropout` is WRN's at 32. `latent_dim` (K), `num_anchors` (Q)
     and `modulation` default to the family's and the profile's. `attention_depth` puts convolutions
     in front of the paper's attention, `attention_noise` is added to sigma_a, `attention_guide`
-    makes the map of maps of the classes that a second head teaches, `tap` moves the attention to
-    a later block; these four are ours, not the paper's, and off unless said.
+    builds the map from one map a class, taught by a second head, `tap` moves the attention to a
+    later block; these four are ours, not the paper's, and off unless said.
     """
     entry = _find(name)
     if image_size not in entry.sizes:
@@ -229,6 +225,8 @@ def create_model(
         )
     if not 0 <= attention_depth <= 16:
         raise AibError(f"attention_depth must be 0 to 16, not {attention_depth}")
+    if not isinstance(attention_guide, bool):
+        raise AibError(f"attention_guide must be true or false, not {attention_guide!r}")
     if not 0 <= attention_noise <= 1:
         raise AibError(f"attention_noise must be 0 to 1, not {attention_noise}")
     parts = _backbone(entry.backbone, image_size, width, dropout, tap)

@@ -43,7 +43,7 @@ class Settings:
     attention_noise: float = 0.0
     """Added to the attention's deviation, so that a faint map carries little."""
     attention_guide: bool = False
-    """Make the map of maps of the classes that a second head teaches, as ABN does."""
+    """Build the map from one map a class, taught by a second head as in ABN."""
     tap: int = 0
     """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
     profile: ProfileName = "paper"

@@ -42,7 +42,8 @@ class VGG19(nn.Module):
     """RGB in [0, 1] to logits. Without weights, a network that knows nothing.
 
     The weights of the file are scaled so that activations are 1 on average. Of the last ones few
-    are above 0, and these are large; BatchNorm brings them to one size for the new layers.
+    are above 0, and these are large; BatchNorm brings them to one size for the new layers. Borders
+    are padded with zeros, as when VGG-19 was trained on ImageNet.
     """
 
     def __init__(self, num_classes: int, weights: Path | None = None):

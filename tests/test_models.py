@@ -369,14 +369,15 @@ def test_a_guided_attention_is_made_of_class_maps_that_a_second_head_teaches(tmp
         line = [v[:, None, None] for v in (norm.running_mean, norm.weight, norm.bias)]
         return (y - line[0]) / (1 + norm.eps) ** 0.5 * line[1] + line[2]
 
-    convolution, norm, _ = attention.trunk
+    branch = attention.trunk
+    convolution, norm, _ = branch.class_maps
     y = torch.einsum("bchw,kc->bkhw", f, convolution.weight[:, :, 0, 0])
     maps = normed(y, norm).clamp(min=0)
-    one, norm = attention.to_one
+    one, norm = branch.to_one
     score = normed(nn.functional.conv2d(maps, one.weight, padding=1), norm)
     found = attention(f)
     torch.testing.assert_close(found.mu, 1 / (1 + torch.exp(-score[:, 0])))
-    logits = torch.einsum("bchw,kc->bk", maps, attention.to_logits.weight[:, :, 0, 0]) / 25
+    logits = torch.einsum("bchw,kc->bk", maps, branch.to_logits.weight[:, :, 0, 0]) / 25
     torch.testing.assert_close(found.aux_logits, logits)
 
     model.save_pretrained(tmp_path)
@@ -396,7 +397,7 @@ def test_wrn_is_guided_by_one_small_layer_more():
         for guide in (False, True)
     )
     more = sum(p.numel() for p in guided.values()) - sum(p.numel() for p in plain.values())
-    assert more == 10 * 10 and "attention.to_logits.weight" in guided
+    assert more == 10 * 10 and "attention.trunk.to_logits.weight" in guided
 
 
 @pytest.mark.parametrize(
@@ -405,6 +406,7 @@ def test_wrn_is_guided_by_one_small_layer_more():
         ("vgg", {"tap": 1}, "vgg is not one"),
         ("wrn_abn", {"attention_guide": True}, "wrn_abn is not one"),
         ("vgg_aib", {"attention_guide": True, "image_size": 224}, "for images of 32 x 32"),
+        ("vgg_aib", {"attention_guide": "yes"}, "true or false, not 'yes'"),
         ("vgg_att3", {"attention_depth": 1}, "vgg_att3 is not one"),
         ("wrn_aib", {"tap": 1}, "only VGG at 32 x 32"),
         ("vgg_aib", {"tap": 3}, "0, 1 or 2, not 3"),

@@ -129,6 +129,14 @@ def test_tied_weights_are_written_once_and_come_back_tied(tmp_path):
     assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
 
 
+def test_options_that_an_older_file_does_not_name_have_their_defaults(folder):
+    edit_config(folder, lambda config: config["model"].pop("attention_noise"))
+    loaded = aib.from_pretrained(folder, backbone=make())
+    assert loaded.recipe == make().recipe
+    with pytest.raises(aib.AibError, match="attention_noise is 0.0 in the file and 0.1"):
+        aib.from_pretrained(folder, backbone=make(attention_noise=0.1))
+
+
 def test_a_missing_key_is_an_error(folder):
     edit_weights(folder, lambda w: w.pop("head.encode.bias"))
     assert_refused(folder, r"1 keys missing \(head.encode.bias first\), 0 foreign")

@@ -15,11 +15,11 @@ class Parts:
     feature_channels: int  # c
     embedding_dim: int  # d
     attention_trunk: Callable[[int], nn.Module]  # number of classes -> (f -> [B,1,h,w])
-    class_maps: Callable[[int], nn.Module] | None  # the same to [B,C,h,w]; None: it has none
     decoder: Callable[[int, int], nn.Module]  # K, C -> (z -> logits)
     latent_dim: int  # K
     num_anchors: int  # Q
     min_size: int  # the smallest image that the strides leave something of
+    class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
 
 
 def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:

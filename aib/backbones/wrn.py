@@ -118,7 +118,6 @@ def wrn50_2(width: float = 1.0) -> Parts:
         attention_trunk=lambda num_classes: nn.Sequential(
             group(BottleneckBlock, c3, c4, 3, 1), nn.Conv2d(c4, 1, 3, padding=1)
         ),
-        class_maps=None,
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=50,

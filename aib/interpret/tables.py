@@ -207,8 +207,8 @@ def information(results: Results) -> Table:
     )
     note = (
         "Anchors in use: 2 to the power of the entropy, so many as equal use would take. Energy "
-        "passed is above 100% where features are multiplied by 1 + a (released). Contrast is the "
-        "highest score of a map less the lowest."
+        "passed is above 100% where features are multiplied by 1 + a (the released profile, ABN). "
+        "Contrast is the highest score of a map less the lowest."
     )
     return Table("How much information?", head, tuple(rows), note)
 

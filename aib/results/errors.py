@@ -177,7 +177,7 @@ def _options(run: Found, group: Iterable[Found]) -> str:
     recipes = [other["recipe"] for other in group]
     differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
     hidden = {"seed", "data", "model", "epochs", "channels_last", "compile"}
-    shown = (OTHER_FORM | {"profile", "cutout", "holdout"} | differs) - hidden
+    shown = (OTHER_FORM | {"profile", "dropout", "cutout", "holdout"} | differs) - hidden
     found = [f"{name} {value}" for name, value in run["recipe"].items() if name in shown]
     return ", ".join(found).replace("_", " ")
 

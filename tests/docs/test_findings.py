@@ -82,7 +82,7 @@ def test_the_maps_of_wrn(findings):
     drops = [100 * maps["reliance"]["replaced"]["another"]["drop"] for maps in (ours, earlier, abn)]
     assert f"accuracy falls by {drops[0]:.1f} points. To the eye" in findings
     assert f"it is used as well ({drops[1]:.1f} points)" in findings
-    assert f"another image's map costs {drops[2]:.2f} points" in findings
+    assert f"another image's map costs {drops[2]:.2f} points." in findings
     found = {source: f"{area:.2f}" for source, area in areas(ours, "insertion").items()}
     assert (
         f"Insertion is {found['own']} in its order, {found['random']} in random order" in findings
@@ -92,9 +92,16 @@ def test_the_maps_of_wrn(findings):
     assert deletion["own"] > deletion["random"]
     assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in findings
     assert f"with an insertion of {areas(earlier, 'insertion')['own']:.2f}." in findings
+    curves = abn["faithfulness"]
+    assert curves["own"]["insertion_low"] < curves["centre"]["insertion_high"]
+    assert curves["own"]["deletion_high"] > curves["random"]["deletion_low"]
     found = {source: f"{area:.2f}" for source, area in areas(abn, "insertion").items()}
-    others = f"(random order {found['random']}, centre {found['centre']}"
-    assert f"insertion is {found['own']} {others}, Grad-CAM {found['gradcam']})" in findings
+    others = f"random order {found['random']}, Grad-CAM {found['gradcam']}"
+    outwards = f"no better than from the centre outwards ({found['centre']}; {others})"
+    assert f"Insertion is {found['own']} in its order, {outwards}" in findings
+    deletion = areas(abn, "deletion")
+    pair = f"({deletion['own']:.2f}, against {deletion['random']:.2f})"
+    assert f"deletion no better than random {pair}. It differs" in findings
 
 
 def test_the_small_network_s_map_on_plain_shapes(findings):

@@ -136,6 +136,7 @@ def test_values_out_of_range_are_said_before_anything_runs():
         ("tiny_dvib", "modulation=gate,residual", "tiny_dvib has no aib attention: modulation"),
         ("tiny", "attention_depth=0,1", "tiny has no aib attention: attention_depth"),
         ("wrn_abn", "attention_noise=0,0.1", "wrn_abn has no aib attention: attention_noise"),
+        ("wrn_abn", "attention_guide=true", "wrn_abn has no aib attention: attention_guide"),
         ("wrn_abn", "modulation=gate,residual", "wrn_abn has no aib attention: modulation"),
     ],
 )

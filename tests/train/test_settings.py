@@ -11,6 +11,7 @@ import aib
 from aib.configs import PRESETS, get_preset
 from aib.data import ImageSet
 from aib.engine import fit
+from aib.registry import Options
 from aib.settings import Settings
 from aib.train import build_model
 
@@ -52,6 +53,27 @@ def test_a_batch_that_cannot_be_shared_out_is_refused() -> None:
 def test_what_a_graph_cannot_record_is_refused(other: dict) -> None:
     with pytest.raises(aib.AibError, match="graphs cannot record"):
         Settings(graphs=True, **other)
+
+
+def test_every_setting_of_a_model_reaches_it() -> None:
+    s = Settings(
+        model="vgg_aib_qt",
+        width=1 / 32,
+        dropout=0.1,
+        latent_dim=6,
+        num_anchors=5,
+        modulation="residual",
+        attention_depth=1,
+        attention_noise=0.1,
+        attention_guide=True,
+        tap=1,
+        profile="released",
+    )
+    names = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
+    assert all(getattr(s, name) != getattr(Settings(), name) for name in names)
+    data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
+    recipe = build_model(s, data).recipe
+    assert {name: recipe[name] for name in names} == {name: getattr(s, name) for name in names}
 
 
 def test_settings_survive_json() -> None:
