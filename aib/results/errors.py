@@ -24,7 +24,7 @@ def errors(groups: Groups) -> Iterator[str]:
     found = [
         (runs[0], _row(name, group, runs))
         for name, group in groups.items()
-        for runs in _by_recipe(group["runs"])
+        for runs in by_recipe(group["runs"])
     ]
     beside = sorted((each for each in found if _beside(each[0])), key=lambda each: _rank(each[0]))
     others = [row for run, row in found if not _beside(run)]
@@ -50,9 +50,9 @@ def _row(name: str, group: Found, runs: list[Found]) -> tuple[str, ...]:
     return (
         first["data"],
         f"`{first['model']}`",
-        _options(first, group["runs"]),
+        options(first, group["runs"]),
         str(len(runs)),
-        spread([_own(run)["top1_error"] for run in runs]),
+        spread([own_error(run) for run in runs]),
         _paper(first, first["data"]),
         f"{first['epochs']}",
         spread([run["minutes"] for run in runs], 1),
@@ -83,7 +83,7 @@ def elsewhere(groups: Groups) -> Iterator[str]:
     """The same models on other data: one row a recipe and a way to read the classes."""
     rows = []
     for group in groups.values():
-        for alike in _by_recipe(group["runs"]):
+        for alike in by_recipe(group["runs"]):
             first = alike[0]
             for key in dict.fromkeys(key for run in alike for key in run["evaluations"]):
                 found = [run["evaluations"][key] for run in alike if key in run["evaluations"]]
@@ -97,7 +97,7 @@ def elsewhere(groups: Groups) -> Iterator[str]:
                         f"{without_folders(e['data'])} {e['split']}",
                         READINGS.get(e["classes"], e["classes"]),
                         f"`{first['model']}`, {first['data']}",
-                        _options(first, group["runs"]),
+                        options(first, group["runs"]),
                         str(len(found)),
                         _images(e),
                         spread([each["top1_error"] for each in found]),
@@ -163,7 +163,7 @@ def _command(run: Found) -> str:
     return train_command(run["recipe"]) if known else run["environment"]["command"] or NOTHING
 
 
-def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
+def by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
     """Runs that differ in their seed alone, together."""
     alike: dict[str, list[Found]] = {}
     for run in runs:
@@ -172,7 +172,7 @@ def _by_recipe(runs: Iterable[Found]) -> list[list[Found]]:
     return list(alike.values())
 
 
-def _options(run: Found, group: Iterable[Found]) -> str:
+def options(run: Found, group: Iterable[Found]) -> str:
     """What makes the model another, and whatever else differs within the file."""
     recipes = [other["recipe"] for other in group]
     differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
@@ -180,6 +180,11 @@ def _options(run: Found, group: Iterable[Found]) -> str:
     shown = (OTHER_FORM | {"profile", "dropout", "cutout", "holdout"} | differs) - hidden
     found = [f"{name} {value}" for name, value in run["recipe"].items() if name in shown]
     return ", ".join(found).replace("_", " ")
+
+
+def own_error(run: Found) -> float:
+    """On the test images of what it was trained on."""
+    return _own(run)["top1_error"]
 
 
 def _own(run: Found) -> Found:

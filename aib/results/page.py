@@ -6,8 +6,9 @@ from pathlib import Path
 from aib.configs.paper import has_papers_form
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, all_tables, reliance
-from aib.results.errors import Found, Groups, elsewhere, errors, every_run
+from aib.results.errors import Found, Groups, by_recipe, elsewhere, errors, every_run
 from aib.results.markdown import contents, markdown, without_empty_columns
+from aib.results.seeds import has_seeds, measured, over_seeds
 from aib.results.speed import speed
 from aib.run import read_json
 from aib.sweep.results import tables as sweep_tables
@@ -66,6 +67,10 @@ def _maps(groups: Groups) -> Iterator[str]:
         results = _beside_the_paper(group)
         if not results:
             continue
+        several = has_seeds(group)
+        if several:
+            firsts = [alike[0]["name"] for alike in by_recipe(measured(group))]
+            results = {label: results[label] for label in firsts}
         some = next(iter(results.values()))
         yield f"\n## Maps: {group['title']}\n"
         yield (
@@ -73,6 +78,8 @@ def _maps(groups: Groups) -> Iterator[str]:
             f"[results/{name}](../results/{name}).\n"
         )
         yield from [group["note"] + "\n"] if group["note"] else []
+        if several:
+            yield from markdown(without_empty_columns(over_seeds(group)), "###")
         for table in [*all_tables(results), reliance(results)]:
             if table.title != STABILITY or any(r["paper"] for r in results.values()):
                 yield from markdown(without_empty_columns(table), "###")
@@ -88,8 +95,7 @@ def _beside_the_paper(group: Found) -> dict[str, dict]:
     """What was measured of each run's maps, with the paper's figures where they belong."""
     return {
         run["name"]: run["interpret"] | ({} if has_papers_form(run["recipe"]) else {"paper": {}})
-        for run in group["runs"]
-        if run["interpret"]
+        for run in measured(group)
     }
 
 

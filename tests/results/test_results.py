@@ -79,6 +79,28 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     assert len(rows(text, "Every run")) == 1 + 5
 
 
+def test_maps_of_several_seeds_are_averaged_and_those_of_the_first_shown(tmp_path):
+    kept = json.loads((ROOT / "results" / "shapes_clutter.json").read_text())
+    (tmp_path / "some.json").write_text(json.dumps(kept))
+    text = page(tmp_path)
+    exact = [run for run in kept["runs"] if run["name"].startswith("exact")]
+    auroc = [run["interpret"]["localisation_own_all_images"]["auroc"] for run in exact]
+    row = rows(text, "Over seeds")[1]  # below the head
+    assert row[:3] == ["`tiny_aib_qt`", "", "3"] and row[-1] == "used (3)"
+    assert f"{statistics.fmean(auroc):.2f} ± {statistics.stdev(auroc):.2f}" in row
+    details = text.split("### Accuracy and maps")[1].split("\n## ")[0]
+    assert re.findall(r"^\| (\w+) \| tiny_aib_qt", details, re.MULTILINE) == [
+        "exact_3",
+        "released_3",
+    ]
+
+
+def test_maps_of_one_seed_each_have_no_table_of_seeds(tmp_path):
+    kept = json.loads((ROOT / "results" / "shapes_vgg.json").read_text())
+    (tmp_path / "some.json").write_text(json.dumps(kept))
+    assert "### Accuracy and maps" in page(tmp_path) and "Over seeds" not in page(tmp_path)
+
+
 def test_what_the_paper_has_a_figure_for_comes_first_and_apart(tmp_path):
     runs = [
         finished(tmp_path / "wide", 4.6, model="wrn_aib_qt"),
