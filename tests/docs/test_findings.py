@@ -2,6 +2,7 @@
 
 from statistics import mean
 
+from aib.configs.preset import spread
 from tests.docs.kept import areas, errors_by_name, kept, maps_of
 
 OWN = "localisation_own_all_images"
@@ -104,25 +105,57 @@ def test_the_maps_of_wrn(findings):
     assert f"deletion no better than random {pair}. It differs" in findings
 
 
+def small_network(kind: str) -> list[dict]:
+    """Its runs on plain shapes with one kind of attention, a seed each."""
+    runs = [run for run in kept("shapes_tiny_maps.json")["runs"] if run["name"][:-2] == kind]
+    assert [run["seed"] for run in runs] == [7, 1, 2]
+    return runs
+
+
+def beats_the_blob(maps: dict) -> bool:
+    """By AUROC and by insertion, with intervals that do not touch."""
+    return all(
+        maps[part]["own"][f"{name}_low"] > maps[part]["centre"][f"{name}_high"]
+        for part, name in (("localisation", "auroc"), ("faithfulness", "insertion"))
+    )
+
+
 def test_the_small_network_s_map_on_plain_shapes(findings):
-    file = "shapes_tiny_maps.json"
-    plain, priced = (maps_of(file, name) for name in ("paper_attention", "price_and_noise"))
-    own, centre = (plain["localisation"][source] for source in ("own", "centre"))
-    insertion = areas(plain, "insertion")
-    assert own["auroc_low"] > centre["auroc_high"]
-    curves = plain["faithfulness"]
-    assert curves["own"]["insertion_low"] > curves["centre"]["insertion_high"]
-    found = f"AUROC {own['auroc']:.2f} against {centre['auroc']:.2f}"
-    found += f", insertion {insertion['own']:.2f} against {insertion['centre']:.2f}"
-    assert f"{found}, on {plain['subset_images']} images." in findings
-    drop = 100 * plain["reliance"]["replaced"]["another"]["drop"]
-    assert plain["reliance"]["verdict"] == "used"
+    maps = [run["interpret"] for run in small_network("paper_attention")]
+    assert all(beats_the_blob(each) and each["reliance"]["verdict"] == "used" for each in maps)
+    auroc, insertion = (
+        [mean(each[part][source][name] for each in maps) for source in ("own", "centre")]
+        for part, name in (("localisation", "auroc"), ("faithfulness", "insertion"))
+    )
+    found = f"AUROC {auroc[0]:.2f} against {auroc[1]:.2f}"
+    found += f", insertion {insertion[0]:.2f} against {insertion[1]:.2f}"
+    assert f"{found}, on {maps[0]['subset_images']} images." in findings
+    drop = mean(100 * each["reliance"]["replaced"]["another"]["drop"] for each in maps)
     assert f"another image's map accuracy falls by {drop:.1f} points" in findings
-    before, after = (100 * maps[OWN]["energy_inside"] for maps in (plain, priced))
-    assert f"inside the shape from {before:.0f} to {after:.0f}%" in findings
-    cheap, dear = (run["evaluations"]["shapes test"]["top1_error"] for run in kept(file)["runs"])
-    assert f"an error of {dear:.2f}% in place of {cheap:.2f}%" in findings
-    assert f"AUROC is then {priced['localisation']['own']['auroc']:.2f}." in findings
+
+
+def test_price_noise_and_guide_on_plain_shapes(findings):
+    words = {
+        "paper_attention": "the paper's",
+        "price_and_noise": "price and noise",
+        "guided": "guide",
+        "guided_price_and_noise": "guide, price and noise",
+    }
+    for kind, name in words.items():
+        runs = small_network(kind)
+        maps = [run["interpret"] for run in runs]
+        cells = [
+            spread([run["evaluations"]["shapes test"]["top1_error"] for run in runs]),
+            spread([100 * each[OWN]["energy_inside"] for each in maps], 1),
+            spread([each[OWN]["auroc"] for each in maps]),
+            spread([areas(each, "insertion")["own"] for each in maps]),
+            spread([100 * each["reliance"]["replaced"]["another"]["drop"] for each in maps], 1),
+        ]
+        assert f"| {name} | {' | '.join(cells)} |" in findings
+        beat = [beats_the_blob(each) for each in maps]
+        assert sum(beat) == (1 if kind == "guided" else 3)
+        if kind != "guided":
+            assert {each["reliance"]["verdict"] for each in maps} == {"used"}
 
 
 def test_maps_on_plain_shapes(findings):
@@ -193,8 +226,14 @@ def test_the_readme_s_summary(readme):
     errors = errors_by_name("cifar10_maps.json")
     price = errors["price_and_noise_0.1"] - errors["deeper_cutout_16"]
     assert f"at half width, for {price:.1f} points of error." in readme
-    shapes = maps_of("shapes_tiny_maps.json", "paper_attention")["localisation"]
-    assert f"AUROC {shapes['own']['auroc']:.2f}, against {shapes['centre']['auroc']:.2f})" in readme
+    shapes = [run["interpret"]["localisation"] for run in small_network("paper_attention")]
+    own, centre = (mean(each[source]["auroc"] for each in shapes) for source in ("own", "centre"))
+    assert f"AUROC {own:.2f}, against {centre:.2f}; three seeds)" in readme
+    before, after = (
+        mean(run["evaluations"]["shapes test"]["top1_error"] for run in small_network(kind))
+        for kind in ("paper_attention", "guided_price_and_noise")
+    )
+    assert f"bring the error from {before:.1f} to {after:.1f}%" in readme
 
 
 def test_the_figures_in_the_note_on_price_and_noise_are_those_of_its_runs():
