@@ -48,7 +48,7 @@ class SpatialAttention(nn.Module):
     def __init__(self, trunk: nn.Module, sigma_kernel: int = 1, noise: float = 0.0):
         super().__init__()
         self.noise = noise
-        self.trunk = trunk  # f -> [B,1,h,w]
+        self.trunk = trunk  # f -> [B,1,h,w], or ClassMaps
         self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
 
     def forward(self, f: Tensor) -> AttentionParameters:

@@ -154,18 +154,16 @@ def _rebuild(
     if "preprocessing" in arguments:
         raise AibError(f"{path} has preprocessing inside its model; it belongs beside it")
     try:
-        named = None
         if kind == "named" and (backbone is None or isinstance(backbone, Classifier)):
             # Shapes only: what the config promises takes no memory before the weights confirm it.
             with torch.device("meta"):
                 named = create_model(**arguments)
+            if backbone is None:
+                return named
+            recipe = named.recipe  # with defaults for options that are newer than the file
         if isinstance(backbone, Classifier):
-            # An older file does not name newer options, which then have their defaults.
-            saved = recipe if named is None else named.recipe
-            _check_same_form(saved, backbone.recipe, path)
+            _check_same_form(recipe, backbone.recipe, path)
             return deepcopy(backbone)
-        if named is not None:
-            return named
         if kind in ("attached", "composed", "custom") and backbone is None:
             raise AibError(
                 f"{path.parent} was made from a network that is not part of aib; pass it as "

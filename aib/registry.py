@@ -81,8 +81,12 @@ def _spatial(o: Options, parts: Parts) -> SpatialAttention:
     if further:
         trunk = nn.Sequential(*further, trunk)
     if o.attention_guide:
-        trunk = ClassMaps(trunk, maps_to_one(o.num_classes), o.num_classes)
+        trunk = _guide(o, trunk)
     return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel, o.attention_noise)
+
+
+def _guide(o: Options, class_maps: nn.Module) -> ClassMaps:
+    return ClassMaps(class_maps, maps_to_one(o.num_classes), o.num_classes)
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -115,9 +119,7 @@ def _gap(o: Options, parts: Parts) -> Classifier:
 
 def _abn(o: Options, parts: Parts) -> Classifier:
     assert parts.class_maps is not None  # WRN's at 32 x 32
-    maps = parts.class_maps(o.num_classes)
-    branch = AttentionBranch(maps, maps_to_one(o.num_classes), o.num_classes)
-    return _plain(o, parts, branch)
+    return _plain(o, parts, AttentionBranch(_guide(o, parts.class_maps(o.num_classes))))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from aib.types import widen
 class AttentionBranch(nn.Module):
     """f -> one map a class -> the attention map, and a second classifier that teaches it."""
 
-    def __init__(self, class_maps: nn.Module, to_one: nn.Module, num_classes: int):
+    def __init__(self, branch: ClassMaps):
         super().__init__()
-        self.branch = ClassMaps(class_maps, to_one, num_classes)
+        self.branch = branch
 
     def forward(self, f: Tensor) -> AttentionParameters:
         score, logits = self.branch(f)

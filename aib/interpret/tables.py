@@ -72,12 +72,12 @@ def overview(results: Results) -> Table:
             (
                 label,
                 result["model"],
-                result.get("profile") or "-",
+                result.get("profile") or NOTHING,
                 f"{result['accuracy']:.2f}",
                 number(own.get("auroc"), 3),
                 number(_outside(own.get("energy_inside")), 1, 100),
                 number(_outside(gradcam.get("energy")), 1, 100),
-                result["reliance"]["verdict"] or "-",
+                result["reliance"]["verdict"] or NOTHING,
             )
         )
     head = (
@@ -296,7 +296,7 @@ def number(value: float | None, digits: int, times: float = 1.0) -> str:
 def _interval(figures: Mapping[str, Any], name: str, times: float = 1.0, digits: int = 1) -> str:
     value, low, high = (figures.get(key) for key in (name, f"{name}_low", f"{name}_high"))
     if value is None:
-        return "-"
+        return NOTHING
     text = number(value, digits, times)
     if low is None or high is None:
         return text

@@ -9,7 +9,7 @@ from typing import Any
 from aib import __version__
 from aib.configs.paper import paper_error
 from aib.evaluate import samples_in_words
-from aib.interpret.tables import Table, all_tables, number, randomisation_words
+from aib.interpret.tables import NOTHING, Table, all_tables, number, randomisation_words
 from aib.report import curves
 from aib.report.gather import Maps, Material
 from aib.report.html import (
@@ -70,7 +70,7 @@ def _comparison(materials: Sequence[Material]) -> str:
 
 def _error_row(m: Material) -> tuple[str, str, str, str]:
     own = _own_evaluation(m)
-    error = f"{own['top1_error']:.2f}" if own else "-"
+    error = f"{own['top1_error']:.2f}" if own else NOTHING
     return m.label, m.model, error, _paper(m)
 
 
@@ -122,7 +122,7 @@ def _cards(m: Material) -> list[str]:
     if own:
         low, high = own["top1_interval"]
         shown.append(card(f"{own['top1_error']:.2f}%", f"test error ({low:.2f} to {high:.2f})"))
-    if _paper(m) != "-":
+    if _paper(m) != NOTHING:
         shown.append(card(f"{_paper(m)}%", "the paper's error"))
     if m.reliability:
         shown.append(card(f"{m.reliability.error:.1f}%", "calibration error"))
@@ -177,7 +177,7 @@ def _evaluation(m: Material) -> list[str]:
             (
                 f"{e['data']} {e['split']}{READING.get(e['classes'], '')}",
                 f"{e['top1_error']:.2f} ({low:.2f}-{high:.2f})",
-                _paper(m) if own else "-",
+                _paper(m) if own else NOTHING,
                 top5,
                 f"{e['nll']:.3f}",
                 f"{e['calibration_error']:.2f}",

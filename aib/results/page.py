@@ -6,9 +6,9 @@ from pathlib import Path
 from aib.configs.paper import has_papers_form
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, all_tables, reliance
-from aib.results.errors import Found, Groups, by_recipe, elsewhere, errors, every_run
+from aib.results.errors import Found, Groups, elsewhere, errors, every_run
 from aib.results.markdown import contents, markdown, without_empty_columns
-from aib.results.seeds import has_seeds, measured, over_seeds
+from aib.results.seeds import measured, over_seeds
 from aib.results.speed import speed
 from aib.run import read_json
 from aib.sweep.results import tables as sweep_tables
@@ -67,10 +67,6 @@ def _maps(groups: Groups) -> Iterator[str]:
         results = _beside_the_paper(group)
         if not results:
             continue
-        several = has_seeds(group)
-        if several:
-            firsts = [alike[0]["name"] for alike in by_recipe(measured(group))]
-            results = {label: results[label] for label in firsts}
         some = next(iter(results.values()))
         yield f"\n## Maps: {group['title']}\n"
         yield (
@@ -78,9 +74,7 @@ def _maps(groups: Groups) -> Iterator[str]:
             f"[results/{name}](../results/{name}).\n"
         )
         yield from [group["note"] + "\n"] if group["note"] else []
-        if several:
-            yield from markdown(without_empty_columns(over_seeds(group)), "###")
-        for table in [*all_tables(results), reliance(results)]:
+        for table in [over_seeds(group), *all_tables(results), reliance(results)]:
             if table.title != STABILITY or any(r["paper"] for r in results.values()):
                 yield from markdown(without_empty_columns(table), "###")
 
@@ -92,10 +86,11 @@ def _the_papers_first(named: tuple[str, Found]) -> tuple[bool, str, str]:
 
 
 def _beside_the_paper(group: Found) -> dict[str, dict]:
-    """What was measured of each run's maps, with the paper's figures where they belong."""
+    """What was measured of maps, with the paper's figures where they belong: a run a recipe."""
+    firsts = [alike[0] for alike in measured(group)]
     return {
         run["name"]: run["interpret"] | ({} if has_papers_form(run["recipe"]) else {"paper": {}})
-        for run in measured(group)
+        for run in firsts
     }
 
 

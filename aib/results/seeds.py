@@ -19,20 +19,16 @@ FIGURES: list[tuple[str, int, Callable[[Found], float | None]]] = [
 ]
 
 
-def has_seeds(group: Found) -> bool:
-    """Were the maps of a recipe measured with more than one?"""
-    return any(len(alike) > 1 for alike in by_recipe(measured(group)))
-
-
-def measured(group: Found) -> list[Found]:
-    """The runs whose maps were."""
-    return [run for run in group["runs"] if run["interpret"]]
+def measured(group: Found) -> list[list[Found]]:
+    """The runs whose maps were, those of a recipe together."""
+    return by_recipe(run for run in group["runs"] if run["interpret"])
 
 
 def over_seeds(group: Found) -> Table:
-    """One row a recipe."""
+    """One row a recipe; none where there is one seed of each."""
+    recipes = measured(group)
     rows = []
-    for alike in by_recipe(measured(group)):
+    for alike in recipes if any(len(alike) > 1 for alike in recipes) else []:
         maps = [run["interpret"] for run in alike]
         figures = (_mean([find(found) for found in maps], digits) for _, digits, find in FIGURES)
         verdicts = Counter(found["reliance"]["verdict"] for found in maps)

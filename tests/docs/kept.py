@@ -23,3 +23,8 @@ def maps_of(file: str, run: str) -> dict:
 def areas(maps: dict, curve: str) -> dict[str, float]:
     """The area under a curve, by the source of the maps."""
     return {source: figures[curve] for source, figures in maps["faithfulness"].items()}
+
+
+def cost(maps: dict) -> float:
+    """Points of accuracy that are lost with another image's map in the map's place."""
+    return 100 * maps["reliance"]["replaced"]["another"]["drop"]

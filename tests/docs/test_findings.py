@@ -3,14 +3,14 @@
 from statistics import mean
 
 from aib.configs.preset import spread
-from tests.docs.kept import areas, errors_by_name, kept, maps_of
+from tests.docs.kept import areas, cost, errors_by_name, kept, maps_of
 
 OWN = "localisation_own_all_images"
 
 
 def test_maps_on_cifar10(findings):
     maps = maps_of("cifar10_vgg.json", "vgg_aib_qt_0")
-    change = 100 * abs(maps["reliance"]["replaced"]["another"]["drop"])
+    change = abs(cost(maps))
     assert maps["reliance"]["verdict"] == "decorative" and f"by {change:.2f} points" in findings
     assert f"less the lowest, is {maps['information']['contrast']:.2f}." in findings
     raw, centred = (
@@ -49,8 +49,7 @@ def test_a_price_and_noise(findings):
     assert insertion["centre"] > insertion["own"]
     assert f"the better insertion, {insertion['centre']:.2f};" in findings
     assert both["reliance"]["verdict"] == "undecided" and half["reliance"]["verdict"] == "used"
-    cost = 100 * half["reliance"]["replaced"]["another"]["drop"]
-    assert f"another image's map costs {cost:.2f} points" in findings
+    assert f"another image's map costs {cost(half):.2f} points" in findings
     one, other, less = (errors_by_name("cifar10_maps.json")[name] for name in names)
     assert f"error is {one:.2f}%, against {other:.2f}% with neither." in findings
     assert less < one and f"Half of each costs less, {less:.2f}%," in findings
@@ -80,7 +79,7 @@ def test_the_maps_of_wrn(findings):
     ours, earlier, abn = (maps_of("cifar10_wrn.json", name) for name in names)
     verdicts = [maps["reliance"]["verdict"] for maps in (ours, earlier, abn)]
     assert verdicts == ["used", "used", "decorative"]
-    drops = [100 * maps["reliance"]["replaced"]["another"]["drop"] for maps in (ours, earlier, abn)]
+    drops = [cost(maps) for maps in (ours, earlier, abn)]
     assert f"accuracy falls by {drops[0]:.1f} points. To the eye" in findings
     assert f"it is used as well ({drops[1]:.1f} points)" in findings
     assert f"another image's map costs {drops[2]:.2f} points." in findings
@@ -130,7 +129,7 @@ def test_the_small_network_s_map_on_plain_shapes(findings):
     found = f"AUROC {auroc[0]:.2f} against {auroc[1]:.2f}"
     found += f", insertion {insertion[0]:.2f} against {insertion[1]:.2f}"
     assert f"{found}, on {maps[0]['subset_images']} images." in findings
-    drop = mean(100 * each["reliance"]["replaced"]["another"]["drop"] for each in maps)
+    drop = mean(cost(each) for each in maps)
     assert f"another image's map accuracy falls by {drop:.1f} points" in findings
 
 
@@ -149,7 +148,7 @@ def test_price_noise_and_guide_on_plain_shapes(findings):
             spread([100 * each[OWN]["energy_inside"] for each in maps], 1),
             spread([each[OWN]["auroc"] for each in maps]),
             spread([areas(each, "insertion")["own"] for each in maps]),
-            spread([100 * each["reliance"]["replaced"]["another"]["drop"] for each in maps], 1),
+            spread([cost(each) for each in maps], 1),
         ]
         assert f"| {name} | {' | '.join(cells)} |" in findings
         beat = [beats_the_blob(each) for each in maps]
@@ -170,8 +169,7 @@ def test_maps_on_plain_shapes(findings):
     assert own["auroc_low"] < centre["auroc_high"]  # the intervals overlap
     pair = f"{own['auroc']:.2f} against {centre['auroc']:.2f}"
     assert f"{pair} on the {deeper['subset_images']} images where" in findings
-    drop = 100 * deeper["reliance"]["replaced"]["another"]["drop"]
-    assert f"another image's map accuracy falls by {drop:.1f} points" in findings
+    assert f"another image's map accuracy falls by {cost(deeper):.1f} points" in findings
 
 
 def test_maps_on_cluttered_shapes(findings):
@@ -216,10 +214,10 @@ def test_spurious_shapes(findings):
 
 
 def test_the_readme_s_summary(readme):
-    decorative = maps_of("cifar10_vgg.json", "vgg_aib_qt_0")["reliance"]
-    used = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")["reliance"]
-    assert decorative["verdict"] == "decorative" and used["verdict"] == "used"
-    changes, costs = (100 * abs(r["replaced"]["another"]["drop"]) for r in (decorative, used))
+    decorative = maps_of("cifar10_vgg.json", "vgg_aib_qt_0")
+    used = maps_of("cifar10_wrn.json", "wrn_aib_qt_0")
+    assert [maps["reliance"]["verdict"] for maps in (decorative, used)] == ["decorative", "used"]
+    changes, costs = (abs(cost(maps)) for maps in (decorative, used))
     assert f"accuracy changes by {changes:.2f} points." in readme
     assert f"another image's map costs {costs:.1f} points" in readme
     assert maps_of("cifar10_wrn.json", "wrn_abn_0")["reliance"]["verdict"] == "decorative"
