@@ -85,8 +85,7 @@ def elsewhere(groups: Groups) -> Iterator[str]:
     for group in groups.values():
         for alike in by_recipe(group["runs"]):
             first = alike[0]
-            for key in dict.fromkeys(key for run in alike for key in run["evaluations"]):
-                found = [run["evaluations"][key] for run in alike if key in run["evaluations"]]
+            for key, found in _same_ways(alike).items():
                 e = found[0]
                 if key.startswith(first["data"] + " "):
                     continue
@@ -113,6 +112,17 @@ def elsewhere(groups: Groups) -> Iterator[str]:
             "reading; they are of all images, ours of those that were at hand."
         )
     yield from markdown(Table("Other data", head, tuple(rows), note))
+
+
+def _same_ways(runs: list[Found]) -> dict[str, list[Found]]:
+    """What was evaluated, and how, with the evaluations of all seeds."""
+    ways: dict[str, list[Found]] = {}
+    for run in runs:
+        for key, e in run["evaluations"].items():
+            # Without noise every sample is the same: how many were asked for says nothing.
+            way = key if e["kl_bits"] is not None else key.replace(e["samples"], "")
+            ways.setdefault(way, []).append(e)
+    return ways
 
 
 def _images(e: Found) -> str:

@@ -88,9 +88,12 @@ def test_the_readme_s_errors_are_those_of_the_results(readme):
     )
     for file, preset, model, opening in (
         ("cifar10_vgg.json", "cifar10_fast", "vgg_aib_qt", vgg),
-        ("cifar10_vgg.json", "cifar10_fast", "vgg", "by the same recipe, "),
+        ("cifar10_vgg.json", "cifar10_fast", "vgg_aib", "`vgg_aib` by the same recipe, "),
+        ("cifar10_vgg.json", "cifar10_fast", "vgg_dvib", "`vgg_dvib` by the same recipe, "),
+        ("cifar10_vgg.json", "cifar10_fast", "vgg", "plain `vgg` by the same recipe, "),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_aib_qt", wrn),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_abn", "`wrn_abn` by the same recipe, "),
+        ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn", "plain `wrn` by the same recipe, "),
         ("cifar100_vgg.json", "cifar100_fast", "vgg_aib_qt", "CIFAR-100, `vgg_aib_qt`, "),
         ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn", "CIFAR-100, plain `wrn`, 50 epochs, "),
     ):

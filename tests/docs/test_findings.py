@@ -24,6 +24,11 @@ def test_maps_on_cifar10(findings):
         findings
     )
     assert f"centre outwards {insertion['centre']:.2f}" in findings
+    unquantised = maps_of("cifar10_vgg.json", "vgg_aib_0")
+    assert unquantised["reliance"]["verdict"] == "decorative"
+    flat = f"as flat (contrast {unquantised['information']['contrast']:.2f})"
+    assert f"is as decorative ({abs(cost(unquantised)):.2f} points) and {flat}" in findings
+    assert f"an insertion of {areas(unquantised, 'insertion')['own']:.2f}." in findings
 
 
 def test_the_deeper_map(findings):
@@ -53,6 +58,25 @@ def test_a_price_and_noise(findings):
     one, other, less = (errors_by_name("cifar10_maps.json")[name] for name in names)
     assert f"error is {one:.2f}%, against {other:.2f}% with neither." in findings
     assert less < one and f"Half of each costs less, {less:.2f}%," in findings
+
+
+def test_a_guide_on_natural_images(findings, readme):
+    names = ("guided_price_and_noise_0.05", "price_and_noise_0.05", "deeper_cutout_16")
+    guided, unguided, _ = (maps_of("cifar10_maps.json", name) for name in names)
+    insertion, deletion = (areas(guided, curve) for curve in ("insertion", "deletion"))
+    without = [areas(unguided, curve)["own"] for curve in ("insertion", "deletion")]
+    found = f"Insertion is {insertion['own']:.2f}, that of the centre control"
+    found += f" ({insertion['centre']:.2f}); without the guide it is {without[0]:.2f}."
+    assert f"{insertion['own']:.2f}" == f"{insertion['centre']:.2f}" and found in findings
+    curves = guided["faithfulness"]
+    assert curves["own"]["deletion_high"] > curves["random"]["deletion_low"]  # they overlap
+    found = f"Deletion is {deletion['own']:.2f} ({without[1]:.2f} without), not clearly better"
+    assert f"{found} than in random order ({deletion['random']:.2f})." in findings
+    errors = [errors_by_name("cifar10_maps.json")[name] for name in names]
+    assert errors[0] <= min(errors) and f"The error is {errors[0]:.2f}%, no higher" in findings
+    assert guided["reliance"]["verdict"] == "undecided"
+    assert f"map costs {cost(guided):.2f} points. One seed." in findings
+    assert "at no cost in error; whether the decision needs it is undecided." in readme
 
 
 def test_them_in_full_training(findings):
