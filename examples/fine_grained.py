@@ -41,9 +41,8 @@ SETTINGS = aib.Settings(
 class VGG19(nn.Module):
     """RGB in [0, 1] to logits. Without weights, a network that knows nothing.
 
-    The weights of the file are scaled so that activations are 1 on average. Of the last ones few
-    are above 0, and these are large; BatchNorm brings them to one size for the new layers. Borders
-    are padded with zeros, as when VGG-19 was trained on ImageNet.
+    Of its last activations few are above 0, and these are large; BatchNorm brings them to one size
+    for the new layers. Borders are padded with zeros, as when VGG-19 was trained on ImageNet.
     """
 
     def __init__(self, num_classes: int, weights: Path | None = None):
@@ -71,6 +70,24 @@ class VGG19(nn.Module):
         with torch.no_grad():
             for parameter, value in zip(own, values, strict=True):
                 parameter.copy_(value)
+        self.balance()
+
+    @torch.no_grad()
+    def balance(self) -> None:
+        """Give all convolutions weights of the usual size; the function stays the same.
+
+        In the file the second one takes values of about 100 by tiny weights, which a few steps that
+        suit the other layers would overwrite. A scale passes through ReLU and pooling unchanged, so
+        each layer's bias gets those of all layers so far, and BatchNorm takes the last one away.
+        """
+        scale = 1.0
+        for layer in self.features:
+            if isinstance(layer, nn.Conv2d):
+                usual = (2 / layer.weight[0].numel()) ** 0.5
+                factor = usual / float(layer.weight.square().mean().sqrt())
+                scale *= factor
+                layer.weight *= factor
+                layer.bias *= scale
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc(self.pool(self.features(x)))
