@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.attention import SpatialAttention
+from aib.attention import SpatialAttention, check_attention
+from aib.backbones.parts import guided, maps_of_classes
 from aib.bottleneck import AIB, describe
 from aib.classifier import check_classes, evaluating
 from aib.errors import AibError
@@ -27,6 +28,8 @@ def attach(
     image_size: int = 224,
     latent_dim: int = 256,
     modulation: Modulation | None = None,
+    attention_noise: float = 0.0,
+    attention_guide: bool = False,
     profile: ProfileName = "paper",
     preprocessing: Preprocessing | None = None,
 ) -> "AttachedAIB":
@@ -35,9 +38,11 @@ def attach(
     Everything after `at` runs once per attention sample. The network's last Linear layer (or the
     one named `head`) gives way to the bottleneck: latent, decoder, `num_classes` logits. The
     layer must give [B,c,h,w] and must not have a skip connection around it: attach to the end of
-    a block, such as "layer2" of a ResNet, not to a layer inside one.
+    a block, such as "layer2" of a ResNet, not to a layer inside one. `attention_noise` and
+    `attention_guide` are those of `create_model`.
     """
     check_classes(num_classes)
+    check_attention(attention_noise, attention_guide)
     check_image_size(image_size)
     network = deepcopy(backbone)  # the caller's network stays as it was, and can be used again
     head = head or last_linear(network)
@@ -50,9 +55,10 @@ def attach(
 
     layer = find_layer(network, at)
     channels = _probe(network, layer, at, end, head, image_size)
-    attention = SpatialAttention(
-        nn.Conv2d(channels, 1, 3, padding=1), get_profile(profile).sigma_kernel
-    )
+    trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)
+    if attention_guide:
+        trunk = guided(maps_of_classes(channels, num_classes), num_classes)
+    attention = SpatialAttention(trunk, get_profile(profile).sigma_kernel, attention_noise)
     decoder = mlp_decoder(latent_dim, num_classes)
     model = AttachedAIB(
         network,
@@ -74,6 +80,8 @@ def attach(
         "image_size": image_size,
         "latent_dim": latent_dim,
         "modulation": model.modulation,
+        "attention_noise": attention_noise,
+        "attention_guide": attention_guide,
         "profile": profile,
     }
     return model.to(next(network.parameters(), torch.empty(0)))  # its device and its type
@@ -104,15 +112,16 @@ class AttachedAIB(AIB):
             num_samples=s, deterministic=deterministic, noise=eps_a, attention_map=attention_map
         )
         e = self.tail(x)  # [S*B,d]: x to f, then _meet, then the rest of the network
-        attention = self._pass.pop("attention")
+        attention, aux_logits = self._pass.pop("found")
         latent, logits = self.head(e, (s, m), deterministic, eps_z)
-        return Output(logits, attention, latent, None, self.profile)
+        return Output(logits, attention, latent, aux_logits, self.profile)
 
     def _meet(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """The features of the layer, on their way: S modulated copies go on instead."""
         keys = ("num_samples", "deterministic", "noise", "attention_map")
         request = {key: self._pass.pop(key) for key in keys}
-        f, self._pass["attention"], _ = self.attend(f, **request)
+        f, attention, aux_logits = self.attend(f, **request)
+        self._pass["found"] = attention, aux_logits
         return f
 
 

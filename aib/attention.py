@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from aib.errors import AibError
 from aib.gaussian import positive_sigma
 from aib.profiles import Modulation
 from aib.types import widen
@@ -34,6 +35,14 @@ class ClassMaps(nn.Module):
     def forward(self, f: Tensor) -> tuple[Tensor, Tensor]:
         maps = self.class_maps(f)
         return self.to_one(maps), self.to_logits(maps).mean((2, 3))  # [B,1,h,w], [B,C]
+
+
+def check_attention(noise: object, guide: object) -> None:
+    """What may be asked of an attention, before it is built."""
+    if not isinstance(guide, bool):
+        raise AibError(f"attention_guide must be true or false, not {guide!r}")
+    if not isinstance(noise, int | float) or not 0 <= noise <= 1:
+        raise AibError(f"attention_noise must be 0 to 1, not {noise!r}")
 
 
 class SpatialAttention(nn.Module):

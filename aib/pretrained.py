@@ -22,6 +22,8 @@ from aib.registry import create_model
 
 SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+# Options of `attach` that older files do not name, and what they were then.
+NEWER = {"attention_noise": 0.0, "attention_guide": False}
 
 
 def config_of(model: Classifier) -> dict[str, Any]:
@@ -161,6 +163,8 @@ def _rebuild(
             if backbone is None:
                 return named
             recipe = named.recipe  # with defaults for options that are newer than the file
+        if kind == "attached":
+            recipe = NEWER | recipe
         if isinstance(backbone, Classifier):
             _check_same_form(recipe, backbone.recipe, path)
             return deepcopy(backbone)

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 
 from torch import nn
 
-from aib.attention import ClassMaps, SpatialAttention
+from aib.attention import SpatialAttention, check_attention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
-from aib.backbones.parts import init_weights, maps_to_one
+from aib.backbones.parts import guided, init_weights
 from aib.backbones.vgg import conv_bn_relu
 from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
 from aib.bottleneck import AIB
@@ -76,17 +76,15 @@ def _spatial(o: Options, parts: Parts) -> SpatialAttention:
     further = [conv_bn_relu(c, c) for _ in range(o.attention_depth)]
     make = parts.class_maps if o.attention_guide else parts.attention_trunk
     if make is None:
-        raise AibError("attention_guide is for images of 32 x 32, not of 224 x 224")
+        raise AibError(
+            "attention_guide needs a backbone with class maps, as those for 32 x 32 have"
+        )
     trunk = make(o.num_classes)
     if further:
         trunk = nn.Sequential(*further, trunk)
     if o.attention_guide:
-        trunk = _guide(o, trunk)
+        trunk = guided(trunk, o.num_classes)
     return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel, o.attention_noise)
-
-
-def _guide(o: Options, class_maps: nn.Module) -> ClassMaps:
-    return ClassMaps(class_maps, maps_to_one(o.num_classes), o.num_classes)
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -119,7 +117,8 @@ def _gap(o: Options, parts: Parts) -> Classifier:
 
 def _abn(o: Options, parts: Parts) -> Classifier:
     assert parts.class_maps is not None  # WRN's at 32 x 32
-    return _plain(o, parts, AttentionBranch(_guide(o, parts.class_maps(o.num_classes))))
+    branch = guided(parts.class_maps(o.num_classes), o.num_classes)
+    return _plain(o, parts, AttentionBranch(branch))
 
 
 @dataclass(frozen=True)
@@ -227,10 +226,7 @@ def create_model(
         )
     if not 0 <= attention_depth <= 16:
         raise AibError(f"attention_depth must be 0 to 16, not {attention_depth}")
-    if not isinstance(attention_guide, bool):
-        raise AibError(f"attention_guide must be true or false, not {attention_guide!r}")
-    if not 0 <= attention_noise <= 1:
-        raise AibError(f"attention_noise must be 0 to 1, not {attention_noise}")
+    check_attention(attention_noise, attention_guide)
     parts = _backbone(entry.backbone, image_size, width, dropout, tap)
     options = Options(
         num_classes=num_classes,

@@ -1,5 +1,6 @@
 """attach(): a whole CNN of somebody else's, shown on a ResNet-like and a DenseNet-like one."""
 
+import json
 from copy import deepcopy
 
 import pytest
@@ -120,6 +121,51 @@ def test_an_attached_network_is_saved_and_loaded_with_its_backbone(network, at, 
     loaded = aib.from_pretrained(tmp_path, backbone=network())
     expected = model(x, deterministic=True).logits
     assert torch.equal(loaded(x, deterministic=True).logits, expected)
+
+
+@parametrize_networks
+def test_an_attached_attention_can_be_guided_and_noisy(network, at, channels, tmp_path):
+    model = attached(network, at, attention_guide=True, attention_noise=0.2).train()
+    x, y = images(), torch.arange(B)
+    out = model(x)
+    assert out.attention.sigma.min() > 0.2 and out.aux_logits.shape == (B, C)
+    terms = aib.aib_loss(out, y)
+    torch.testing.assert_close(terms.auxiliary, F.cross_entropy(out.aux_logits, y))
+    terms.total.backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+    assert model.attention.trunk.class_maps[0].in_channels == channels
+    model.eval().save_pretrained(tmp_path)
+    loaded = aib.from_pretrained(tmp_path, backbone=network())
+    again, before = loaded(x, deterministic=True), model(x, deterministic=True)
+    assert torch.equal(again.logits, before.logits)
+    assert torch.equal(again.aux_logits, before.aux_logits)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attention_noise": 2.0}, "attention_noise must be 0 to 1, not 2.0"),
+        ({"attention_noise": "much"}, "attention_noise must be 0 to 1, not 'much'"),
+        ({"attention_guide": 1}, "attention_guide must be true or false, not 1"),
+    ],
+)
+def test_an_attention_that_cannot_be_is_refused(options, message):
+    with pytest.raises(aib.AibError, match=message):
+        attached(**options)
+
+
+def test_a_file_older_than_noise_and_guide_fits_a_model_without_them(tmp_path):
+    model, x = attached().eval(), images()
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["model"]["attention_noise"], config["model"]["attention_guide"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for backbone in (ResNet(), attached()):
+        loaded = aib.from_pretrained(tmp_path, backbone=backbone)
+        expected = model(x, deterministic=True).logits
+        assert torch.equal(loaded(x, deterministic=True).logits, expected)
+    with pytest.raises(aib.AibError, match="attention_noise is 0.0 in the file and 0.1 in"):
+        aib.from_pretrained(tmp_path, backbone=attached(attention_noise=0.1))
 
 
 def test_an_attached_network_does_not_load_without_its_backbone(tmp_path):

@@ -405,7 +405,11 @@ def test_wrn_is_guided_by_one_small_layer_more():
     [
         ("vgg", {"tap": 1}, "vgg is not one"),
         ("wrn_abn", {"attention_guide": True}, "wrn_abn is not one"),
-        ("vgg_aib", {"attention_guide": True, "image_size": 224}, "for images of 32 x 32"),
+        (
+            "vgg_aib",
+            {"attention_guide": True, "image_size": 224},
+            "needs a backbone with class maps",
+        ),
         ("vgg_aib", {"attention_guide": "yes"}, "true or false, not 'yes'"),
         ("vgg_att3", {"attention_depth": 1}, "vgg_att3 is not one"),
         ("wrn_aib", {"tap": 1}, "only VGG at 32 x 32"),

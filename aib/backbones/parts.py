@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from aib.attention import ClassMaps
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -32,6 +34,11 @@ def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:
 def maps_to_one(num_classes: int) -> nn.Sequential:
     """C maps to one score, before the sigmoid."""
     return nn.Sequential(nn.Conv2d(num_classes, 1, 3, padding=1, bias=False), nn.BatchNorm2d(1))
+
+
+def guided(class_maps: nn.Module, num_classes: int) -> ClassMaps:
+    """A trunk for the attention, taught by a second head."""
+    return ClassMaps(class_maps, maps_to_one(num_classes), num_classes)
 
 
 class Embed(nn.Module):

@@ -87,14 +87,15 @@ def elsewhere(groups: Groups) -> Iterator[str]:
             first = alike[0]
             for key, found in _same_ways(alike).items():
                 e = found[0]
+                classes: str = e["classes"]
                 if key.startswith(first["data"] + " "):
                     continue
                 # The paper's way: trained on CIFAR-10, class numbers compared as they are.
-                papers = first["data"] == "cifar10" and e["classes"] == "raw"
+                papers = first["data"] == "cifar10" and classes == "raw"
                 rows.append(
                     (
                         f"{without_folders(e['data'])} {e['split']}",
-                        READINGS.get(e["classes"], e["classes"]),
+                        READINGS.get(classes, classes),
                         f"`{first['model']}`, {first['data']}",
                         options(first, group["runs"]),
                         str(len(found)),
