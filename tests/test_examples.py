@@ -77,6 +77,8 @@ def test_score_foreign_method(run, tmp_path):
 def test_fine_grained_leaves_two_runs_that_can_be_kept(run, tmp_path):
     words = ["--data", "shapes:count=32", "--epochs", "1", "--workers", "0", "--out", "cub"]
     assert "vgg19_aib_qt: error " in run("fine_grained.py", *words)
+    with Image.open(tmp_path / "cub" / "maps.png") as picture:
+        assert picture.size == (8 * 32, 2 * 32)
     runs = [tmp_path / "cub" / name for name in ("vgg19", "vgg19_aib_qt")]
     kept = collect(runs, "two networks")
     (tmp_path / "results").mkdir()
