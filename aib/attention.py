@@ -41,8 +41,8 @@ def check_attention(noise: object, guide: object) -> None:
     """What may be asked of an attention, before it is built."""
     if not isinstance(guide, bool):
         raise AibError(f"attention_guide must be true or false, not {guide!r}")
-    if not isinstance(noise, int | float) or not 0 <= noise <= 1:
-        raise AibError(f"attention_noise must be 0 to 1, not {noise!r}")
+    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 1:
+        raise AibError(f"attention_noise must be a number from 0 to 1, not {noise!r}")
 
 
 class SpatialAttention(nn.Module):

@@ -77,7 +77,7 @@ class VGG19(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Give all convolutions weights of the usual size; the function stays the same.
+        """Give all convolutions weights of the usual size; in training the function is the same.
 
         In the file the second one takes values of about 100 by tiny weights, which a few steps that
         suit the other layers would overwrite. A scale passes through ReLU and pooling unchanged, so
@@ -165,8 +165,9 @@ def main(
         found = finish(run, fitted.model, test, settings)
         low, high = found.top1_interval
         print(f"{name}: error {found.top1_error:.2f}% ({low:.2f} to {high:.2f})")
-    draw(fitted.model, test, out / "maps.png")
-    print(f"maps of some test images: {out / 'maps.png'}")
+        if fitted.model.attention is not None:
+            draw(fitted.model, test, out / "maps.png")
+            print(f"maps of some test images: {out / 'maps.png'}")
 
 
 def as_pixels(data: ImageSet) -> ImageSet:
@@ -181,9 +182,9 @@ def draw(model: aib.Classifier, data: ImageSet, path: Path, columns: int = 8) ->
     pixels = torch.stack([data.pixels(index) for index in chosen])
     device = next(model.parameters()).device
     maps = model.explain(data.preprocessing.normalise(pixels).to(device)).attention.cpu()
-    plain = [image.permute(1, 2, 0).numpy() for image in pixels]
-    seen = [aib.overlay(image, map) for image, map in zip(pixels, maps, strict=True)]
-    Image.fromarray(np.vstack([np.hstack(plain), np.hstack(seen)])).save(path)
+    above = [image.permute(1, 2, 0).numpy() for image in pixels]
+    below = [aib.overlay(image, map) for image, map in zip(pixels, maps, strict=True)]
+    Image.fromarray(np.vstack([np.hstack(above), np.hstack(below)])).save(path)
 
 
 if __name__ == "__main__":

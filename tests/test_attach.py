@@ -139,13 +139,15 @@ def test_an_attached_attention_can_be_guided_and_noisy(network, at, channels, tm
     again, before = loaded(x, deterministic=True), model(x, deterministic=True)
     assert torch.equal(again.logits, before.logits)
     assert torch.equal(again.aux_logits, before.aux_logits)
+    assert loaded.explain(x).attention.shape == (B, 32, 32)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"attention_noise": 2.0}, "attention_noise must be 0 to 1, not 2.0"),
-        ({"attention_noise": "much"}, "attention_noise must be 0 to 1, not 'much'"),
+        ({"attention_noise": 2.0}, "attention_noise must be a number from 0 to 1, not 2.0"),
+        ({"attention_noise": "much"}, "attention_noise must be a number from 0 to 1, not 'much'"),
+        ({"attention_noise": True}, "attention_noise must be a number from 0 to 1, not True"),
         ({"attention_guide": 1}, "attention_guide must be true or false, not 1"),
     ],
 )

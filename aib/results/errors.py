@@ -85,11 +85,9 @@ def elsewhere(groups: Groups) -> Iterator[str]:
     for group in groups.values():
         for alike in by_recipe(group["runs"]):
             first = alike[0]
-            for key, found in _same_ways(alike).items():
+            for found in _on_other_data(alike):
                 e = found[0]
                 classes: str = e["classes"]
-                if key.startswith(first["data"] + " "):
-                    continue
                 # The paper's way: trained on CIFAR-10, class numbers compared as they are.
                 papers = first["data"] == "cifar10" and classes == "raw"
                 rows.append(
@@ -115,15 +113,18 @@ def elsewhere(groups: Groups) -> Iterator[str]:
     yield from markdown(Table("Other data", head, tuple(rows), note))
 
 
-def _same_ways(runs: list[Found]) -> dict[str, list[Found]]:
-    """What was evaluated, and how, with the evaluations of all seeds."""
-    ways: dict[str, list[Found]] = {}
-    for run in runs:
+def _on_other_data(runs: list[Found]) -> list[list[Found]]:
+    """The evaluations on data that are not the runs' own: those of one kind together, one a run."""
+    kinds: dict[str, dict[int, Found]] = {}
+    for i, run in enumerate(runs):
         for key, e in run["evaluations"].items():
-            # Without noise every sample is the same: how many were asked for says nothing.
-            way = key if e["kl_bits"] is not None else key.replace(e["samples"], "")
-            ways.setdefault(way, []).append(e)
-    return ways
+            if key.startswith(run["data"] + " "):
+                continue
+            # Without noise all samples are the same: how many were asked for says nothing.
+            noiseless = run["model"] in MODELS and e["kl_bits"] is None
+            kind = key.replace(f" {e['samples']} ", " ") if noiseless else key
+            kinds.setdefault(kind, {})[i] = e
+    return [list(found.values()) for found in kinds.values()]
 
 
 def _images(e: Found) -> str:

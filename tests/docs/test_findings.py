@@ -42,7 +42,7 @@ def test_the_deeper_map(findings):
 
 def test_price_noise_and_guide_on_cifar10(findings, readme):
     words = {
-        "deeper_cutout_16": "deeper",
+        "deeper_cutout_16": "deeper alone",
         "price_and_noise_0.05": "price and noise 0.05",
         "price_and_noise_0.1": "price and noise 0.1",
         "guided_price_and_noise_0.05": "guide, price and noise 0.05",
@@ -66,6 +66,11 @@ def test_price_noise_and_guide_on_cifar10(findings, readme):
     assert f"looked at, for {whole - alone:.1f} points of error." in findings
     assert f"Half of each costs {half - alone:.1f} points, and there the map is *used*" in findings
     assert guided <= alone and "images we looked at, at no cost in error" in findings
+    faint = maps_of("cifar10_maps.json", "deeper_with_a_price")
+    passed = 100 * faint["information"]["energy_passed"]
+    assert f"map faint: {passed:.1f}% of the energy passes" in findings
+    assert faint["reliance"]["verdict"] == "used"
+    assert f"It is *used* ({cost(faint):.2f} points)." in findings
     curves = found["guided_price_and_noise_0.05"]["faithfulness"]
     assert curves["own"]["insertion_low"] < curves["centre"]["insertion"]
     assert curves["own"]["insertion_high"] > curves["centre"]["insertion"]
@@ -241,7 +246,7 @@ def test_the_readme_s_summary(readme):
     assert maps_of("cifar10_wrn.json", "wrn_abn_0")["reliance"]["verdict"] == "decorative"
     errors = errors_by_name("cifar10_maps.json")
     price = errors["price_and_noise_0.1"] - errors["deeper_cutout_16"]
-    assert f"at half width, for {price:.1f} points of error." in readme
+    assert f"shut off sky and grass, for {price:.1f} points of error." in readme
     shapes = [run["interpret"]["localisation"] for run in small_network("paper_attention")]
     own, centre = (mean(each[source]["auroc"] for each in shapes) for source in ("own", "centre"))
     assert f"AUROC {own:.2f}, against {centre:.2f}; three seeds)" in readme
