@@ -127,11 +127,46 @@ def test_the_maps_of_wrn(findings):
     assert f"deletion no better than random {pair}. It differs" in findings
 
 
-def small_network(kind: str) -> list[dict]:
-    """Its runs on plain shapes with one kind of attention, a seed each."""
-    runs = [run for run in kept("shapes_tiny_maps.json")["runs"] if run["name"][:-2] == kind]
+def small_network(kind: str, file: str = "shapes_tiny_maps.json") -> list[dict]:
+    """Its runs with one kind of attention, a seed each; on plain shapes unless said."""
+    runs = [run for run in kept(file)["runs"] if run["name"][:-2] == kind]
     assert [run["seed"] for run in runs] == [7, 1, 2]
     return runs
+
+
+def test_the_small_network_on_cifar10(findings, readme):
+    words = {"paper_attention": "the preset's", "guided_price_and_noise": "guide, price and noise"}
+    errors = {}
+    for kind, name in words.items():
+        runs = small_network(kind, "cifar10_tiny_maps.json")
+        maps = [run["interpret"] for run in runs]
+        errors[kind] = [run["evaluations"]["cifar10 test"]["top1_error"] for run in runs]
+        insertion, deletion = (
+            [areas(each, curve) for each in maps] for curve in ("insertion", "deletion")
+        )
+        used = sum(each["reliance"]["verdict"] == "used" for each in maps)
+        cells = [
+            spread(errors[kind]),
+            spread([each["information"]["contrast"] for each in maps]),
+            spread([each["own"] for each in insertion]),
+            spread([each["centre"] for each in insertion]),
+            spread([each["own"] for each in deletion]),
+            spread([each["random"] for each in deletion]),
+            spread([cost(each) for each in maps], 1),
+            f"{used} of {len(runs)}",
+        ]
+        assert f"| {name} | {len(runs)} | {' | '.join(cells)} |" in findings
+    assert mean(errors["guided_price_and_noise"]) < mean(errors["paper_attention"])
+    for each in maps:  # the guided ones
+        curves = each["faithfulness"]
+        assert curves["own"]["deletion_high"] < curves["random"]["deletion_low"]
+        assert curves["own"]["insertion_low"] < curves["centre"]["insertion_high"]
+        assert curves["own"]["deletion_high"] > curves["centre"]["deletion_low"]
+    right = sorted(100 - error for each in errors.values() for error in each)
+    assert f"right on {right[0]:.0f} to {right[-1]:.0f}% of the images" in findings
+    error, drop = mean(errors["guided_price_and_noise"]), mean(cost(each) for each in maps)
+    assert f"small network (error {error:.1f}%, three seeds) has a map on CIFAR-10" in readme
+    assert f"another image's map costs {drop:.0f} points. As a guess" in readme
 
 
 def beats_the_blob(maps: dict) -> bool:
