@@ -17,5 +17,6 @@ PRESETS = [
         "cifar100_wrn_fast",
         replace(FAST_WRN, data="cifar100", model="wrn_aib_qt", cutout=8),
         "wrn_aib_qt by the faster recipe",
+        Measured((19.84,), 8.0),
     ),
 ]

@@ -82,20 +82,23 @@ def test_what_presets_say_of_themselves_is_what_was_measured():
 
 
 def test_the_readme_s_errors_are_those_of_the_results(readme):
-    vgg, wrn = (
+    vgg, wrn, wrn_100 = (
         f"{preset.settings.epochs} epochs in {preset.ours.minutes:.1f} minutes, "
-        for preset in (get_preset("cifar10_fast"), get_preset("cifar10_wrn_fast"))
+        for preset in map(get_preset, ("cifar10_fast", "cifar10_wrn_fast", "cifar100_wrn_fast"))
     )
     for file, preset, model, opening in (
         ("cifar10_vgg.json", "cifar10_fast", "vgg_aib_qt", vgg),
         ("cifar10_vgg.json", "cifar10_fast", "vgg_aib", "`vgg_aib` by the same recipe, "),
         ("cifar10_vgg.json", "cifar10_fast", "vgg_dvib", "`vgg_dvib` by the same recipe, "),
-        ("cifar10_vgg.json", "cifar10_fast", "vgg", "plain `vgg` by the same recipe, "),
+        ("cifar10_vgg.json", "cifar10_fast", "vgg", "10, plain `vgg` by the same recipe, "),
+        ("cifar10_vgg.json", "cifar10_fast", "vgg_att3", "`vgg_att3` by the same recipe, "),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_aib_qt", wrn),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_abn", "`wrn_abn` by the same recipe, "),
-        ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn", "plain `wrn` by the same recipe, "),
+        ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn", "10, plain `wrn` by the same recipe, "),
         ("cifar100_vgg.json", "cifar100_fast", "vgg_aib_qt", "CIFAR-100, `vgg_aib_qt`, "),
-        ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn", "CIFAR-100, plain `wrn`, 50 epochs, "),
+        ("cifar100_vgg.json", "cifar100_fast", "vgg", "100, plain `vgg` by the same recipe, "),
+        ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn_aib_qt", wrn_100),
+        ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn", "100, plain `wrn` by the same recipe, "),
     ):
         assert opening + errors_in_a_row(file, preset, model) in readme
     small = json.loads((packaged_models()["cifar10_small"] / "evaluation.json").read_text())
@@ -104,6 +107,22 @@ def test_the_readme_s_errors_are_those_of_the_results(readme):
     wrn = errors_by_name("cifar10_wrn.json")["batch_256_dropout_0.3"]
     assert f"gave {vgg:.2f}% for `vgg_aib_qt` (100 epochs, cut-out 8)" in readme
     assert f"{wrn:.2f}% for `wrn_aib_qt` (larger batches, dropout)" in readme
+
+
+def test_the_calibration_in_the_readme_is_that_of_the_results(readme):
+    """With a bottleneck and attention, against the plain network; mean over the seeds there are."""
+    for file, family, words in (
+        ("cifar100_vgg.json", "vgg", "VGG {}, against {};"),
+        ("cifar100_wrn.json", "wrn", "WRN {}, against {}),"),
+        ("cifar10_vgg.json", "vgg", "so for VGG ({}, against {})"),
+        ("cifar10_wrn.json", "wrn", "not for WRN ({}, against {})"),
+    ):
+        found = []
+        for model in (f"{family}_aib_qt", family):
+            runs = [run for run in kept(file)["runs"] if re.fullmatch(rf"{model}_\d", run["name"])]
+            figures = [run["evaluations"][run["reported"]]["calibration_error"] for run in runs]
+            found.append(f"{mean(figures):.1f}%")
+        assert words.format(*found) in readme
 
 
 def test_the_cut_outs_and_epochs_in_the_readme_are_the_presets(readme):

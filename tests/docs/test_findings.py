@@ -3,6 +3,7 @@
 from statistics import mean
 
 from aib.configs.preset import spread
+from aib.interpret.paper import paper_score
 from tests.docs.kept import areas, cost, errors_by_name, kept, maps_of
 
 OWN = "localisation_own_all_images"
@@ -128,6 +129,61 @@ def test_the_maps_of_wrn(findings):
     deletion = areas(abn, "deletion")
     pair = f"({deletion['own']:.2f}, against {deletion['random']:.2f})"
     assert f"deletion no better than random {pair}. It differs" in findings
+
+
+def test_the_map_of_vgg_att3(findings):
+    maps, ours = (maps_of("cifar10_vgg.json", name) for name in ("vgg_att3_0", "vgg_aib_qt_0"))
+    assert maps["reliance"]["verdict"] is None
+    deletion, insertion = areas(maps, "deletion"), areas(maps, "insertion")
+    assert deletion["own"] > deletion["random"]
+    assert maps["faithfulness"]["own"]["insertion_low"] < insertion["random"]
+    worse = (
+        f"deletion is worse than random ({deletion['own']:.2f}, against {deletion['random']:.2f})"
+    )
+    no_better = f"no better ({insertion['own']:.2f}, against {insertion['random']:.2f})."
+    assert f"In its order {worse} and insertion {no_better}" in findings
+    spans = [
+        [figures["score_0.9"] for figures in each["stability"].values()] for each in (maps, ours)
+    ]
+    low, high = (f"{min(span):.0f} to {max(span):.0f}%" for span in spans)
+    assert f"as in the paper ({low}, against {high})." in findings
+    pair = [each["stability"]["color-16"]["centred_mean"] for each in (maps, ours)]
+    assert "pixels (mean cosine {:.2f}, against {:.2f}).".format(*pair) in findings
+    assert all(
+        paper_score("vgg_att3", "cifar10", name) < paper_score("vgg_aib_qt", "cifar10", name)
+        for name in ("color-8", "color-12", "color-16", "high-4", "low-12")
+    )
+
+
+def test_maps_on_cifar100(findings, readme):
+    flat, used = (
+        maps_of("cifar100_vgg.json", "vgg_aib_qt_0"),
+        maps_of("cifar100_wrn.json", "wrn_aib_qt_0"),
+    )
+    assert [maps["reliance"]["verdict"] for maps in (flat, used)] == ["decorative", "used"]
+    assert f"*decorative* (another image's map costs {cost(flat):.2f} points)" in findings
+    assert f"and flat (contrast {flat['information']['contrast']:.2f})" in findings
+    insertion = areas(flat, "insertion")
+    others = f"(random order {insertion['random']:.2f}, centre {insertion['centre']:.2f})"
+    assert f"with an insertion of {insertion['own']:.2f} {others}." in findings
+    assert f"form on CIFAR: another image's map costs {cost(used):.1f} points." in findings
+    assert f"it is used more ({cost(used):.1f} points)" in readme
+    assert cost(used) > max(
+        cost(maps_of("cifar10_wrn.json", name))
+        for name in ("wrn_aib_qt_0", "batch_256_dropout_0.3")
+    )
+    told = used["information"]
+    energy = 100 * told["energy_passed"]
+    assert f"contrast ({told['contrast']:.2f}) and lets {energy:.0f}% of the energy" in findings
+    found = {source: f"{area:.2f}" for source, area in areas(used, "insertion").items()}
+    assert f"its order is {found['own']}, far from random ({found['random']})" in findings
+    assert f"the centre ({found['centre']}) and Grad-CAM ({found['gradcam']});" in findings
+    deletion = areas(used, "deletion")
+    pair = f"({deletion['own']:.2f}, against {deletion['random']:.2f})"
+    assert (
+        deletion["own"] > deletion["random"]
+        and f"deletion is worse than random {pair}." in findings
+    )
 
 
 def small_network(kind: str, file: str = "shapes_tiny_maps.json", seeds=(7, 1, 2)) -> list[dict]:
