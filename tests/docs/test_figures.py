@@ -109,20 +109,27 @@ def test_the_readme_s_errors_are_those_of_the_results(readme):
     assert f"{wrn:.2f}% for `wrn_aib_qt` (larger batches, dropout)" in readme
 
 
-def test_the_calibration_in_the_readme_is_that_of_the_results(readme):
-    """With a bottleneck and attention, against the plain network; mean over the seeds there are."""
-    for file, family, words in (
-        ("cifar100_vgg.json", "vgg", "VGG {}, against {};"),
-        ("cifar100_wrn.json", "wrn", "WRN {}, against {}),"),
-        ("cifar10_vgg.json", "vgg", "so for VGG ({}, against {})"),
-        ("cifar10_wrn.json", "wrn", "not for WRN ({}, against {})"),
-    ):
-        found = []
-        for model in (f"{family}_aib_qt", family):
-            runs = [run for run in kept(file)["runs"] if re.fullmatch(rf"{model}_\d", run["name"])]
-            figures = [run["evaluations"][run["reported"]]["calibration_error"] for run in runs]
-            found.append(f"{mean(figures):.1f}%")
-        assert words.format(*found) in readme
+def test_the_error_on_birds_is_that_of_the_results():
+    [run] = kept("cub200_vgg19.json")["runs"]
+    error, epochs = run["evaluations"][run["reported"]]["top1_error"], run["epochs"]
+    text = " ".join(prose(ROOT / "docs" / "reproduce.md").split())
+    assert f"the error was {error:.2f}% without attention, after {epochs} epochs;" in text
+
+
+def test_calibration_and_top_5_error_in_the_readme_are_those_of_the_results(readme):
+    pairs = {"calibration_error": [], "top5_error": []}
+    for family in ("vgg", "wrn"):
+        runs = {run["name"]: run for run in kept(f"cifar100_{family}.json")["runs"]}
+        ours, plain = (
+            runs[name]["evaluations"]["cifar100 test"]
+            for name in (f"{family}_aib_qt_0", f"{family}_0")
+        )
+        assert ours["calibration_error"] < plain["calibration_error"]
+        assert ours["top5_error"] > plain["top5_error"]
+        for name, found in pairs.items():
+            found.append(f"{ours[name]:.1f}%, against {plain[name]:.1f}%")
+    assert f"networks ({'; '.join(pairs['calibration_error'])}) and a higher" in readme
+    assert f"top-5 error ({'; '.join(pairs['top5_error'])})." in readme
 
 
 def test_the_cut_outs_and_epochs_in_the_readme_are_the_presets(readme):

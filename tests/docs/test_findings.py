@@ -134,38 +134,44 @@ def test_the_maps_of_wrn(findings):
 def test_the_map_of_vgg_att3(findings):
     maps, ours = (maps_of("cifar10_vgg.json", name) for name in ("vgg_att3_0", "vgg_aib_qt_0"))
     assert maps["reliance"]["verdict"] is None
-    deletion, insertion = areas(maps, "deletion"), areas(maps, "insertion")
-    assert deletion["own"] > deletion["random"]
-    assert maps["faithfulness"]["own"]["insertion_low"] < insertion["random"]
+    own, random = (maps["faithfulness"][source] for source in ("own", "random"))
+    assert own["deletion_low"] > random["deletion_high"]
+    assert own["insertion_low"] < random["insertion"] < own["insertion_high"]
     worse = (
-        f"deletion is worse than random ({deletion['own']:.2f}, against {deletion['random']:.2f})"
+        f"deletion is worse than random ({own['deletion']:.2f}, against {random['deletion']:.2f})"
     )
-    no_better = f"no better ({insertion['own']:.2f}, against {insertion['random']:.2f})."
+    no_better = f"no better ({own['insertion']:.2f}, against {random['insertion']:.2f})."
     assert f"In its order {worse} and insertion {no_better}" in findings
     spans = [
         [figures["score_0.9"] for figures in each["stability"].values()] for each in (maps, ours)
     ]
+    assert max(spans[0]) < min(spans[1])
     low, high = (f"{min(span):.0f} to {max(span):.0f}%" for span in spans)
-    assert f"as in the paper ({low}, against {high})." in findings
-    pair = [each["stability"]["color-16"]["centred_mean"] for each in (maps, ours)]
-    assert "pixels (mean cosine {:.2f}, against {:.2f}).".format(*pair) in findings
+    assert f"(ours {low}, against {high}), as in the paper." in findings
+    modifications = ("color-4", "color-8", "color-12", "color-16", "high-4", "low-12")
     assert all(
         paper_score("vgg_att3", "cifar10", name) < paper_score("vgg_aib_qt", "cifar10", name)
-        for name in ("color-8", "color-12", "color-16", "high-4", "low-12")
+        for name in modifications
     )
+    large, small = (
+        [each["stability"][name]["centred_mean"] for each in (maps, ours)]
+        for name in ("color-16", "color-4")
+    )
+    assert large[0] > large[1] and small[0] < small[1]
+    assert "of 16 pixels (mean cosine {:.2f}, against {:.2f}), less".format(*large) in findings
+    assert "of 4 ({:.2f}, against {:.2f}).".format(*small) in findings
 
 
 def test_maps_on_cifar100(findings, readme):
-    flat, used = (
-        maps_of("cifar100_vgg.json", "vgg_aib_qt_0"),
-        maps_of("cifar100_wrn.json", "wrn_aib_qt_0"),
-    )
-    assert [maps["reliance"]["verdict"] for maps in (flat, used)] == ["decorative", "used"]
+    flat = maps_of("cifar100_vgg.json", "vgg_aib_qt_0")
+    assert flat["reliance"]["verdict"] == "decorative"
     assert f"*decorative* (another image's map costs {cost(flat):.2f} points)" in findings
     assert f"and flat (contrast {flat['information']['contrast']:.2f})" in findings
     insertion = areas(flat, "insertion")
     others = f"(random order {insertion['random']:.2f}, centre {insertion['centre']:.2f})"
-    assert f"with an insertion of {insertion['own']:.2f} {others}." in findings
+    assert f"with an insertion of {insertion['own']:.2f} {others} and" in findings
+    used = maps_of("cifar100_wrn.json", "wrn_aib_qt_0")
+    assert used["reliance"]["verdict"] == "used"
     assert f"form on CIFAR: another image's map costs {cost(used):.1f} points." in findings
     assert f"it is used more ({cost(used):.1f} points)" in readme
     assert cost(used) > max(
@@ -175,15 +181,28 @@ def test_maps_on_cifar100(findings, readme):
     told = used["information"]
     energy = 100 * told["energy_passed"]
     assert f"contrast ({told['contrast']:.2f}) and lets {energy:.0f}% of the energy" in findings
-    found = {source: f"{area:.2f}" for source, area in areas(used, "insertion").items()}
-    assert f"its order is {found['own']}, far from random ({found['random']})" in findings
-    assert f"the centre ({found['centre']}) and Grad-CAM ({found['gradcam']});" in findings
-    deletion = areas(used, "deletion")
-    pair = f"({deletion['own']:.2f}, against {deletion['random']:.2f})"
-    assert (
-        deletion["own"] > deletion["random"]
-        and f"deletion is worse than random {pair}." in findings
+    curves = used["faithfulness"]
+    own, random, centre, gradcam = (
+        curves[source] for source in ("own", "random", "centre", "gradcam")
     )
+    assert own["insertion_low"] > random["insertion_high"]
+    assert (
+        own["insertion_high"] > centre["insertion_low"] and own["insertion"] < centre["insertion"]
+    )
+    assert own["insertion_high"] < gradcam["insertion_low"]
+    assert (
+        f"its order is {own['insertion']:.2f}: better than random ({random['insertion']:.2f}),"
+        in (findings)
+    )
+    others = f"({centre['insertion']:.2f}), worse than Grad-CAM ({gradcam['insertion']:.2f})."
+    assert f"not better than from the centre {others}" in findings
+    for maps, words in (
+        (flat, "deletion worse than random ("),
+        (used, "Deletion is worse than random ("),
+    ):
+        own, random = (maps["faithfulness"][source] for source in ("own", "random"))
+        assert own["deletion_low"] > random["deletion_high"]
+        assert f"{words}{own['deletion']:.2f}, against {random['deletion']:.2f})." in findings
 
 
 def small_network(kind: str, file: str = "shapes_tiny_maps.json", seeds=(7, 1, 2)) -> list[dict]:
