@@ -86,8 +86,8 @@ def takes_maps(model: Classifier) -> str | None:
     if isinstance(model, AIB):
         return None if model.attention is not None else "the model has no map to replace"
     return (
-        "not defined: the model weighs its features by several maps at once, and replacing one would "
-        "not say whether it needs the others"
+        "not defined: the model weighs its features by several maps at once, and replacing one "
+        "would not say whether it needs the others"
     )
 
 
