@@ -14,15 +14,25 @@ def errors_by_name(file: str) -> dict[str, float]:
     return {run["name"]: run["evaluations"]["cifar10 test"]["top1_error"] for run in runs}
 
 
+def run_of(file: str, name: str) -> dict:
+    [found] = [run for run in kept(file)["runs"] if run["name"] == name]
+    return found
+
+
 def maps_of(file: str, run: str) -> dict:
     """What `aib interpret` found of a run that was kept."""
-    [found] = [each for each in kept(file)["runs"] if each["name"] == run]
-    return found["interpret"]
+    return run_of(file, run)["interpret"]
 
 
 def areas(maps: dict, curve: str) -> dict[str, float]:
     """The area under a curve, by the source of the maps."""
     return {source: figures[curve] for source, figures in maps["faithfulness"].items()}
+
+
+def against_random(maps: dict, curve: str) -> str:
+    """The area in the order of the model's own map and in random order, as the pages write them."""
+    found = areas(maps, curve)
+    return f"({found['own']:.2f}, against {found['random']:.2f})"
 
 
 def cost(maps: dict) -> float:

@@ -12,7 +12,7 @@ from aib.profiles import PROFILES
 from aib.registry import list_models
 from aib.settings import Settings
 from tests.docs.blocks import ROOT, prose
-from tests.docs.kept import errors_by_name, kept
+from tests.docs.kept import errors_by_name, kept, run_of
 
 COLUMNS = ("cifar10", "cifar100", "cub200", "svhn", "stl10 train", "stl10 test")
 
@@ -119,9 +119,8 @@ def test_the_error_on_birds_is_that_of_the_results():
 def test_calibration_and_top_5_error_in_the_readme_are_those_of_the_results(readme):
     pairs = {"calibration_error": [], "top5_error": []}
     for family in ("vgg", "wrn"):
-        runs = {run["name"]: run for run in kept(f"cifar100_{family}.json")["runs"]}
         ours, plain = (
-            runs[name]["evaluations"]["cifar100 test"]
+            run_of(f"cifar100_{family}.json", name)["evaluations"]["cifar100 test"]
             for name in (f"{family}_aib_qt_0", f"{family}_0")
         )
         assert ours["calibration_error"] < plain["calibration_error"]

@@ -4,7 +4,7 @@ from statistics import mean
 
 from aib.configs.preset import spread
 from aib.interpret.paper import paper_score
-from tests.docs.kept import areas, cost, errors_by_name, kept, maps_of
+from tests.docs.kept import against_random, areas, cost, errors_by_name, kept, maps_of
 
 OWN = "localisation_own_all_images"
 
@@ -117,7 +117,7 @@ def test_the_maps_of_wrn(findings):
     assert f"{found['centre']} from the centre outwards and {found['gradcam']} with" in findings
     deletion = areas(ours, "deletion")
     assert deletion["own"] > deletion["random"]
-    assert f"than random ({deletion['own']:.2f}, against {deletion['random']:.2f})" in findings
+    assert f"than random {against_random(ours, 'deletion')}" in findings
     assert f"with an insertion of {areas(earlier, 'insertion')['own']:.2f}." in findings
     curves = abn["faithfulness"]
     assert curves["own"]["insertion_low"] < curves["centre"]["insertion_high"]
@@ -126,9 +126,8 @@ def test_the_maps_of_wrn(findings):
     others = f"random order {found['random']}, Grad-CAM {found['gradcam']}"
     outwards = f"no better than from the centre outwards ({found['centre']}; {others})"
     assert f"Insertion is {found['own']} in its order, {outwards}" in findings
-    deletion = areas(abn, "deletion")
-    pair = f"({deletion['own']:.2f}, against {deletion['random']:.2f})"
-    assert f"deletion no better than random {pair}. It differs" in findings
+    no_better = f"deletion no better than random {against_random(abn, 'deletion')}."
+    assert f"{no_better} It differs" in findings
 
 
 def test_the_map_of_vgg_att3(findings):
@@ -137,11 +136,9 @@ def test_the_map_of_vgg_att3(findings):
     own, random = (maps["faithfulness"][source] for source in ("own", "random"))
     assert own["deletion_low"] > random["deletion_high"]
     assert own["insertion_low"] < random["insertion"] < own["insertion_high"]
-    worse = (
-        f"deletion is worse than random ({own['deletion']:.2f}, against {random['deletion']:.2f})"
-    )
-    no_better = f"no better ({own['insertion']:.2f}, against {random['insertion']:.2f})."
-    assert f"In its order {worse} and insertion {no_better}" in findings
+    worse = f"deletion is worse than random {against_random(maps, 'deletion')}"
+    no_better = f"insertion no better {against_random(maps, 'insertion')}."
+    assert f"In its order {worse} and {no_better}" in findings
     spans = [
         [figures["score_0.9"] for figures in each["stability"].values()] for each in (maps, ours)
     ]
@@ -162,7 +159,7 @@ def test_the_map_of_vgg_att3(findings):
     assert "of 4 ({:.2f}, against {:.2f}).".format(*small) in findings
 
 
-def test_maps_on_cifar100(findings, readme):
+def test_the_map_of_vgg_on_cifar100(findings):
     flat = maps_of("cifar100_vgg.json", "vgg_aib_qt_0")
     assert flat["reliance"]["verdict"] == "decorative"
     assert f"*decorative* (another image's map costs {cost(flat):.2f} points)" in findings
@@ -170,6 +167,12 @@ def test_maps_on_cifar100(findings, readme):
     insertion = areas(flat, "insertion")
     others = f"(random order {insertion['random']:.2f}, centre {insertion['centre']:.2f})"
     assert f"with an insertion of {insertion['own']:.2f} {others} and" in findings
+    curves = flat["faithfulness"]
+    assert curves["own"]["deletion_low"] > curves["random"]["deletion_high"]
+    assert f"deletion worse than random {against_random(flat, 'deletion')}." in findings
+
+
+def test_the_map_of_wrn_on_cifar100(findings, readme):
     used = maps_of("cifar100_wrn.json", "wrn_aib_qt_0")
     assert used["reliance"]["verdict"] == "used"
     assert f"form on CIFAR: another image's map costs {cost(used):.1f} points." in findings
@@ -193,13 +196,8 @@ def test_maps_on_cifar100(findings, readme):
     assert f"its order is {own['insertion']:.2f}: {better}," in findings
     others = f"({centre['insertion']:.2f}), worse than Grad-CAM ({gradcam['insertion']:.2f})."
     assert f"not better than from the centre {others}" in findings
-    for maps, words in (
-        (flat, "deletion worse than random ("),
-        (used, "Deletion is worse than random ("),
-    ):
-        own, random = (maps["faithfulness"][source] for source in ("own", "random"))
-        assert own["deletion_low"] > random["deletion_high"]
-        assert f"{words}{own['deletion']:.2f}, against {random['deletion']:.2f})." in findings
+    assert own["deletion_low"] > random["deletion_high"]
+    assert f"Deletion is worse than random {against_random(used, 'deletion')}." in findings
 
 
 def small_network(kind: str, file: str = "shapes_tiny_maps.json", seeds=(7, 1, 2)) -> list[dict]:
