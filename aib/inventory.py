@@ -6,43 +6,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from aib.paper import PAPER_MULTIPLY_ADDS, PAPER_PARAMETERS
 from aib.registry import MODELS, create_model
 from aib.types import ProfileName
-
-# (model, image size, classes) -> millions of parameters: the paper's supplementary table.
-PAPER_PARAMETERS = {
-    ("vgg_att3", 32, 10): 19.86,
-    ("vgg_att3", 32, 100): 19.99,
-    ("vgg_aib", 32, 10): 20.05,
-    ("vgg_aib", 32, 100): 20.07,
-    ("vgg_aib", 224, 200): 24.28,
-    ("vgg_aib_qt", 32, 10): 20.05,
-    ("vgg_aib_qt", 32, 100): 20.07,
-    ("vgg_aib_qt", 224, 200): 24.28,
-    ("wrn_abn", 32, 10): 64.35,
-    ("wrn_abn", 32, 100): 64.48,
-    ("wrn_aib", 32, 10): 65.00,
-    ("wrn_aib", 32, 100): 65.11,
-    ("wrn_aib", 224, 200): 130.73,
-    ("wrn_aib_qt", 32, 10): 65.00,
-    ("wrn_aib_qt", 32, 100): 65.11,
-    ("wrn_aib_qt", 224, 200): 130.73,
-}
-# The same for giga multiply-adds, which the paper calls FLOPs.
-PAPER_MULTIPLY_ADDS = {
-    ("vgg_aib", 32, 10): 3.79,
-    ("vgg_aib", 32, 100): 3.79,
-    ("vgg_aib", 224, 200): 16.75,
-    ("vgg_aib_qt", 32, 10): 3.79,
-    ("vgg_aib_qt", 32, 100): 3.79,
-    ("vgg_aib_qt", 224, 200): 16.75,
-    ("wrn_aib", 32, 10): 39.14,
-    ("wrn_aib", 32, 100): 39.20,
-    ("wrn_aib", 224, 200): 50.97,
-    ("wrn_aib_qt", 32, 10): 39.14,
-    ("wrn_aib_qt", 32, 100): 39.20,
-    ("wrn_aib_qt", 224, 200): 50.97,
-}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aib.configs.paper import paper_error
+from aib.paper import paper_error
 from aib.settings import Settings
 
 

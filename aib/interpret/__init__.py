@@ -29,7 +29,6 @@ from aib.interpret.localise import (
     resize_maps,
 )
 from aib.interpret.overlay import overlay
-from aib.interpret.paper import PAPER_SCORES, paper_score
 from aib.interpret.perturb import (
     PAPER_MODIFICATIONS,
     Modification,
@@ -58,7 +57,6 @@ from aib.interpret.survey import Survey, survey
 
 __all__ = [
     "PAPER_MODIFICATIONS",
-    "PAPER_SCORES",
     "PRIMARY_TAU",
     "TAUS",
     "AttributionAdapter",
@@ -105,7 +103,6 @@ __all__ = [
     "occlusion",
     "overlay",
     "own_maps",
-    "paper_score",
     "perplexity",
     "pointing",
     "quantus_explainer",

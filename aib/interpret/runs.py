@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from aib.configs.paper import has_papers_form
 from aib.data import ImageSet, load
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
@@ -15,6 +14,7 @@ from aib.interpret.pixels import Feed, sample
 from aib.interpret.study import Plan, Study, study
 from aib.interpret.survey import Tick, silent
 from aib.opened import Opened
+from aib.paper import has_papers_form
 from aib.run import environment
 
 RESULT = "interpret.json"  # in a run's folder

@@ -11,7 +11,6 @@ from torch import Tensor
 from aib.classifier import Classifier, evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.comparison import Comparison, compare, no_masks, sources
-from aib.interpret.paper import paper_score
 from aib.interpret.perturb import Modification, modifications
 from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
@@ -19,6 +18,7 @@ from aib.interpret.reliance import Reliance, map_reliance
 from aib.interpret.sanity import LayerChange, randomise_layers
 from aib.interpret.subject import gradcam_layer, logits, own_maps, takes_maps
 from aib.interpret.survey import Survey, Tick, by_class, silent, survey
+from aib.paper import paper_score
 
 SCHEMA = 1
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often

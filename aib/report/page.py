@@ -7,9 +7,9 @@ from html import escape, unescape
 from typing import Any
 
 from aib import __version__
-from aib.configs.paper import paper_error
 from aib.evaluate import samples_in_words
 from aib.interpret.tables import NOTHING, Table, all_tables, number, randomisation_words
+from aib.paper import paper_error
 from aib.report import curves
 from aib.report.gather import Maps, Material
 from aib.report.html import (

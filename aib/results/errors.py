@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aib.configs.paper import OTHER_FORM, paper_error
 from aib.configs.preset import spread
 from aib.data.specs import SPECS
 from aib.interpret.tables import NOTHING, Table, number
+from aib.paper import OTHER_FORM, paper_error
 from aib.registry import MODELS
 from aib.results.command import train_command, without_folders
 from aib.results.markdown import markdown, without_empty_columns

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from aib.configs.paper import has_papers_form
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, all_tables, reliance
+from aib.paper import has_papers_form
 from aib.results.errors import Found, Groups, elsewhere, errors, every_run
 from aib.results.markdown import contents, markdown, without_empty_columns
 from aib.results.seeds import measured, over_seeds

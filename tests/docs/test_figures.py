@@ -6,8 +6,8 @@ from dataclasses import replace
 from statistics import mean, stdev
 
 from aib.configs import PRESETS, get_preset
-from aib.configs.paper import paper_error
 from aib.packaged import packaged_models
+from aib.paper import paper_error
 from aib.profiles import PROFILES
 from aib.registry import list_models
 from aib.settings import Settings

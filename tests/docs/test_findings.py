@@ -3,7 +3,7 @@
 from statistics import mean
 
 from aib.configs.preset import spread
-from aib.interpret.paper import paper_score
+from aib.paper import paper_score
 from tests.docs.kept import against_random, areas, cost, errors_by_name, kept, maps_of
 
 OWN = "localisation_own_all_images"

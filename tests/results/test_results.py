@@ -13,8 +13,8 @@ import aib
 from aib.cli import main
 from aib.commands import train
 from aib.configs import get_preset
-from aib.configs.paper import PAPER_ERRORS, paper_error
 from aib.interpret.tables import Table
+from aib.paper import PAPER_ERRORS, paper_error
 from aib.results.collect import collect
 from aib.results.command import portable, train_command
 from aib.results.errors import BESIDE, OTHERS
