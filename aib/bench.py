@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -118,36 +118,6 @@ def bench_infer(
         "peak_memory_gib": memory,
         "plain": f"fp32, eager, batch {eager.batch_size}, DataLoader with 2 workers",
     }
-
-
-def growth(
-    name: str, device: torch.device, how: Fast, *, seconds: float = 1.0, width: float = 1.0
-) -> list[dict[str, Any]]:
-    """What evaluation costs as one of S, M, batch and image size grows and the rest stays."""
-    sizes = (32, 48, 64, 96)
-    batches = sorted({max(1, how.batch_size // part) for part in (8, 4, 2, 1)})
-    cases: list[tuple[str, int, tuple[int, int], Fast, int]] = [
-        *(("S", s, (s, 1), how, 32) for s in (1, 2, 4, 8)),
-        *(("M", m, (1, m), how, 32) for m in (1, 4, 12, 48)),
-        *(("batch", b, (1, 1), replace(how, batch_size=b), 32) for b in batches),
-        *(("image size", z, (1, 1), how, z) for z in sizes),
-    ]
-    rows = []
-    for axis, value, samples, setup, size in cases:
-        _reset_peak(device)
-        model = create_model(name, 10, 32, width=width)
-        setup = replace(setup, compile=False)  # a compilation for each case would take minutes
-        rate = infer_rate(model, device, setup, samples, size, seconds)
-        rows.append(
-            {
-                "axis": axis,
-                "value": value,
-                "images_per_second": round(rate, 1),
-                "milliseconds_per_image": 1000 / rate,
-                "peak_memory_gib": _peak(device),
-            }
-        )
-    return rows
 
 
 @torch.no_grad()

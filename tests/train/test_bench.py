@@ -20,17 +20,12 @@ def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture
     assert result["environment"]["torch"]
 
 
-def test_evaluation_is_measured_and_its_growth_drawn(
-    capsys: pytest.CaptureFixture, tmp_path
-) -> None:
+def test_evaluation_is_measured(capsys: pytest.CaptureFixture) -> None:
     words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 2x3 --seconds 0.01"
-    grow = tmp_path / "growth.png"
-    words += f" --no-latency --device cpu --json --grow {grow}"
+    words += " --no-latency --device cpu --json"
     assert main(["bench", *words.split()]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["samples"] == "2x3"
-    assert {row["axis"] for row in result["growth"]} == {"S", "M", "batch", "image size"}
-    assert grow.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -44,10 +39,10 @@ def test_what_a_gpu_is_measured_with_can_be_trained_with(precision: Precision) -
     ("words", "sentence"),
     [
         ("train --steps -3", "at least 1, not -3"),
-        ("infer --batch-size 0", "between 1 and"),
-        ("infer --seconds -1", "above 0 and at most 3,600, not -1"),
-        ("infer --seconds nan", "above 0 and at most 3,600, not nan"),
-        ("data --seconds 3601", "above 0 and at most 3,600, not 3601"),
+        ("infer --batch-size 0", "at least 1, not 0"),
+        ("infer --seconds -1", "above 0 and finite, not -1"),
+        ("infer --seconds nan", "above 0 and finite, not nan"),
+        ("data --seconds inf", "above 0 and finite, not inf"),
     ],
 )
 def test_a_size_that_makes_no_sense_is_refused(
