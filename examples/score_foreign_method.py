@@ -6,6 +6,8 @@ A plain CNN learns, in seconds, the colour of a block among grey ones. Its maps 
 methods written here by hand, and stand beside three that know nothing of the image.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,11 +18,11 @@ from aib.interpret import (
     Localisation,
     centre_gaussian,
     deletion_insertion,
-    maps_from_attribution,
     occlude_color,
     random_map,
 )
-from aib.interpret.adapters import MapFunction  # images x [B,3,H,W] to maps [B,h,w], no more
+
+MapFunction = Callable[[Tensor], Tensor]  # images x [B,3,H,W] to maps [B,h,w]
 
 
 def draw_blocks(count: int, seed: int) -> ImageSet:
@@ -78,16 +80,15 @@ def occlusion_maps(model: nn.Module, patch: int = 8) -> MapFunction:
     return maps
 
 
-class InputGradient:
-    """A method with captum's interface (`attribute`), so captum's own fit in the same way."""
+def gradient_maps(model: nn.Module) -> MapFunction:
+    """The size of the predicted score's gradient; captum's `attribute(x, target)` goes here too."""
 
-    def __init__(self, model: nn.Module):
-        self.model = model
+    def maps(x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        best = model(x).max(-1).values.sum()
+        return torch.autograd.grad(best, x)[0].abs().sum(1)  # [B,H,W]
 
-    def attribute(self, inputs: Tensor, target: Tensor) -> Tensor:
-        x = inputs.detach().requires_grad_()
-        chosen = self.model(x).gather(1, target[:, None]).sum()
-        return torch.autograd.grad(chosen, x)[0].abs()  # [B,3,H,W]
+    return maps
 
 
 def score(name: str, model: nn.Module, maps: MapFunction, data: ImageSet) -> None:
@@ -124,7 +125,7 @@ def main() -> None:
     size = test.images.shape[2:]
     methods: dict[str, MapFunction] = {
         "occlusion": occlusion_maps(model),
-        "input gradient": maps_from_attribution(InputGradient(model), model),
+        "input gradient": gradient_maps(model),
         "centre (control)": lambda x: centre_gaussian(len(x), size),
         "random (control)": lambda x: random_map(torch.arange(len(x)), size),
         "constant": lambda x: torch.ones(len(x), 8, 8),

@@ -1,12 +1,5 @@
 """How far can a map be trusted? Scores, localisation and faithfulness, for maps from anywhere."""
 
-from aib.interpret.adapters import (
-    AttributionAdapter,
-    CamAdapter,
-    maps_from_attribution,
-    maps_from_cam,
-    quantus_explainer,
-)
 from aib.interpret.bootstrap import ratio_interval
 from aib.interpret.comparison import Comparison, compare
 from aib.interpret.controls import centre_gaussian, random_map
@@ -59,8 +52,6 @@ __all__ = [
     "PAPER_MODIFICATIONS",
     "PRIMARY_TAU",
     "TAUS",
-    "AttributionAdapter",
-    "CamAdapter",
     "Comparison",
     "Curves",
     "Drop",
@@ -93,8 +84,6 @@ __all__ = [
     "look",
     "make_maps",
     "map_reliance",
-    "maps_from_attribution",
-    "maps_from_cam",
     "mask_auroc",
     "modifications",
     "nats_to_bits",
@@ -105,7 +94,6 @@ __all__ = [
     "own_maps",
     "perplexity",
     "pointing",
-    "quantus_explainer",
     "random_map",
     "randomise_layers",
     "ratio_interval",
