@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from aib.attention import SpatialAttention, check_attention
 from aib.backbones.parts import guided, maps_of_classes
-from aib.bottleneck import AIB, describe
+from aib.bottleneck import AIB
 from aib.classifier import check_classes, evaluating
+from aib.compose import describe
 from aib.errors import AibError
 from aib.latent import VariationalHead, mlp_decoder
 from aib.preprocessing import Preprocessing, check_image_size
 from aib.profiles import Modulation, get_profile
-from aib.types import Noise, Output, ProfileName
+from aib.types import Output, ProfileName, Sampling
 
 
 def attach(
@@ -95,32 +96,17 @@ class AttachedAIB(AIB):
         self._pass: dict[str, Any] = {}  # what the hook needs to know, and what it found
         layer.register_forward_hook(self._meet)
 
-    def forward(
-        self,
-        x: Tensor,
-        samples: tuple[int, int] | None = None,
-        *,
-        deterministic: bool = False,
-        noise: Noise | None = None,
-        attention_map: Tensor | None = None,
-    ) -> Output:
-        self.check_input(x)
-        s, m = self.resolve_samples(samples, deterministic)
-        eps_a, eps_z = noise or (None, None)
-
-        self._pass.update(
-            num_samples=s, deterministic=deterministic, noise=eps_a, attention_map=attention_map
-        )
+    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
+        self._pass["request"] = sampling, attention_map
         e = self.tail(x)  # [S*B,d]: x to f, then _meet, then the rest of the network
         attention, aux_logits = self._pass.pop("found")
-        latent, logits = self.head(e, (s, m), deterministic, eps_z)
+        samples = (e.shape[0] // x.shape[0], sampling.m)
+        latent, logits = self.head(e, samples, sampling.deterministic, sampling.noise.z)
         return Output(logits, attention, latent, aux_logits, self.profile)
 
     def _meet(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
-        """The features of the layer, on their way: S modulated copies go on instead."""
-        keys = ("num_samples", "deterministic", "noise", "attention_map")
-        request = {key: self._pass.pop(key) for key in keys}
-        f, attention, aux_logits = self.attend(f, **request)
+        """Replace the layer's features by S modulated copies."""
+        f, attention, aux_logits = self.attend(f, *self._pass.pop("request"))
         self._pass["found"] = attention, aux_logits
         return f
 

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from aib.errors import AibError
-from aib.gaussian import positive_sigma
+from aib.gaussian import draw, positive_sigma
 from aib.profiles import Modulation
-from aib.types import widen
+from aib.quantize import AnchorQuantizer
+from aib.types import Attention, Sampling, expect, standard_noise, widen
 
 
 class AttentionParameters(NamedTuple):
@@ -68,6 +69,32 @@ class SpatialAttention(nn.Module):
         if self.noise:
             sigma = sigma + self.noise
         return AttentionParameters(mu.squeeze(1), sigma.squeeze(1), aux_logits)
+
+
+def sample_attention(
+    mu: Tensor,
+    sigma: Tensor | None,
+    quantizer: AnchorQuantizer | None,
+    sampling: Sampling,
+    attention_map: Tensor | None = None,
+) -> Attention:
+    """Draw a ~ N(mu, sigma) and round it to its nearest anchors; mu and sigma are [B,h,w].
+
+    A map without sigma, and a deterministic pass, have one sample: mu itself. `attention_map`
+    [B,h,w] replaces a_q.
+    """
+    if sampling.deterministic or sigma is None:
+        a = mu.unsqueeze(0)  # [1,B,h,w]
+    else:
+        shape, eps = (sampling.s, *mu.shape), sampling.noise.a
+        eps = standard_noise(shape, like=mu) if eps is None else expect(eps, shape, "a")
+        a = draw(mu, sigma, eps)  # [S,B,h,w]
+    if quantizer is None:
+        attention = Attention(mu, sigma, a, a, maps=(mu,))
+    else:
+        a_q, indices, quantization, commitment = quantizer(a)
+        attention = Attention(mu, sigma, a, a_q, indices, quantization, commitment, (mu,))
+    return attention if attention_map is None else attention.replaced_by(attention_map)
 
 
 def modulate(f: Tensor, a: Tensor, how: Modulation) -> Tensor:

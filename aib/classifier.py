@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
-from aib.types import Attention, Explanation, Noise, Output, ProfileName
+from aib.quantize import AnchorQuantizer
+from aib.types import Attention, Explanation, Noise, Output, ProfileName, Sampling
 
 MAX_CLASSES = 1_000_000  # more are a slip of the hand, and their layer would not fit anywhere
 
 
 class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
-    """A network whose forward pass gives an `Output`.
+    """A network whose forward pass gives an `Output`. A new model implements `decide`.
 
     `recipe` is what rebuilds it (plain JSON types); `preprocessing` is what its images went
     through. Both are written beside the weights.
@@ -37,9 +38,12 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         self.num_classes = check_classes(num_classes)
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
+        if not isinstance(min_size, int):
+            raise AibError(f"min_size must be an integer, not {min_size!r}")
         self.min_size = min_size  # below this the strides leave nothing
         self.preprocessing = preprocessing or Preprocessing()
         self.recipe: dict[str, Any] = {}
+        self.quantizer: AnchorQuantizer | None = None
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -60,18 +64,34 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         samples: tuple[int, int] | None = None,
         *,
         deterministic: bool = False,
-        noise: Noise | None = None,
+        noise: Noise | tuple[Tensor | None, ...] | None = None,
+        attention_map: Tensor | None = None,
     ) -> Output:
         """Normalised images [B,3,H,W] to an Output.
 
         `samples` = (S, M): S attention samples and M latent samples for each of them; 1 x 1 in
         training and the profile's in evaluation unless given. `deterministic` takes the means.
-        `noise` = (eps_a [S,B,h,w], eps_z [S,M,B,K]) replaces the draws, for a repeatable pass.
+        `noise` = Noise(a, z) replaces the draws, for a repeatable pass. `attention_map` [B,h,w]
+        takes the place of the model's own map, where the model `takes_map`.
         """
+        self.check_input(x)
+        s, m = self.resolve_samples(samples, deterministic)
+        if attention_map is not None and not self.takes_map:
+            raise AibError("this model has no single attention map that another could replace")
+        sampling = Sampling(s, m, deterministic, Noise(*(noise or ())))
+        return self.decide(x, sampling, attention_map)
+
+    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
+        """Images to an Output, input and samples already checked: what a model implements."""
         raise NotImplementedError
 
+    @property
+    def takes_map(self) -> bool:
+        """Whether the model can be run under a given `attention_map`."""
+        return False
+
     def check_input(self, x: Tensor) -> None:
-        """Refuse what the first convolution would refuse in words nobody understands."""
+        """Check shape and dtype; raise a readable error."""
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
             raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
         if not x.is_floating_point():

@@ -1,11 +1,10 @@
 """p(z|x,a) and q(y|z): the bottleneck's second half; and the plain head that does without it."""
 
-import torch
 from torch import Tensor, nn
 
 from aib.errors import AibError
 from aib.gaussian import draw, positive_sigma
-from aib.types import Latent, standard_noise, widen
+from aib.types import Latent, expect, standard_noise, widen
 
 # The decoder has K x K weights: far above any use, far below what fills a machine.
 MAX_LATENT_DIM = 8192
@@ -67,10 +66,3 @@ def _check_latent_dim(latent_dim: int) -> None:
         raise AibError(
             f"latent_dim must be a whole number from 1 to {MAX_LATENT_DIM:,}, not {latent_dim!r}"
         )
-
-
-def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tensor:
-    """Noise that a caller passed in, if it has the right shape."""
-    if tuple(noise.shape) != tuple(shape):
-        raise AibError(f"the noise for {of} must be {tuple(shape)}, not {tuple(noise.shape)}")
-    return noise

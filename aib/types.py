@@ -7,7 +7,7 @@ S samples of the attention, and M samples of the latent for each of them.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,8 +35,8 @@ class Attention:
         """A map without noise, as the baselines have it."""
         return cls(mu=mu, sigma=None, a=mu[None], a_q=mu[None], maps=maps or (mu,))
 
-    def seen_through(self, given: Tensor) -> "Attention":
-        """The same, but the features meet the map `given` [B,h,w] instead of every sample."""
+    def replaced_by(self, given: Tensor) -> "Attention":
+        """The same with the map `given` [B,h,w] in place of every sample."""
         if given.shape != self.mu.shape:
             raise AibError(
                 f"an attention_map for these images must be {list(self.mu.shape)}, "
@@ -112,7 +112,20 @@ class Explanation:
         return [self.class_names[i] if self.class_names else str(i) for i in numbers]
 
 
-Noise = tuple[Tensor | None, Tensor | None]  # eps_a [S,B,h,w], eps_z [S,M,B,K]
+class Noise(NamedTuple):
+    """Noise given by the caller, for a repeatable pass; what is None is drawn."""
+
+    a: Tensor | None = None  # [S,B,h,w]
+    z: Tensor | None = None  # [S,M,B,K]
+
+
+class Sampling(NamedTuple):
+    """What one forward pass draws: S attention samples and M latent samples for each of them."""
+
+    s: int = 1
+    m: int = 1
+    deterministic: bool = False  # take the means; s = m = 1
+    noise: Noise = Noise()
 
 
 def widen(t: Tensor) -> Tensor:
@@ -123,3 +136,10 @@ def widen(t: Tensor) -> Tensor:
 def standard_noise(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Noise from the global generator: a Generator argument would break `fullgraph`."""
     return torch.randn(shape, device=like.device, dtype=like.dtype)
+
+
+def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tensor:
+    """Return noise that a caller passed in, if it has the right shape."""
+    if tuple(noise.shape) != tuple(shape):
+        raise AibError(f"the noise for {of} must be {tuple(shape)}, not {tuple(noise.shape)}")
+    return noise

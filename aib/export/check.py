@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.data.shapes import read as read_shapes
 from aib.errors import AibError
@@ -47,7 +46,7 @@ def check(model: Classifier, run: Runner) -> Check:
     parts = [run(batch) for batch in pixels.split(BATCHES)]
     found = {name: torch.cat([part[name] for part in parts]) for name in expected}
     places, other_level = None, 0
-    if isinstance(model, AIB) and model.quantizer is not None:
+    if model.quantizer is not None:
         places = found["attention"].numel()
         x = eager.normalise(pixels)
         flipped = on_a_boundary(model, x, expected["attention"], found["attention"])
@@ -70,7 +69,7 @@ def check(model: Classifier, run: Runner) -> Check:
     )
 
 
-def on_a_boundary(model: AIB, x: Tensor, expected: Tensor, found: Tensor) -> Tensor:
+def on_a_boundary(model: Classifier, x: Tensor, expected: Tensor, found: Tensor) -> Tensor:
     """Where the file took another anchor, and the two are equally near but for rounding."""
     attention = model(x, deterministic=True).attention
     assert attention is not None and model.quantizer is not None

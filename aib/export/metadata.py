@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from safetensors.torch import save as to_safetensors
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.export.formats import Format
 from aib.export.one_pass import INPUT, OnePass
@@ -23,7 +22,7 @@ def describe(
     size = model.preprocessing.image_size
     with torch.no_grad():
         outputs = OnePass(model)(torch.zeros(1, 3, size, size))
-    quantised = isinstance(model, AIB) and model.quantizer is not None
+    quantised = model.quantizer is not None
     return {
         "aib": __version__,
         "format": format,
@@ -65,7 +64,7 @@ def _meaning(name: str, model: Classifier, quantised: bool) -> str:
 
 def _anchors(model: Classifier) -> list[float] | None:
     """The levels of a quantised map, rising."""
-    if not isinstance(model, AIB) or model.quantizer is None:
+    if model.quantizer is None:
         return None
     levels: list[float] = model.quantizer.anchors.detach().sort().values.tolist()
     return levels

@@ -5,7 +5,6 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
@@ -74,6 +73,6 @@ def settled(model: Classifier) -> Classifier:
 def traceable(model: Classifier) -> Classifier:
     """A settled model's copy that exporters understand."""
     copy = deepcopy(model)
-    if isinstance(copy, AIB) and isinstance(copy.quantizer, AnchorQuantizer):
+    if isinstance(copy.quantizer, AnchorQuantizer):
         copy.quantizer = FixedLevels(copy.quantizer)  # type: ignore[assignment]
     return copy

@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier, evaluating
 from aib.data.decode import centre_square, resized, to_tensor
 from aib.data.folder import SUFFIXES
@@ -120,7 +119,7 @@ def explain_image(
         _, ranks = model.mean_map(out.attention)
         levels = None if ranks is None else ranks[0]
         sigma = None if out.attention.sigma is None else out.attention.sigma[0]
-        if isinstance(model, AIB) and model.quantizer is not None:
+        if model.quantizer is not None:
             count = model.quantizer.num_anchors
     return Explained(
         path=path,

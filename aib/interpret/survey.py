@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.interpret.information import anchor_counts, count_entropy, perplexity
 from aib.interpret.localise import energy_inside, mask_auroc, pointing
@@ -121,7 +120,7 @@ def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Look) -
             energy_inside=energy_inside(seen.maps, batch.masks),
             auroc=mask_auroc(seen.maps, batch.masks),
         )
-    if seen.indices is not None and isinstance(model, AIB) and model.quantizer is not None:
+    if seen.indices is not None and model.quantizer is not None:
         entropy = entropy_bits(model, seen.indices)
         tables.add(entropy_bits=entropy, perplexity=perplexity(entropy))
         ranks = model.quantizer.rank(seen.indices)
@@ -159,7 +158,7 @@ def _stability(
 def _anchors(
     model: Classifier, counts: Tensor | None
 ) -> tuple[list[float] | None, list[float] | None]:
-    if counts is None or not isinstance(model, AIB) or model.quantizer is None:
+    if counts is None or model.quantizer is None:
         return None, None
     shares: list[float] = (counts.double() / counts.sum()).tolist()
     anchors: list[float] = model.quantizer.anchors.detach().float().sort().values.tolist()

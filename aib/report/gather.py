@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier, evaluating
 from aib.errors import AibError
 from aib.interpret.overlay import overlay
@@ -154,7 +153,7 @@ def make_gallery(
             return ()
     what = "map" if out.attention is not None else "Grad-CAM"
     count_levels = 1
-    if isinstance(model, AIB) and model.quantizer is not None:
+    if model.quantizer is not None:
         count_levels = max(model.quantizer.num_anchors - 1, 1)
     probability, prediction = out.logits.softmax(-1).max(-1)
     names = feed.data.class_names

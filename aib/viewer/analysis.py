@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.bottleneck import AIB
 from aib.classifier import Classifier, evaluating
 from aib.errors import install
 from aib.gaussian import kl_to_standard_normal
@@ -122,7 +121,7 @@ def _map(
 
 def _levels(model: Classifier, attention: Attention | None) -> tuple[Tensor | None, Tensor | None]:
     """Levels [h,w] of the mean map and the anchors' values in rising order, or neither."""
-    if attention is None or not isinstance(model, AIB) or model.quantizer is None:
+    if attention is None or model.quantizer is None:
         return None, None
     _, levels = model.mean_map(attention)
     assert levels is not None

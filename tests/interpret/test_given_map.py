@@ -56,5 +56,5 @@ def test_a_map_of_another_shape_is_refused_in_a_sentence(model):
 
 
 def test_a_model_without_attention_refuses_any_map():
-    with pytest.raises(aib.AibError, match="no attention"):
+    with pytest.raises(aib.AibError, match="no single attention map"):
         named("tiny_dvib")().eval()(X, attention_map=torch.zeros(3, 16, 16))

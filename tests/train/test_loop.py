@@ -121,7 +121,7 @@ def attached() -> aib.Classifier:
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     zero = lambda shape, like: torch.zeros(shape, dtype=like.dtype)  # noqa: E731
-    monkeypatch.setattr("aib.bottleneck.standard_noise", zero)
+    monkeypatch.setattr("aib.attention.standard_noise", zero)
     monkeypatch.setattr("aib.latent.standard_noise", zero)
 
 

@@ -18,7 +18,7 @@ from aib.settings import Settings
 
 # Held fixed: no noise, no batch statistics.
 zero = lambda shape, like: torch.zeros(shape, dtype=like.dtype)
-aib.bottleneck.standard_noise = aib.latent.standard_noise = zero
+aib.attention.standard_noise = aib.latent.standard_noise = zero
 
 class Net(nn.Module):
     def __init__(self):

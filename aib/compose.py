@@ -1,0 +1,81 @@
+"""Fill in what `AIB(stem, tail)` leaves open: attention, quantiser and head for two modules."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from aib.attention import SpatialAttention
+from aib.classifier import evaluating
+from aib.errors import AibError
+from aib.latent import LinearHead, VariationalHead, mlp_decoder
+from aib.profiles import get_profile
+from aib.quantize import AnchorQuantizer
+from aib.types import ProfileName
+
+
+def make_parts(
+    stem: nn.Module,
+    tail: nn.Module,
+    num_classes: int,
+    image_size: int,
+    attention: nn.Module | Literal["conv"] | None,
+    quantizer: AnchorQuantizer | int | None,
+    head: VariationalHead | LinearHead | None,
+    latent_dim: int,
+    profile: ProfileName,
+) -> tuple[nn.Module | None, AnchorQuantizer | None, nn.Module]:
+    """Attention, quantiser and head; what is given as a module is used as it is."""
+    check_parts(attention, quantizer, head)
+    channels, embedding_dim = 0, 0
+    if attention == "conv" or head is None:
+        channels, embedding_dim = probe(stem, tail, image_size)
+    if attention == "conv":
+        trunk = nn.Conv2d(channels, 1, 3, padding=1)
+        attention = SpatialAttention(trunk, get_profile(profile).sigma_kernel)
+    if isinstance(quantizer, int):
+        quantizer = AnchorQuantizer(quantizer)
+    if head is None:
+        head = VariationalHead(embedding_dim, latent_dim, mlp_decoder(latent_dim, num_classes))
+    return attention, quantizer, head
+
+
+def make_recipe(attention: object, quantizer: object, head: object, **given: Any) -> dict[str, Any]:
+    """What rebuilds the model from its two modules: plain JSON types."""
+    own_parts = isinstance(attention, nn.Module) or head is not None
+    return {
+        "kind": "custom" if own_parts else "composed",
+        "attention": None if isinstance(attention, nn.Module) else attention,
+        "quantizer": getattr(quantizer, "num_anchors", quantizer),
+        **given,
+    }
+
+
+def check_parts(attention: object, quantizer: object, head: object) -> None:
+    """Check the types: the values may come from a file that anybody wrote."""
+    if not (isinstance(attention, nn.Module) or attention in ("conv", None)):
+        raise AibError(f"attention must be a module, 'conv' or None, not {attention!r}")
+    if not (isinstance(quantizer, AnchorQuantizer | int) or quantizer is None):
+        raise AibError(f"quantizer must be one, a number of anchors or None, not {quantizer!r}")
+    if not (isinstance(head, nn.Module) or head is None):
+        raise AibError(f"head must be a module or None, not {head!r}")
+
+
+@torch.no_grad()
+def probe(stem: nn.Module, tail: nn.Module, image_size: int) -> tuple[int, int]:
+    """Channels of the features and size of the embedding, found by passing blank images."""
+    weight = next(stem.parameters(), torch.empty(0))
+    x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
+    with evaluating(stem, tail):
+        f = stem(x)
+        if not isinstance(f, Tensor) or f.dim() != 4 or len(f) != 2:
+            raise AibError(f"the stem must give features [B, c, h, w], not {describe(f)}")
+        e = tail(f)
+        if not isinstance(e, Tensor) or e.dim() != 2 or len(e) != 2:
+            raise AibError(f"the tail must give embeddings [B, d], not {describe(e)}")
+    return f.shape[1], e.shape[1]
+
+
+def describe(value: object) -> str:
+    """A tensor by its shape, anything else by its type."""
+    return f"{list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
