@@ -7,13 +7,14 @@ from aib.attention import SpatialAttention
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.errors import AibError
+from aib.explanation import Explanation
 from aib.latent import LinearHead, VariationalHead
 from aib.loss import aib_loss
 from aib.preprocessing import Preprocessing
 from aib.pretrained import from_pretrained
 from aib.quantize import AnchorQuantizer
 from aib.registry import create_model, list_models
-from aib.types import Attention, Explanation, Latent, LossTerms, Output
+from aib.types import Attention, Latent, LossTerms, Output
 
 if TYPE_CHECKING:
     from aib.engine import fit

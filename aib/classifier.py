@@ -1,20 +1,20 @@
 """What every model here can do: check its input, explain itself, be saved and loaded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin
 from torch import Tensor, nn
 
 from aib.errors import AibError
+from aib.explanation import Explanation, explain_output
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Explanation, Noise, Output, ProfileName, Sampling
+from aib.types import Attention, Noise, Output, ProfileName, Sampling
 
 MAX_CLASSES = 1_000_000  # more are a slip of the hand, and their layer would not fit anywhere
 
@@ -146,16 +146,21 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
             raise AibError(
                 "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
             )
-        probability, prediction = out.logits.softmax(-1).max(-1)
-        mean_map, levels = self.mean_map(out.attention)
-        size, sigma = x.shape[2:], out.attention.sigma
-        return Explanation(
-            prediction=prediction,
-            probability=probability,
-            attention=enlarge(mean_map, size),
-            std=None if sigma is None else enlarge(sigma, size),
-            levels=None if levels is None else enlarge(levels, size),
+        return self.explanation_of(out, x.shape[2:], self.drawn(samples, deterministic))
+
+    def explanation_of(
+        self, out: Output, size: Sequence[int], samples: str = "deterministic"
+    ) -> Explanation:
+        """What an output of this model says about images of this size."""
+        mean_map, levels = (None, None) if out.attention is None else self.mean_map(out.attention)
+        return explain_output(
+            out,
+            size,
+            mean_map=mean_map,
+            level_indices=levels,
+            quantizer=self.quantizer,
             class_names=self.preprocessing.class_names,
+            samples=samples,
         )
 
     def _save_pretrained(self, save_directory: Path) -> None:
@@ -208,11 +213,3 @@ def evaluating(*parts: nn.Module) -> Iterator[None]:
     finally:
         for layer, training in modes.items():
             layer.training = training
-
-
-def enlarge(maps: Tensor, size: torch.Size) -> Tensor:
-    """[B,h,w] to image size: smooth for scores, nearest for levels (whole numbers)."""
-    if maps.is_floating_point():
-        grown = F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)
-        return grown.squeeze(1)
-    return F.interpolate(maps[:, None].double(), size=size, mode="nearest").squeeze(1).long()

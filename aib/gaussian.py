@@ -1,5 +1,7 @@
 """Diagonal Gaussians: a positive deviation, a reparameterised draw, the KL to the prior."""
 
+import math
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -40,6 +42,11 @@ def kl_to_standard_normal(mu: Tensor, sigma: Tensor) -> Tensor:
     independent, so their KLs add. This bounds I(Z; X, A) from above (paper, Eq. 5).
     """
     return (0.5 * (mu.square() + sigma.square() - 1) - sigma.log()).sum(-1)
+
+
+def nats_to_bits(nats: Tensor) -> Tensor:
+    """A KL divergence or an entropy in nats, in bits."""
+    return nats / math.log(2)
 
 
 def kl_released(mu: Tensor, sigma: Tensor) -> Tensor:

@@ -95,23 +95,6 @@ class LossTerms:
         return {name: getattr(self, name).detach() for name in self.__dataclass_fields__}
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """What the model decided and where it looked."""
-
-    prediction: Tensor  # [B], class index
-    probability: Tensor  # [B], of that class
-    attention: Tensor  # [B,H,W], the deterministic map at image size
-    std: Tensor | None  # [B,H,W], sigma_a at image size
-    levels: Tensor | None  # [B,H,W], index of the anchor, in rising order of its value
-    class_names: tuple[str, ...] = ()
-
-    def names(self) -> list[str]:
-        """The predicted classes by name, or by number where the model has no names."""
-        numbers: list[int] = self.prediction.tolist()
-        return [self.class_names[i] if self.class_names else str(i) for i in numbers]
-
-
 class Noise(NamedTuple):
     """Noise given by the caller, for a repeatable pass; what is None is drawn."""
 

@@ -1,18 +1,13 @@
 """How much information a map holds and lets through. Entropies are in bits."""
 
-import math
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.gaussian import nats_to_bits
 from aib.interpret.checks import check_batch, check_maps, shape
-
-
-def nats_to_bits(nats: Tensor) -> Tensor:
-    """A KL divergence or an entropy in nats, in bits."""
-    return nats / math.log(2)
 
 
 def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:

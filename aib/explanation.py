@@ -1,0 +1,164 @@
+"""What a model decided on a batch of images, and the map behind the decision: one type for all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aib.gaussian import kl_to_standard_normal, nats_to_bits
+from aib.quantize import AnchorQuantizer
+from aib.types import Output
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Made by one forward pass. What a model does not have, or was not asked for, is None.
+
+    Maps are stored on their own grid [B,h,w]; `attention`, `std` and `levels` give them at image
+    size.
+    """
+
+    probabilities: Tensor  # [B,C], averaged over the samples as the model's profile says
+    size: tuple[int, int]  # H, W of the images
+    class_names: tuple[str, ...] = ()
+    samples: str = "deterministic"  # "4x12": attention x latent samples
+    method: str | None = None  # how the map was made: "own", "gradcam", ...; None without a map
+    layer: str | None = None  # the layer that Grad-CAM read
+    map: Tensor | None = None  # [B,h,w], without noise; quantised where the model quantises
+    sigma: Tensor | None = None  # [B,h,w]
+    level_indices: Tensor | None = None  # [B,h,w], 0 to Q - 1 in rising order of the anchors
+    anchors: Tensor | None = None  # [Q], rising
+    sample_probabilities: Tensor | None = None  # [S*M,B,C]
+    sample_maps: Tensor | None = None  # [S,B,h,w], as the features met them
+    kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def prediction(self) -> Tensor:
+        """[B], the class with the highest probability."""
+        return self.probabilities.argmax(-1)
+
+    @property
+    def probability(self) -> Tensor:
+        """[B], of the predicted class."""
+        return self.probabilities.amax(-1)
+
+    @property
+    def attention(self) -> Tensor | None:
+        """[B,H,W], the map at image size."""
+        return None if self.map is None else enlarge(self.map, self.size)
+
+    @property
+    def std(self) -> Tensor | None:
+        """[B,H,W], sigma_a at image size."""
+        return None if self.sigma is None else enlarge(self.sigma, self.size)
+
+    @property
+    def levels(self) -> Tensor | None:
+        """[B,H,W], the anchors' indices in rising order of their values, at image size."""
+        return None if self.level_indices is None else enlarge(self.level_indices, self.size)
+
+    @property
+    def spread(self) -> Tensor | None:
+        """[B,C], standard deviation of each probability over the samples; None for one sample."""
+        each = self.sample_probabilities
+        return each.std(0) if each is not None and len(each) > 1 else None
+
+    @property
+    def entropy_bits(self) -> Tensor:
+        """[B], entropy of the decision."""
+        return entropy_bits(self.probabilities)
+
+    @property
+    def disagreement_bits(self) -> Tensor | None:
+        """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
+        each = self.sample_probabilities
+        if each is None or len(each) < 2:
+            return None
+        return (entropy_bits(each.mean(0)) - entropy_bits(each).mean(0)).clamp_min(0)
+
+    def names(self) -> list[str]:
+        """The predicted classes by name, or by number where the model has no names."""
+        return [self.name_of(i) for i in self.prediction.tolist()]
+
+    def name_of(self, label: int) -> str:
+        """A class by name, or by number where the model has no names."""
+        return self.class_names[label] if self.class_names else str(label)
+
+    def top(self, image: int, count: int = 5) -> list[tuple[str, float]]:
+        """The likeliest classes of one image with their probabilities."""
+        best = self.probabilities[image].topk(min(count, self.probabilities.shape[-1]))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [(self.name_of(label), probability) for label, probability in pairs]
+
+    def cpu(self) -> "Explanation":
+        """The same with every tensor on the CPU, maps in float32."""
+        return replace(self, **{k: _to_cpu(v) for k, v in vars(self).items()})
+
+    def __getitem__(self, image: int) -> "Explanation":
+        """The explanation of one image, as a batch of one."""
+        one = slice(image, image + 1) if image != -1 else slice(image, None)
+        per_sample = ("sample_probabilities", "sample_maps")
+        per_batch = ("probabilities", "map", "sigma", "level_indices", "kl_bits")
+        parts: dict[str, Any] = {
+            n: v[one] for n in per_batch if (v := getattr(self, n)) is not None
+        }
+        parts |= {n: v[:, one] for n in per_sample if (v := getattr(self, n)) is not None}
+        return replace(self, **parts)
+
+
+def explain_output(
+    out: Output,
+    size: Sequence[int],
+    *,
+    mean_map: Tensor | None = None,
+    level_indices: Tensor | None = None,
+    quantizer: AnchorQuantizer | None = None,
+    class_names: tuple[str, ...] = (),
+    samples: str = "deterministic",
+) -> Explanation:
+    """The explanation in a forward pass's output; `mean_map` [B,h,w] is its map without noise."""
+    attention, kl = out.attention, None
+    if out.latent is not None:  # averaged over the attention samples
+        kl = nats_to_bits(kl_to_standard_normal(out.latent.mu, out.latent.sigma)).mean(0)  # [B]
+    sigma = None if attention is None else attention.sigma
+    anchors = None if quantizer is None else quantizer.anchors.detach().sort().values
+    return Explanation(
+        probabilities=out.logits.softmax(-1),
+        size=(size[0], size[1]),
+        class_names=class_names,
+        samples=samples,
+        method=None if attention is None else "own",
+        map=mean_map,
+        sigma=sigma,
+        level_indices=level_indices,
+        anchors=anchors,
+        sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
+        sample_maps=None if attention is None or sigma is None else attention.a_q,
+        kl_bits=kl,
+    )
+
+
+def entropy_bits(probabilities: Tensor) -> Tensor:
+    """Entropy in bits over the last dimension."""
+    return nats_to_bits(torch.special.entr(probabilities).sum(-1))
+
+
+def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
+    """[B,h,w] to image size: bilinear for scores, nearest for integer levels."""
+    size = (size[0], size[1])
+    if maps.is_floating_point():
+        large = F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)
+        return large.squeeze(1)
+    return F.interpolate(maps[:, None].double(), size=size, mode="nearest").squeeze(1).long()
+
+
+def _to_cpu(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return value.detach().float().cpu() if value.is_floating_point() else value.cpu()
