@@ -38,6 +38,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         self.num_classes = check_classes(num_classes)
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
+        self.kl_weight = 1.0  # the profile's for a named model
         if not isinstance(min_size, int):
             raise AibError(f"min_size must be an integer, not {min_size!r}")
         self.min_size = min_size  # below this the strides leave nothing

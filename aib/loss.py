@@ -1,5 +1,7 @@
 """The four-term loss (paper, Eq. 10 with its sign put right), plus that of a second head."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,6 +22,7 @@ def aib_loss(
 ) -> LossTerms:
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
+    The released profile takes nll, KL and auxiliary in bits, and halves the KL of VGG at 32.
     As printed, the paper's minus sign would stand before every term and maximise three of them.
     `lambda_a` is not the paper's: a price on the map's mean. Without one an open place costs
     nothing, and nothing says whether the object is to be high or low on the map.
@@ -53,7 +56,9 @@ def aib_loss(
     if out.aux_logits is not None:
         auxiliary = F.cross_entropy(widen(out.aux_logits), y)
 
-    total = nll + beta * kl + lambda_q * quantization + lambda_c * commitment + auxiliary
+    unit = 1 / math.log(2) if profile.bits else 1.0
+    total = unit * (nll + beta * out.kl_weight * kl + auxiliary)
+    total = total + lambda_q * quantization + lambda_c * commitment
     if lambda_a:
         total = total + lambda_a * opening
     return LossTerms(total, nll, kl, quantization, commitment, auxiliary, opening)

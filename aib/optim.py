@@ -5,16 +5,19 @@ import math
 import torch
 from torch import Tensor, nn
 
+from aib.classifier import Classifier
+from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.settings import Settings
 
 NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+def parameter_groups(model: nn.Module, weight_decay: float, decay_all: bool = False) -> list[dict]:
     """Weights, which decay; norms and biases, which do not; anchors, which must not.
 
     Decay would pull every anchor to 0, and an anchor is a place on a scale, not a weight.
+    `decay_all`: the released code decays everything.
     """
     named: dict[str, list[nn.Parameter]] = {"weights": [], "norms_and_biases": [], "anchors": []}
     for module in model.modules():
@@ -31,23 +34,26 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
         {
             "name": name,
             "params": list(dict.fromkeys(parameters)),  # a tied weight counts once
-            "weight_decay": weight_decay if name == "weights" else 0.0,
+            "weight_decay": weight_decay if name == "weights" or decay_all else 0.0,
         }
         for name, parameters in named.items()
         if parameters
     ]
 
 
-def make_optimizer(model: nn.Module, s: Settings, on_device: bool = False) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum, or AdamW, over the three groups.
+def make_optimizer(
+    model: Classifier, s: Settings, on_device: bool = False
+) -> torch.optim.Optimizer:
+    """SGD with momentum, of the kind of the model's profile, or AdamW, over the three groups.
 
     `on_device`: a learning rate that is a tensor there is never read by the host.
     """
-    groups = parameter_groups(model, s.weight_decay)
+    profile = get_profile(model.profile)
+    groups = parameter_groups(model, s.weight_decay, profile.decay_all)
     fused = on_device or None  # None: PyTorch's own choice
     if s.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=s.lr, capturable=on_device, fused=fused)
-    nesterov = s.momentum > 0
+    nesterov = profile.nesterov and s.momentum > 0
     return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=nesterov, fused=fused)
 
 

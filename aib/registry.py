@@ -59,7 +59,7 @@ def _aib(
         parts.stem,
         parts.tail,
         o.num_classes,
-        attention=_spatial(o, parts) if attention else None,
+        attention=_spatial(o, parts, quantised) if attention else None,
         quantizer=AnchorQuantizer(o.num_anchors) if quantised else None,
         head=VariationalHead(
             parts.embedding_dim, o.latent_dim, parts.decoder(o.latent_dim, o.num_classes)
@@ -70,11 +70,14 @@ def _aib(
     )
 
 
-def _spatial(o: Options, parts: Parts) -> SpatialAttention:
+def _spatial(o: Options, parts: Parts, quantised: bool) -> SpatialAttention:
     """The family's attention, or a guided one, behind as many further convolutions as asked for."""
+    profile = get_profile(o.profile)
     c = parts.feature_channels
     further = [conv_bn_relu(c, c) for _ in range(o.attention_depth)]
     make = parts.class_maps if o.attention_guide else parts.attention_trunk
+    if profile.shallow_unquantised and not quantised and not o.attention_guide:
+        make = parts.shallow_trunk or make
     if make is None:
         raise AibError(
             "attention_guide needs a backbone with class maps, as those for 32 x 32 have"
@@ -84,7 +87,7 @@ def _spatial(o: Options, parts: Parts) -> SpatialAttention:
         trunk = nn.Sequential(*further, trunk)
     if o.attention_guide:
         trunk = guided(trunk, o.num_classes)
-    return SpatialAttention(trunk, get_profile(o.profile).sigma_kernel, o.attention_noise)
+    return SpatialAttention(trunk, profile.sigma_kernel, o.attention_noise)
 
 
 def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
@@ -243,7 +246,9 @@ def create_model(
         profile=profile,
     )
     model = entry.build(options, parts)
-    init_weights(model)
+    chosen = get_profile(profile)
+    init_weights(model, chosen.initialisation.get(entry.backbone, "he"))
+    model.kl_weight = chosen.kl_weight.get((entry.backbone, image_size), 1.0)
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
     model.recipe = {"kind": "named", "name": name, **asdict(options)}
     return model

@@ -71,13 +71,13 @@ class Settings:
     accumulate: int = 1
     """Parts that a device's share of the batch is cut into, to save memory."""
     optimizer: Literal["sgd", "adamw"] = "sgd"
-    """SGD with Nesterov momentum, or AdamW."""
+    """SGD with momentum (Nesterov's; plain with profile released), or AdamW."""
     lr: float = 0.1
     """Peak learning rate."""
     momentum: float = 0.9
     """Of SGD."""
     weight_decay: float = 5e-4
-    """On weights; never on norms, biases and anchors."""
+    """On weights; never on norms, biases and anchors, but with profile released on everything."""
     clip: float | None = None
     """Largest gradient norm; larger gradients are scaled down to it."""
     schedule: Literal["steps", "cosine"] = "steps"

@@ -63,6 +63,7 @@ class Output:
     latent: Latent | None = None
     aux_logits: Tensor | None = None  # [B,C], of a second head: ABN's, a guided attention's
     profile: ProfileName = "paper"  # the loss needs to know
+    kl_weight: float = 1.0  # beside beta: 0.5 for VGG at 32 in the released profile
 
     @property
     def logits(self) -> Tensor:
@@ -80,7 +81,7 @@ class Output:
 
 @dataclass(frozen=True)
 class LossTerms:
-    """The loss in nats, term by term. `total` holds the weighted sum; the others are unweighted."""
+    """The loss, term by term, unweighted and in nats; `total` is the profile's weighted sum."""
 
     total: Tensor
     nll: Tensor

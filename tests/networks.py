@@ -1,5 +1,9 @@
-"""A network of a user's own, for `attach`."""
+"""A network of a user's own, for `attach`; and weights that need no random generator of torch."""
 
+import math
+
+import numpy as np
+import torch
 from torch import nn
 
 
@@ -12,3 +16,31 @@ class SmallNet(nn.Module):
 
     def forward(self, x):
         return self.fc(self.more(self.features(x)).flatten(1))
+
+
+class Numbers:
+    """Numbers from -1 to 1 that are the same on every machine: PCG64's bits are specified."""
+
+    def __init__(self, seed):
+        self.bits = np.random.PCG64(seed)
+
+    def __call__(self, *shape):
+        raw = self.bits.random_raw(math.prod(shape))
+        return torch.from_numpy(2 * (raw / 2.0**64) - 1).reshape(shape)
+
+
+@torch.no_grad()
+def fill(model, numbers):
+    """Weights and running statistics in the order of the state dict; anchors evenly over [0,1]."""
+    for name, value in model.state_dict().items():
+        if not value.is_floating_point():
+            continue
+        if name.endswith("anchors"):
+            value.copy_(torch.linspace(0, 1, len(value), dtype=torch.float64))
+        elif value.dim() > 1:
+            value.copy_(numbers(*value.shape) * math.sqrt(2 / value[0].numel()))
+        elif name.endswith(("weight", "running_var")):  # of BatchNorm
+            value.copy_(1 + numbers(*value.shape) / 2)
+        else:
+            value.copy_(numbers(*value.shape) / 5)
+    return numbers

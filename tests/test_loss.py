@@ -12,14 +12,15 @@ from aib.types import Attention, Latent, Output
 S, M, B, C, K = 2, 3, 4, 5, 6
 
 
-def output(profile="paper", quantised=True, auxiliary=False):
+def output(profile="paper", quantised=True, auxiliary=False, kl_weight=1.0):
     mu = torch.rand(B, 4, 4)
     a = torch.rand(S, B, 4, 4)
     terms = (torch.tensor(0.25), torch.tensor(0.5)) if quantised else (None, None)
     attention = Attention(mu, mu, a, a, None, *terms)
     latent = Latent(torch.randn(S, B, K), torch.rand(S, B, K) + 0.1, torch.randn(S, M, B, K))
     aux_logits = torch.randn(B, C) if auxiliary else None
-    return Output(torch.randn(S, M, B, C) * 3, attention, latent, aux_logits, profile)
+    logits = torch.randn(S, M, B, C) * 3
+    return Output(logits, attention, latent, aux_logits, profile, kl_weight)
 
 
 def labels():
@@ -63,6 +64,16 @@ def test_total_is_the_weighted_sum():
         terms.nll.item() + 0.3 * terms.kl.item() + 0.7 * 0.25 + 0.2 * 0.5 + terms.auxiliary.item()
     )
     assert terms.total.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_released_total_has_likelihood_and_kl_in_bits_and_the_quantisers_terms_as_they_are():
+    """Relative to the likelihood in nats the weights 0.4 and 0.1 are then 0.277 and 0.069."""
+    out = output("released", auxiliary=True, kl_weight=0.5)
+    terms = aib.aib_loss(out, labels(), beta=0.3)
+    nats = terms.nll.item() + 0.3 * 0.5 * terms.kl.item() + terms.auxiliary.item()
+    assert terms.total.item() == pytest.approx(nats / 0.693147 + 0.4 * 0.25 + 0.1 * 0.5, rel=1e-5)
+    expected = nats + 0.277259 * 0.25 + 0.069315 * 0.5
+    assert 0.693147 * terms.total.item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_an_open_map_has_a_price_if_one_is_set():

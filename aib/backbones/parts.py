@@ -1,11 +1,14 @@
 """A backbone as the models see it: two modules and the sizes where they meet."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor, nn
 
 from aib.attention import ClassMaps
+from aib.profiles import Initialisation
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Parts:
     num_anchors: int  # Q
     min_size: int  # the smallest image that the strides leave something of
     class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
+    shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
 
 
 def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:
@@ -57,14 +61,26 @@ def scaled(channels: int, width: float) -> int:
     return max(1, round(channels * width))
 
 
-def init_weights(module: nn.Module) -> None:
-    """He initialisation by fan-in for convolutions; the rest is PyTorch's default.
+def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
+    """Fresh weights; what is not named below keeps PyTorch's default.
 
-    By fan-in because the attention's last convolution has one output channel: by fan-out its
-    weights would saturate the sigmoid before training begins.
+    he: convolutions normal by fan-in, because the attention's last one has one output channel: by
+    fan-out its weights would saturate the sigmoid before training begins.
+    he_fan_out, xavier: the released code's for WRN and for VGG; the latter also draws the scales
+    of BatchNorm.
     """
     for layer in module.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+        if how == "xavier" and isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.weight)
+        elif how == "xavier" and isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.xavier_uniform_(layer.weight, gain=math.sqrt(2))
+            _zero(layer.bias)
+        elif isinstance(layer, nn.Conv2d):
+            fan: Literal["fan_in", "fan_out"] = "fan_in" if how == "he" else "fan_out"
+            nn.init.kaiming_normal_(layer.weight, mode=fan, nonlinearity="relu")
+            _zero(layer.bias)
+
+
+def _zero(bias: Tensor | None) -> None:
+    if bias is not None:
+        nn.init.zeros_(bias)

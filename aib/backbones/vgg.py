@@ -107,6 +107,7 @@ def vgg16(width: float = 1.0) -> Parts:
         feature_channels=c_in,
         embedding_dim=c_in * 9,
         attention_trunk=lambda num_classes: _deep_trunk(c_in),
+        shallow_trunk=lambda num_classes: nn.Conv2d(c_in, 1, 3, padding=1),
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=20,

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 import aib
+from aib.configs import get_preset
 from aib.ema import WeightAverage
 from aib.optim import beta_at, learning_rate, load_state, make_optimizer, parameter_groups
 from aib.settings import Settings
+from aib.types import ProfileName
 
 
 def names_of(group: dict, model: torch.nn.Module) -> set[str]:
@@ -52,6 +54,28 @@ def test_the_optimizer_is_the_one_named(name: str, kind: type) -> None:
         assert optimizer.defaults["nesterov"]
 
 
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_two_steps_follow_the_profiles_momentum_and_decay(profile: ProfileName) -> None:
+    """With g + decay p for g: v = 0.9 v + g, then p -= lr v, or Nesterov's p -= lr (g + 0.9 v)."""
+    torch.manual_seed(0)
+    model = aib.create_model("tiny_aib_qt", width=0.25, profile=profile).double()
+    optimizer = make_optimizer(model, Settings(lr=0.2, weight_decay=0.5, profile=profile))
+    named = dict(model.named_parameters())
+    want = {name: p.detach().clone() for name, p in named.items()}
+    speed = {name: torch.zeros_like(p) for name, p in want.items()}
+    for step in range(2):
+        for name, p in named.items():
+            p.grad = torch.randn_like(p)
+            decays = profile == "released" or p.dim() > 1
+            g = p.grad + (0.5 * want[name] if decays else 0)
+            speed[name] = g if step == 0 else 0.9 * speed[name] + g
+            ahead = g + 0.9 * speed[name] if profile == "paper" else speed[name]
+            want[name] = want[name] - 0.2 * ahead
+        optimizer.step()
+    for name, p in named.items():
+        torch.testing.assert_close(p.detach(), want[name], msg=name)
+
+
 def test_a_rate_on_the_device_gives_the_same_steps_and_a_state_that_others_take() -> None:
     s = Settings(lr=0.05)
     plain = aib.create_model("tiny", width=0.25)
@@ -75,6 +99,17 @@ def test_the_papers_vgg_schedule_halves_every_25_epochs() -> None:
     for epoch in range(200):
         want = 0.1 * 0.5 ** min(epoch // 25, 7)
         assert learning_rate(s, epoch * 10 + 9, 10) == pytest.approx(want)
+
+
+def test_the_released_schedules_are_those_of_the_authors_code() -> None:
+    """After VGG's warm-up: their scheduler counts the first epoch as 1; WRN has no warm-up."""
+    vgg, wrn = (get_preset(f"cifar10_{m}_aib_qt_released").settings for m in ("vgg", "wrn"))
+    for epoch in range(200):
+        if epoch >= 2:
+            want = 0.1 * 0.5 ** ((epoch + 1) // 25)
+            assert learning_rate(vgg, epoch * 10, 10) == pytest.approx(want)
+        want = 0.1 * 0.2 ** ((epoch >= 60) + (epoch >= 120) + (epoch >= 160))
+        assert learning_rate(wrn, epoch * 10, 10) == pytest.approx(want)
 
 
 def test_warmup_is_a_line_and_cosine_ends_at_zero() -> None:
