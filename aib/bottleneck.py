@@ -38,9 +38,8 @@ class AIB(Classifier):
         f, attention, aux_logits = self.attend(f, sampling, attention_map)  # [S*B,c,h,w]
         e = self.tail(f)  # [S*B,d]
         samples = (e.shape[0] // x.shape[0], sampling.m)  # a deterministic map has one sample
-        latent, logits = self.head(
-            e, samples, sampling.deterministic, sampling.noise.z
-        )  # [S,M,B,C]
+        eps_z = sampling.noise.z
+        latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
         return Output(logits, attention, latent, aux_logits, self.profile, self.kl_weight)
 
     def attend(
