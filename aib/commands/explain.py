@@ -1,6 +1,7 @@
 """`aib explain`: a picture of where the model looked, and a record of how it was made."""
 
 import json as jsonlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,11 @@ from aib.commands.options import parse, parse_samples
 from aib.data.decode import open_rgb
 from aib.errors import AibError
 from aib.interpret.explanation import explain_image, find_images
-from aib.interpret.picture import save_figure
+from aib.interpret.picture import is_figure, save_figure
 from aib.interpret.subject import Method
 from aib.opened import Opened, open_runs, sha256
 from aib.packaged import find_model
-from aib.run import environment
+from aib.run import environment, read_json
 from aib.settings import check_seed
 
 
@@ -39,10 +40,10 @@ def explain(
     Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps
 
     Args:
-        images: image files, or folders of them.
+        images: image files, or folders of them; figures that aib has drawn are skipped.
         run: folder of a run or of a saved model; without it the pretrained model of the package.
         method: the model's own map, or one made after the fact through captum.
-        out: folder for the pictures and records.
+        out: folder for the pictures and records; only those of earlier calls are replaced.
         samples: attention x latent samples, such as 4x12; the model's profile decides otherwise.
         deterministic: take the means instead of samples.
         seed: of the samples.
@@ -50,9 +51,13 @@ def explain(
         json: print the records as JSON.
     """
     check_seed(seed)
-    files = find_images(images)
+    found = find_images(images)
+    files = [path for path in found if not is_figure(path)]
+    if len(files) < len(found):
+        print(f"skipped: {len(found) - len(files)} figure(s) drawn by aib", file=sys.stderr)
     if not files:
         raise AibError("name at least one image file or folder")
+    targets = _targets(files, out)
     drawn = parse_samples(samples) if samples else None
     [opened] = open_runs((find_model(run),), device)
     how = {
@@ -64,9 +69,8 @@ def explain(
         "environment": environment(),
     }
     made: list[dict[str, Any]] = []
-    names: set[str] = set()
     with progress(len(files)) as tick:
-        for path in files:
+        for path, target in zip(files, targets, strict=True):
             tick("explaining", 1)
             try:
                 image = open_rgb(path)
@@ -82,7 +86,6 @@ def explain(
                 deterministic=deterministic,
                 seed=seed,
             )
-            target = _target(out, path.stem, names)
             save_figure(explained.draw(_subtitle(opened, explained.samples)), target)
             record = explained.record() | {"image_sha256": sha256(path), "picture": target.name}
             _write(target.with_suffix(".json"), record | how)
@@ -101,13 +104,31 @@ def _subtitle(opened: Opened, samples: str) -> str:
     return f"{opened.name} · {opened.label} · {samples} samples"
 
 
-def _target(out: Path, stem: str, taken: set[str]) -> Path:
-    """A name for each picture, also where two images share theirs."""
-    name, number = stem, 2
-    while name in taken:
-        name, number = f"{stem}-{number}", number + 1
-    taken.add(name)
-    return out / f"{name}.png"
+def _targets(files: list[Path], out: Path) -> list[Path]:
+    """A picture's path for each image, all different; refuse one where a file of the user's is."""
+    taken: dict[Path, None] = {}
+    for path in files:
+        name, number = path.stem, 2
+        while (target := out / f"{name}.png") in taken:
+            name, number = f"{path.stem}-{number}", number + 1
+        taken[target] = None
+    for target in taken:
+        for path, ours in ((target, is_figure), (target.with_suffix(".json"), _is_record)):
+            if os.path.lexists(path) and not ours(path):
+                raise AibError(
+                    f"{path} would be overwritten, and `aib explain` did not write it; choose "
+                    "another folder with --out"
+                )
+    return list(taken)
+
+
+def _is_record(path: Path) -> bool:
+    """Did `aib explain` write this JSON?"""
+    try:
+        record = read_json(path) or {}
+    except AibError:
+        return False
+    return "image_sha256" in record and record.get("picture") == path.with_suffix(".png").name
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 
 from aib.checkpoint import write_whole
@@ -14,14 +15,28 @@ from aib.interpret.overlay import overlay
 
 Array = npt.NDArray[Any]
 MAP_COLORS, SIGMA_COLORS = "viridis", "magma"
+MARK = {"Software": "aib"}  # a text chunk of every PNG that `save_figure` writes
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
     """As PNG, whole or not at all."""
     write_whole(
         path,
-        lambda partial: figure.savefig(partial, format="png", dpi=dpi, bbox_inches="tight"),
+        lambda partial: figure.savefig(
+            partial, format="png", dpi=dpi, bbox_inches="tight", metadata=MARK
+        ),
     )
+
+
+def is_figure(path: Path) -> bool:
+    """Did `save_figure` write this file?"""
+    try:
+        if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe waits for ever
+            return False
+        with Image.open(path, formats=("PNG",)) as image:  # reads the header only
+            return all(image.info.get(key) == value for key, value in MARK.items())
+    except Exception:  # damaged bytes raise any exception there is
+        return False
 
 
 def draw_explanation(

@@ -83,6 +83,45 @@ def test_two_images_of_one_name_get_two_pictures(run, photos, tmp_path):
     assert sorted(p.name for p in out.glob("*.png")) == ["photo0-2.png", "photo0.png"]
 
 
+@pytest.mark.parametrize("theirs", ["dog.png", "dog.json"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_file_that_explain_did_not_write_is_never_overwritten(
+    run, photos, tmp_path, monkeypatch, capsys, theirs, inside
+):
+    """Whether it is the image to explain, or one beside it; whether `--out` is `a` or `.`."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    with Image.open(photos / "photo0.jpg") as image:
+        for name in {theirs, "dog.jpg"} - {"dog.json"}:
+            image.save(folder / name)
+    if theirs == "dog.json":
+        (folder / theirs).write_text('{"breed": "spaniel", "picture": "dog.png"}')
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.chdir(folder if inside else tmp_path)
+    base = Path("." if inside else "a")
+    for named in {"dog.jpg", theirs} - {"dog.json"}:
+        assert main(["explain", str(base / named), "--run", str(run), "--out", str(base)]) == 2
+        assert f"{base / theirs} would be overwritten" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_explaining_a_folder_again_explains_the_same_images(
+    run, photos, tmp_path, monkeypatch, capsys
+):
+    """Its own pictures are inside, beside the images and under another name; they are skipped."""
+    shutil.copy(photos / "photo0.jpg", tmp_path / "dog.jpg")
+    monkeypatch.chdir(tmp_path)
+    words = ["explain", ".", "--run", str(run), "--json"]
+    for out, skipped in ((".", 0), ("explanations", 1), (".", 2), ("explanations", 2)):
+        assert main([*words, "--out", out]) == 0
+        shown = capsys.readouterr()
+        assert [e["image"] for e in json.loads(shown.out)["explanations"]] == ["dog.jpg"]
+        assert (f"skipped: {skipped} figure(s) drawn by aib" in shown.err) == (skipped > 0)
+    (tmp_path / "dog.png").rename(tmp_path / "moved.png")
+    assert main(["explain", "moved.png", "--run", str(run)]) == 2
+    assert "skipped: 1 figure" in capsys.readouterr().err
+
+
 def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
     plain = make_run(tmp_path / "plain", "tiny")
     options = [str(photos / "photo0.jpg"), "--run", str(plain), "--out", str(tmp_path / "o")]
