@@ -10,6 +10,7 @@ from aib.errors import AibError
 
 Resize = Literal["squash", "crop"]
 MAX_IMAGE_SIZE = 4096
+ROUNDING = 1e-3  # how far an interpolation in half precision may lead floats out of 0..1
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,13 @@ class Preprocessing:
             raise AibError(f"class_names must be strings, not {names!r}")
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """uint8 pixels [..., 3, H, W] to the floats a model takes."""
+        """Pixels [..., 3, H, W] to the floats a model takes.
+
+        Integers lie in 0..255 and floats in 0..1, as in torchvision; anything else is refused.
+        """
         mean = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1)
         std = torch.tensor(self.std, device=pixels.device).view(3, 1, 1)
-        return (pixels.float() / 255 - mean) / std
+        return (_zero_to_one(pixels) - mean) / std
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -69,6 +73,21 @@ def check_image_size(size: int) -> int:
             f"image_size must be a whole number from 1 to {MAX_IMAGE_SIZE}, not {size!r}"
         )
     return size
+
+
+def _zero_to_one(pixels: Tensor) -> Tensor:
+    """Pixels as float32 in 0..1; refuse values outside the range of their dtype."""
+    scale = 1 if pixels.is_floating_point() else 255
+    if pixels.dtype != torch.uint8 and pixels.numel():  # all values of uint8 are pixels
+        low, high = (float(value) for value in pixels.aminmax())
+        in_range = -ROUNDING <= low <= high <= scale + ROUNDING  # never for NaN
+        if pixels.dtype == torch.bool or not in_range:
+            raise AibError(
+                f"pixels must be integers in 0..255 or floats in 0..1, not {pixels.dtype} from "
+                f"{low:g} to {high:g}: convert them with .to(torch.uint8) or clamp them, and do "
+                "not normalise twice"
+            )
+    return pixels.float() / scale
 
 
 def _is_whole(value: object) -> bool:

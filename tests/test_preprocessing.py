@@ -17,6 +17,35 @@ def test_pixels_are_scaled_shifted_and_divided_per_channel():
         torch.testing.assert_close(x[:, channel].double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_floats_from_0_to_1_are_the_same_image_as_integers_up_to_255(dtype):
+    preprocessing = Preprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 0.125))
+    pixels = torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8)
+    expected = preprocessing.normalise(pixels)
+    tolerance = 1e-2 if dtype is torch.float16 else 1e-5
+    close = {"rtol": tolerance, "atol": tolerance}
+    torch.testing.assert_close(preprocessing.normalise(pixels.to(dtype) / 255), expected, **close)
+    torch.testing.assert_close(preprocessing.normalise(pixels.long()), expected)
+    black = torch.zeros_like(pixels)
+    assert torch.equal(preprocessing.normalise(black.to(dtype)), preprocessing.normalise(black))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (torch.linspace(0, 255, 3), "torch.float32 from 0 to 255"),
+        (torch.tensor([-2.1, 0.0, 2.6]), "from -2.1 to 2.6.*do not normalise twice"),
+        (torch.tensor([0.0, 0.5, float("nan")]), "nan"),
+        (torch.tensor([0, 1, 256]), "torch.int64 from 0 to 256"),
+        (torch.tensor([-1, 1, 2]), "torch.int64 from -1 to 2"),
+        (torch.tensor([True, False, True]), "torch.bool"),
+    ],
+)
+def test_pixels_outside_their_types_range_are_refused(values, message):
+    with pytest.raises(AibError, match=message):
+        Preprocessing().normalise(values.view(1, 3, 1, 1))
+
+
 def test_it_survives_json():
     preprocessing = Preprocessing(64, "crop", (0, 0.5, 1), (1, 2, 0.5), ("a", "b"))
     assert Preprocessing.from_dict(json.loads(json.dumps(preprocessing.to_dict()))) == preprocessing
