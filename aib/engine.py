@@ -61,14 +61,39 @@ def fit(
 ) -> Fitted:
     """Train `model` on `data` and return it with its last figures.
 
-    Without a `run` nothing is written. With one, checkpoints and metrics go to its folder, and
-    `resume` goes on from the checkpoint there.
+    The model takes over the data's preprocessing and class names, as they belong to its weights
+    from now on. Without a `run` nothing is written. With one, checkpoints and metrics go to its
+    folder, and `resume` goes on from the checkpoint there.
     """
+    _check_arguments(model, data, validation)
+    model.preprocessing = data.preprocessing
     loop = Loop(model, data, settings or Settings(), validation, run, report or Silent(), fabric)
+    if run is not None and loop.fabric.is_global_zero:
+        run.update_preprocessing(model)
     if resume:
         loop.restore()
     with StopRequest() as stop:
         return loop.train(stop)
+
+
+def _check_arguments(model: Classifier, data: ImageSet, validation: ImageSet | None) -> None:
+    """Refuse what `fit` cannot train, or cannot train on."""
+    if not isinstance(model, Classifier):
+        raise AibError(
+            f"fit trains a model of aib, not a {type(model).__name__}: make one with aib.attach or "
+            "aib.create_model"
+        )
+    for images in (data, validation):
+        if images is not None and not isinstance(images, ImageSet):
+            raise AibError(
+                f"fit takes an aib.data.ImageSet, not a {type(images).__name__}: make one with "
+                "ImageSet.from_tensors(images, labels) or aib.data.load('folder:PATH', 'train')"
+            )
+    if data.num_classes != model.num_classes:
+        raise AibError(
+            f"the data has {data.num_classes} classes and the model {model.num_classes}: make the "
+            f"model with num_classes={data.num_classes}, or name all of the data's class_names"
+        )
 
 
 class Loop:

@@ -52,6 +52,13 @@ class Run:
             raise AibError(f"{folder} is a run of another configuration: {differences}")
         return cls(folder)
 
+    def update_preprocessing(self, model: Classifier) -> None:
+        """Write the model's preprocessing to config.json, unless it is there already."""
+        path, wanted = self.folder / CONFIG, model.preprocessing.to_dict()
+        config = read_config(path)
+        if config["preprocessing"] != wanted:
+            write_json(path, config | {"preprocessing": wanted})
+
     def log(self, row: dict[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
         try:

@@ -144,6 +144,37 @@ def test_an_attached_model_trains_with_the_same_loop() -> None:
     assert "quantizer.anchors" in moved
 
 
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_a_model_is_saved_with_the_preprocessing_it_was_trained_with(
+    tmp_path: Path, ema: float | None
+) -> None:
+    pixels, names = images().images, ("ant", "bee", "cat", "dog")
+    labels, mean, std = torch.arange(40) % 4, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6)
+    data = ImageSet.from_tensors(pixels, labels, class_names=names, mean=mean, std=std)
+    model = aib.attach(NoNoiseNoBatchNorm(), "features", 4, latent_dim=8)  # made for 224 pixels
+    settings = replace(SMALL, epochs=1, ema=ema)
+    run = Run.create(tmp_path / "run", model, settings)
+    fitted = aib.fit(model, data, settings, run=run)
+    fitted.model.save_pretrained(tmp_path / "saved")
+    loaded = aib.from_pretrained(tmp_path / "saved", backbone=NoNoiseNoBatchNorm())
+    wanted = aib.Preprocessing(32, "squash", mean, std, names)
+    assert loaded.preprocessing == model.preprocessing == wanted
+    config = json.loads((run.folder / "config.json").read_text())
+    assert config["preprocessing"] == wanted.to_dict()
+    assert config["settings"] == settings.to_dict()
+
+
+def test_fit_says_what_it_takes() -> None:
+    loader = torch.utils.data.DataLoader(images(), batch_size=8)
+    for arguments in ({"data": loader}, {"data": images(), "validation": loader}):
+        with pytest.raises(aib.AibError, match="takes an aib.data.ImageSet, not a DataLoader"):
+            aib.fit(tiny(), settings=SMALL, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(aib.AibError, match="a model of aib, not a NoNoiseNoBatchNorm"):
+        aib.fit(NoNoiseNoBatchNorm(), images(), SMALL)  # type: ignore[arg-type]
+    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
+        aib.fit(aib.create_model("tiny", 10, width=0.25), images(), SMALL)
+
+
 def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     """With plain SGD a step is rate times gradient, so its length is bounded too."""
     model = tiny()
