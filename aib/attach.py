@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from aib.attention import SpatialAttention, check_attention
 from aib.backbones.parts import guided, maps_of_classes
 from aib.bottleneck import AIB
-from aib.classifier import check_classes, evaluating
+from aib.classifier import check_classes
 from aib.compose import describe
 from aib.errors import AibError
 from aib.latent import VariationalHead, mlp_decoder
@@ -39,8 +39,10 @@ def attach(
     Everything after `at` runs once per attention sample. The network's last Linear layer (or the
     one named `head`) gives way to the bottleneck: latent, decoder, `num_classes` logits. The
     layer must give [B,c,h,w] and must not have a skip connection around it: attach to the end of
-    a block, such as "layer2" of a ResNet, not to a layer inside one. `attention_noise` and
-    `attention_guide` are those of `create_model`.
+    a block, such as "layer2" of a ResNet, not to a layer inside one. Features with channels last,
+    [B,h,w,c], are refused, except where nothing tells them from channels first: c = h = w in a
+    network that takes one image size only. `attention_noise` and `attention_guide` are those of
+    `create_model`.
     """
     check_classes(num_classes)
     check_attention(attention_noise, attention_guide)
@@ -51,11 +53,10 @@ def attach(
     if not isinstance(classifier, nn.Linear):
         raise AibError(f"the head {head!r} must be a Linear layer, not {type(classifier).__name__}")
     parent, _, leaf = head.rpartition(".")
-    end = nn.Identity()
-    setattr(find_layer(network, parent), leaf, end)
+    setattr(find_layer(network, parent), leaf, nn.Identity())
 
     layer = find_layer(network, at)
-    channels = _probe(network, layer, at, end, head, image_size)
+    channels = _probe(deepcopy(network), at, head, image_size)
     trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)
     if attention_guide:
         trunk = guided(maps_of_classes(channels, num_classes), num_classes)
@@ -135,14 +136,37 @@ def last_linear(network: nn.Module) -> str:
 
 
 @torch.no_grad()
-def _probe(
-    network: nn.Module, layer: nn.Module, at: str, end: nn.Module, head: str, image_size: int
-) -> int:
-    """Channels of the features at the layer, from two blank images.
+def _probe(network: nn.Module, at: str, head: str, image_size: int) -> int:
+    """Channels of the features at the layer `at`, from blank images.
+
+    `network` has an Identity in place of its head, and is a copy for this only: a pass in training
+    mode changes the statistics of its normalisation.
+    """
+    weight = next(network.parameters(), torch.empty(0))
+    x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
+    network.eval()
+    f = _pass(network, at, head, x)
+    if _channels_are_last(network, at, f, x):
+        raise AibError(
+            f"the layer {at!r} gives channels last, {describe(f)} for 2 images of {image_size} x "
+            f"{image_size}, and attach needs [B, c, h, w]: choose a layer after the network "
+            "has moved its channels to axis 1, such as 'permute' in torchvision's Swin"
+        )
+    network.train()
+    for layer in network.modules():
+        if isinstance(layer, nn.SyncBatchNorm):  # on a CPU it can only be evaluated
+            layer.eval()
+    cuda = [weight.device] if weight.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):  # dropout draws
+        _pass(network, at, head, x)
+    return f.shape[1]
+
+
+def _pass(network: nn.Module, at: str, head: str, x: Tensor) -> Tensor:
+    """The features at the layer `at`, from a pass through the whole network.
 
     The layer's output is repeated on the way, as two attention samples would: a network that
     cannot carry a grown batch from there to its end is found out now and not in training.
-    `end` stands where the head was.
     """
     seen: list[Any] = []
     embeddings: list[Any] = []
@@ -163,15 +187,13 @@ def _probe(
     def keep(_layer: nn.Module, _inputs: Any, e: Any) -> None:
         embeddings.append(e)
 
-    weight = next(network.parameters(), torch.empty(0))
-    x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
+    layer, end = find_layer(network, at), find_layer(network, head)
     hooks = layer.register_forward_hook(repeat), end.register_forward_hook(keep)
     try:
-        with evaluating(network):
-            e = network(x)
+        e = network(x)
     except RuntimeError as error:
         raise AibError(
-            f"a {image_size} x {image_size} image does not pass from {at!r} to the end "
+            f"a {x.shape[2]} x {x.shape[3]} image does not pass from {at!r} to the end "
             f"({str(error).splitlines()[0]}); if {at!r} sits inside a skip connection, choose the "
             "end of its block, and give the network's own image_size"
         ) from error
@@ -180,6 +202,12 @@ def _probe(
             hook.remove()
     if not seen:
         raise AibError(f"the layer {at!r} does not run in a forward pass")
+    if network.training and not isinstance(e, Tensor):
+        raise AibError(
+            f"in training mode {type(network).__name__} gives {describe(e)} and not one tensor: "
+            "make it without auxiliary heads (aux_logits=False in torchvision), or wrap it so that "
+            "it gives its main output only"
+        )
     if not isinstance(e, Tensor) or e.dim() != 2 or len(e) != 4:
         raise AibError(
             f"with its head {head!r} taken out the network must give [4, d] for 2 images and 2 "
@@ -190,4 +218,24 @@ def _probe(
             f"the network must end in its head {head!r}, and something comes after it; name the "
             "last Linear layer with head=, or take what follows it away"
         )
-    return seen[0].shape[1]
+    return seen[0]
+
+
+def _channels_are_last(network: nn.Module, at: str, f: Tensor, x: Tensor) -> bool:
+    """Are the features f, of the square images x, [B,h,w,c]?
+
+    Height and width grow with the image and channels do not. Where a network takes one image size
+    only, or pools to one size, h = w decides: [B,n,n,c] with c unlike n has its channels last.
+    """
+    grown: list[Any] = []
+    hook = find_layer(network, at).register_forward_hook(lambda _, __, g: grown.append(g))
+    try:
+        network(x[:1].repeat(1, 1, 2, 2))
+    except Exception:  # a network may refuse the size with any; what counts is how far it came
+        pass
+    finally:
+        hook.remove()
+    shape = list(grown[0].shape) if grown and isinstance(grown[0], Tensor) else []
+    if len(shape) == 4 and shape[1:] != list(f.shape[1:]):
+        return [a != b for a, b in zip(shape[1:], f.shape[1:], strict=True)] == [True, True, False]
+    return f.shape[1] == f.shape[2] != f.shape[3]

@@ -1,6 +1,7 @@
 """attach(): a whole CNN of somebody else's, shown on a ResNet-like and a DenseNet-like one."""
 
 import json
+from collections import namedtuple
 from copy import deepcopy
 
 import pytest
@@ -76,6 +77,67 @@ class DenseNet(nn.Module):
     def forward(self, x):
         f = F.relu(self.features(x), inplace=True)
         return self.classifier(torch.flatten(F.adaptive_avg_pool2d(f, 1), 1))
+
+
+class Permute(nn.Module):
+    def __init__(self, *order):
+        super().__init__()
+        self.order = order
+
+    def forward(self, x):
+        return x.permute(self.order)
+
+
+class Swin(nn.Module):
+    """The names and the wiring of torchvision's: channels last up to `permute`."""
+
+    def __init__(self, channels=8, size=None):
+        super().__init__()
+        embed = nn.Sequential(nn.Conv2d(3, channels, 4, 4), Permute(0, 2, 3, 1))
+        block = nn.Sequential(nn.LayerNorm(channels), nn.Linear(channels, channels), nn.GELU())
+        self.features = nn.Sequential(embed, block)
+        self.norm = nn.LayerNorm(channels)
+        self.permute = Permute(0, 3, 1, 2)
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(channels, 7)
+        self.size = size  # the only one it takes, as in timm's
+
+    def forward(self, x):
+        assert self.size in (None, x.shape[2])
+        x = self.permute(self.norm(self.features(x)))
+        return self.head(torch.flatten(self.avgpool(x), 1))
+
+
+GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", "logits aux_logits2 aux_logits1")
+
+
+class GoogLeNet(nn.Module):
+    """The names and the wiring of torchvision's: auxiliary heads that run in training only."""
+
+    def __init__(self, aux_logits=True):
+        super().__init__()
+        self.aux_logits = aux_logits
+        self.conv1 = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU())
+        self.inception4a = nn.Conv2d(8, 8, 3, 1, 1)
+        self.aux1 = nn.Linear(8, 7) if aux_logits else None
+        self.inception5b = nn.Conv2d(8, 8, 3, 1, 1)
+        self.dropout, self.fc = nn.Dropout(0.2), nn.Linear(8, 7)
+
+    def forward(self, x):
+        x = self.inception4a(self.conv1(x))
+        aux = self.aux1(x.mean((2, 3))) if self.aux1 is not None and self.training else None
+        logits = self.fc(self.dropout(self.inception5b(x).mean((2, 3))))
+        return self.outputs(logits, aux) if self.training and self.aux_logits else logits
+
+    def outputs(self, logits, aux):
+        return GoogLeNetOutputs(logits, aux, aux)
+
+
+class Inception(GoogLeNet):
+    """One auxiliary head, and a plain tuple."""
+
+    def outputs(self, logits, aux):
+        return logits, aux
 
 
 NETWORKS = [(ResNet, "layer1", 8), (ResNet, "layer2", 12), (DenseNet, "features.transition1", 8)]
@@ -257,6 +319,70 @@ def test_a_layer_that_gives_no_feature_map_is_refused_with_its_shape():
     network = nn.Sequential(nn.Conv2d(3, 4, 3, 4), nn.Flatten(), nn.Linear(256, 8), nn.Linear(8, 3))
     with pytest.raises(aib.AibError, match=r"'1' must give features .* gives \[2, 256\]"):
         aib.attach(network, at="1", num_classes=C, image_size=32)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [Swin(12), Swin(8), Swin(12, size=32)],
+    ids=["told by the shape", "8 x 8 x 8: told by a larger image", "takes one size only"],
+)
+def test_features_with_channels_last_are_refused(network):
+    shape = rf"\[2, 8, 8, {network.head.in_features}\] for 2 images of 32 x 32"
+    for at in ("features.0", "features.1", "norm"):
+        with pytest.raises(aib.AibError, match=f"{at}' gives channels last, {shape}"):
+            aib.attach(network, at=at, num_classes=C, image_size=32)
+    model = aib.attach(network, at="permute", num_classes=C, image_size=32)
+    assert model(images()).attention.mu.shape == (B, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        nn.Conv2d(3, 8, 4, 4),  # [B,8,8,8]
+        nn.Conv2d(3, 8, (4, 2), (4, 2)),  # [B,8,8,16]: h is not w, and c is h
+        nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.AdaptiveAvgPool2d(8)),  # the same for any image
+        nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.Flatten(), nn.Unflatten(1, (8, 8, 8))),  # one size
+        nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.Flatten(), nn.Unflatten(1, (-1, 4, 4))),
+    ],
+)
+def test_features_with_channels_first_are_never_taken_for_channels_last(stem):
+    channels = stem(images()).shape[1]
+    network = nn.Sequential(stem, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 7))
+    model = aib.attach(network, at="0", num_classes=C, image_size=32)
+    assert model.attention.trunk.in_channels == channels
+
+
+@pytest.mark.parametrize(
+    ("network", "output"), [(GoogLeNet, "a GoogLeNetOutputs"), (Inception, "a tuple")]
+)
+def test_auxiliary_heads_are_refused_before_training(network, output):
+    for backbone in (network().train(), network().eval()):
+        with pytest.raises(
+            aib.AibError, match=f"in training mode {network.__name__} gives {output}"
+        ):
+            aib.attach(backbone, at="conv1", num_classes=C, image_size=32)
+    model = aib.attach(network(aux_logits=False), at="conv1", num_classes=C, image_size=32).train()
+    aib.aib_loss(model(images()), torch.arange(B)).total.backward()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_attaching_leaves_statistics_modes_and_random_numbers_alone(training):
+    network = GoogLeNet(aux_logits=False).train(training)
+    torch.manual_seed(0)
+    model = aib.attach(network, at="conv1", num_classes=C, image_size=32)
+    for name, value in network.named_buffers():
+        assert torch.equal(model.tail.get_buffer(name), value)
+    assert {layer.training for layer in model.tail.modules()} == {True, training}  # Identity: True
+    network.dropout = nn.Identity()  # draws nothing
+    torch.manual_seed(0)
+    again = aib.attach(network, at="conv1", num_classes=C, image_size=32)
+    assert torch.equal(again.attention.trunk.weight, model.attention.trunk.weight)
+
+
+def test_a_network_whose_batch_norm_is_for_several_gpus_is_attached_on_a_cpu():
+    network = nn.SyncBatchNorm.convert_sync_batchnorm(ResNet())
+    model = aib.attach(network, at="layer2", num_classes=C, image_size=32)
+    assert model.eval()(images()).logits.shape == (B, C)
 
 
 def test_a_layer_inside_a_skip_connection_is_refused():
