@@ -2,16 +2,20 @@
 
 import errno
 import os
+import pickletools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import is_zipfile
+from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import torch
 
 from aib.errors import AibError
+from aib.memory import machine_memory
 
-SCHEMA = 1
+SCHEMA = 2
+# What the pickle of a checkpoint may name, besides torch's storages.
+KNOWN = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2"}
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
@@ -28,22 +32,47 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as RuntimeError
         partial.unlink(missing_ok=True)
         kept = "; the one written before is untouched" if path.exists() else ""
-        reason = os.strerror(error.errno or errno.EIO) if isinstance(error, OSError) else str(error)
-        raise AibError(f"{path} could not be written: {reason.splitlines()[0]}{kept}") from error
+        raise AibError(f"{path} could not be written: {why_not(error, path)}{kept}") from error
+
+
+def why_not(error: Exception, path: Path) -> str:
+    """Why a file could not be written, in a few words."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__  # torch raises errors of its own while it handles the disk's
+    if not isinstance(cause, OSError):
+        return str(error).partition("\n")[0]
+    if cause.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space left in {path.parent}, make room there"
+    return os.strerror(cause.errno or errno.EIO)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Tensors and plain values only, so that loading need not trust the file."""
-    write_whole(path, lambda partial: torch.save({"schema": SCHEMA, **state}, partial))
+
+    def write(partial: Path) -> None:
+        with partial.open("wb") as file:  # given a name, torch hides why it could not write
+            torch.save({"schema": SCHEMA, **state}, file)
+
+    write_whole(path, write)
+
+
+def require_checkpoint(path: Path) -> None:
+    """One clear sentence if there is none yet."""
+    if not path.is_file():
+        raise AibError(
+            f"{path.parent} has no {path.name}: there is nothing to resume; start the run again "
+            f"with --out {path.parent}"
+        )
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Everything to the CPU first; no code in the file is executed."""
-    if not path.is_file():
-        raise AibError(f"{path.parent} has no {path.name}: there is nothing to resume")
+    require_checkpoint(path)
     if not is_zipfile(path):  # torch would take it for one of its older formats, and unpack it
         raise AibError(f"{path} cannot be read as a checkpoint: it is cut off, or something else")
     try:
+        _check_content(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the unpickler raises many kinds for a damaged file
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -52,3 +81,27 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(schema, int) or schema != SCHEMA:
         raise AibError(f"{path} is not a checkpoint of this version")
     return state
+
+
+def _check_content(path: Path) -> None:
+    """Refuse what takes more memory than the file is long: torch neither compresses nor asks for
+    anything but tensors, and what torch.load lets pass can ask for any amount."""
+    size, there = path.stat().st_size, machine_memory()
+    if there is not None and size > there:
+        raise ValueError(f"it has {size / 1e9:.1f} GB, and this machine {there / 1e9:.1f}")
+    with ZipFile(path) as archive:
+        entries = archive.infolist()
+        stored = all(entry.compress_type == ZIP_STORED for entry in entries)
+        if not stored or sum(entry.file_size for entry in entries) > size:
+            raise ValueError("it is compressed, which a checkpoint never is")
+        [pickled] = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
+        operations = list(pickletools.genops(archive.read(pickled)))
+    for operation, name, _ in operations:
+        if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL") and not _is_known(name):
+            raise ValueError(f"it holds something else than tensors and numbers: {name}")
+
+
+def _is_known(name: Any) -> bool:
+    """Names are written as "module name"; None where the pickle puts one together itself."""
+    module, _, last = str(name).partition(" ")
+    return name in KNOWN or (module == "torch" and last.endswith("Storage"))

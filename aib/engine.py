@@ -11,13 +11,12 @@ import torch.distributed as dist
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from aib.checkpoint import load_checkpoint, save_checkpoint
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.ema import WeightAverage
 from aib.errors import AibError
 from aib.interrupt import Interrupted, StopRequest
-from aib.launch import make_fabric
+from aib.launch import in_first, make_fabric
 from aib.objective import Objective
 from aib.optim import beta_at, learning_rate, load_state, make_optimizer
 from aib.progress import Reporter, Silent
@@ -72,6 +71,7 @@ def fit(
         run.update_preprocessing(model)
     if resume:
         loop.restore()
+    in_first(loop.fabric, loop.check_space)
     with StopRequest() as stop:
         return loop.train(stop)
 
@@ -363,8 +363,20 @@ class Loop:
             "average": self.average.model.state_dict() if self.average else None,
             "precision": self.fabric.strategy.precision.state_dict(),  # fp16's loss scale
         }
-        save_checkpoint(self.run.checkpoint, state)
+        self.run.save(state)
         self.last_save = time.monotonic()
+
+    def check_space(self) -> None:
+        """Refuse to begin what the disk of the run's folder cannot hold."""
+        if self.run is None:
+            return
+        s = self.settings
+        weights = sum(value.nbytes for value in self.model.state_dict().values())
+        learned = sum(parameter.nbytes for parameter in self.model.parameters())
+        moments = 2 if s.optimizer == "adamw" else int(s.momentum > 0)
+        checkpoint = (2 if self.average else 1) * weights + moments * learned
+        rows = self.total_steps // s.log_every + 2 * s.epochs
+        self.run.check_space(checkpoint, weights, rows)
 
     def check_weights(self) -> None:
         """A weight can be lost without a trace in the loss; no checkpoint should hold one."""
@@ -375,12 +387,9 @@ class Loop:
             raise NonFiniteError(self.step, lost)
 
     def restore(self) -> None:
-        """Take everything back to the run's checkpoint, or to the start if there is none yet."""
+        """Take everything back to the run's checkpoint."""
         assert self.run is not None
-        if not self.run.checkpoint.exists():
-            self.cut_metrics()
-            return
-        state = load_checkpoint(self.run.checkpoint)
+        state = self.run.load()
         try:
             self.model.load_state_dict(state["model"])
             load_state(self.optimizer.optimizer, state["optimizer"])

@@ -3,6 +3,7 @@
 import logging
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,19 @@ def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
         precision=PRECISIONS[s.precision],
         loggers=make_loggers(s, folder),
     )
+
+
+def in_first(fabric: Fabric, do: Callable[[], object]) -> None:
+    """Call `do` in the first process. An AibError there is raised in all: none waits for it."""
+    problem = None
+    if fabric.is_global_zero:
+        try:
+            do()
+        except AibError as error:
+            problem = str(error)
+    problem = fabric.broadcast(problem)
+    if problem is not None:
+        raise AibError(problem)
 
 
 def _check_processes(s: Settings) -> None:

@@ -1,6 +1,7 @@
 """Weights in the Hugging Face layout: model.safetensors + config.json, nothing executable."""
 
 import json
+import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from aib.bottleneck import AIB
 from aib.checkpoint import write_whole
 from aib.classifier import Classifier
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
+from aib.memory import check_pass
+from aib.preprocessing import Preprocessing, check_image_size
 from aib.registry import create_model
 
 SCHEMA = 1
@@ -39,7 +41,13 @@ def config_of(model: Classifier) -> dict[str, Any]:
 def write_weights(model: nn.Module, path: Path) -> None:
     """The weights as safetensors, from whatever device."""
     weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
-    save_file(weights, path, metadata={"format": "pt"})
+    try:
+        save_file(weights, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # the disk's own error is only a number in its text
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), str(error), str(path)) from error
 
 
 def save(model: Classifier, folder: Path) -> None:
@@ -66,6 +74,7 @@ def from_pretrained(
     config = read_config(files[CONFIG])
     model = _rebuild(config["model"], backbone, files[CONFIG])
     model.preprocessing = Preprocessing.from_dict(config["preprocessing"])
+    check_pass(model, model.preprocessing.image_size, files[CONFIG])
     load_weights(model, files[WEIGHTS])
     return model.eval()
 
@@ -174,6 +183,8 @@ def _rebuild(
                 "from_pretrained(folder, backbone=...)"
             )
         if kind == "attached" and isinstance(backbone, nn.Module):
+            if "image_size" in arguments:  # `attach` will pass two images of it
+                check_pass(backbone, check_image_size(arguments["image_size"]), path, images=2)
             return attach(backbone, **arguments)
         if kind == "composed" and isinstance(backbone, tuple):
             return AIB(*deepcopy(backbone), **arguments)

@@ -1,22 +1,33 @@
 """A run's folder: config.json, metrics.jsonl, checkpoint.pt, model.safetensors."""
 
 import json
+import os
 import platform
+import reprlib
 import shlex
+import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
+from filelock import FileLock, Timeout
 
-from aib.checkpoint import write_whole
+from aib.checkpoint import load_checkpoint, save_checkpoint, why_not, write_whole
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.pretrained import CONFIG, WEIGHTS, config_of, read_config, write_weights
-from aib.settings import Settings
+from aib.settings import MACHINE, Settings
 
 CHECKPOINT, METRICS, EVALUATION = "checkpoint.pt", "metrics.jsonl", "evaluation.json"
+LOCK = ".lock"
+ROW = 1000  # bytes, about: a line of metrics.jsonl
+# What a run that has no checkpoint yet leaves in its folder.
+STARTED = {CONFIG, METRICS, LOCK, "tensorboard", "wandb"}
 
 
 class Run:
@@ -26,23 +37,35 @@ class Run:
         self.folder = folder
         self.checkpoint = folder / CHECKPOINT
         self.metrics = folder / METRICS
+        self._lock_file: IO[bytes] | None = None  # open while the lock is held
 
     @classmethod
     def create(cls, folder: Path, model: Classifier, settings: Settings) -> "Run":
-        """Make the folder and its config. What is there already is never overwritten."""
-        refuse_used(folder)
+        """Make the folder and its config. A run that is there already is never overwritten."""
+        run = cls(folder)
+        run.make_folder()
+        run.write_config(model, settings)
+        return run
+
+    def make_folder(self) -> None:
+        """Make the folder if it is free."""
+        refuse_used(self.folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise AibError(f"the folder {folder} cannot be made: {error.strerror}") from error
+            raise AibError(f"the folder {self.folder} cannot be made: {error.strerror}") from error
+
+    def write_config(self, model: Classifier, settings: Settings) -> None:
+        """Begin: config.json, and nothing of an earlier start that has no checkpoint."""
+        refuse_used(self.folder)
+        self.metrics.unlink(missing_ok=True)
         config = config_of(model) | {
             "settings": settings.to_dict(),
             "environment": environment(),
         }
-        write_whole(
-            folder / CONFIG, lambda path: path.write_text(json.dumps(config, indent=2) + "\n")
-        )
-        return cls(folder)
+        text = json.dumps(config, indent=2) + "\n"
+        write_whole(self.folder / CONFIG, lambda path: path.write_text(text))
+        self.config = _flat(json.loads(text))
 
     @classmethod
     def reopen(cls, folder: Path, settings: Settings) -> "Run":
@@ -59,30 +82,114 @@ class Run:
         if config["preprocessing"] != wanted:
             write_json(path, config | {"preprocessing": wanted})
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training in the folder. The system unlocks it after a kill."""
+        lock = FileLock(self.folder / LOCK)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:
+            raise AibError(
+                f"another process is training in {self.folder}; wait until it has ended"
+            ) from error
+        except OSError as error:
+            raise AibError(f"{self.folder} cannot be locked: {error.strerror}") from error
+        try:
+            with (self.folder / LOCK).open("rb") as self._lock_file:
+                yield
+        finally:
+            self._lock_file = None
+            lock.release()
+
+    def check_there(self) -> None:
+        """Refuse to write into a folder that was removed, or replaced by that of another run."""
+        mine, lock = self._lock_file, self.folder / LOCK
+        replaced = (
+            mine is not None
+            and lock.exists()
+            and not os.path.samestat(os.fstat(mine.fileno()), lock.stat())
+        )
+        if replaced or not (self.folder / CONFIG).is_file():
+            raise AibError(
+                f"the run's folder {self.folder} was removed during the run; start again with "
+                "another --out"
+            )
+
+    def check_space(self, checkpoint: int, weights: int, rows: int) -> None:
+        """Refuse to begin what the disk cannot hold, given the bytes of the files, and lines."""
+        self.check_there()
+        # A new checkpoint is written beside the old one.
+        needed = 2 * checkpoint + weights + ROW * rows
+        if self.checkpoint.is_file():
+            needed -= self.checkpoint.stat().st_size
+        free = shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise AibError(
+                f"no space left in {self.folder} for this run: it writes {needed / 1e6:,.0f} MB "
+                f"and {free / 1e6:,.0f} MB are free; make room there or choose another --out"
+            )
+
     def log(self, row: dict[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
+        self.check_there()
         try:
             with self.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
-            raise AibError(f"{self.metrics} could not be written: {error.strerror}") from error
+            reason = why_not(error, self.metrics)
+            raise AibError(f"{self.metrics} could not be written: {reason}") from error
+
+    def save(self, state: dict[str, Any]) -> None:
+        """checkpoint.pt, with a copy of what config.json says."""
+        self.check_there()
+        save_checkpoint(self.checkpoint, state | {"config": json.dumps(self.config)})
+
+    def load(self) -> dict[str, Any]:
+        """The state that was saved, if config.json is still the one it was saved with."""
+        state = load_checkpoint(self.checkpoint)
+        try:
+            there = dict(json.loads(state["config"]))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise AibError(f"{self.checkpoint} does not tell the settings of its run") from error
+        here = self.config = _flat(read_config(self.folder / CONFIG))
+        edited = [
+            f"{name} {reprlib.repr(here.get(name))} in {CONFIG}, "
+            f"{reprlib.repr(there.get(name))} in {CHECKPOINT}"
+            for name in here | there
+            if here.get(name) != there.get(name)
+        ]
+        if edited:
+            raise AibError(
+                f"{self.folder / CONFIG} was edited after the checkpoint was written: "
+                f"{'; '.join(edited)}; put the old values back, or start a new run with --out"
+            )
+        return state
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """What config.json said when the run began: by name, without the machine's settings."""
+        return _flat(read_config(self.folder / CONFIG))
 
     def cut_metrics(self, step: int) -> None:
         """Forget lines after `step`: a resumed run writes them again."""
         rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        write_whole(self.metrics, lambda path: path.write_text(text))
+        self._write(self.metrics, lambda path: path.write_text(text))
 
     def write_weights(self, model: Classifier) -> None:
         """model.safetensors: what evaluation and explanation read."""
-        write_whole(self.folder / WEIGHTS, lambda path: write_weights(model, path))
+        self._write(self.folder / WEIGHTS, lambda path: write_weights(model, path))
 
     def write_evaluation(self, name: str, figures: dict[str, Any]) -> None:
         """Add the figures of one evaluation to evaluation.json under `name`."""
         path = self.folder / EVALUATION
         known = read_json(path) or {}
         text = json.dumps(known | {name: figures}, indent=2) + "\n"
-        write_whole(path, lambda partial: partial.write_text(text))
+        self._write(path, lambda partial: partial.write_text(text))
+
+    def _write(self, path: Path, write: Callable[[Path], Any]) -> None:
+        self.check_there()
+        write_whole(path, write)
 
 
 def refuse_used(folder: Path) -> None:
@@ -93,13 +200,29 @@ def refuse_used(folder: Path) -> None:
         raise AibError(f"{folder} is a file, not a folder for a run")
     if (folder / WEIGHTS).exists():
         raise AibError(f"{folder} holds a finished run; choose another --out")
-    if (folder / CONFIG).exists():
+    if (folder / CHECKPOINT).exists():
         raise AibError(
             f"{folder} holds an interrupted run; go on with `aib train --resume {folder}` or "
             "choose another --out"
         )
-    if any(path.suffix != ".partial" for path in folder.iterdir()):  # left by a kill
+    free = STARTED if _is_run(folder) else {LOCK}
+    if any(p.suffix != ".partial" and p.name not in free for p in folder.iterdir()):
         raise AibError(f"{folder} is not empty; choose another --out")
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return bool(read_settings(folder))
+    except AibError:
+        return False
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their own names, the rest as section.name."""
+    flat = {k: v for k, v in config.get("settings", {}).items() if k not in MACHINE}
+    for section in ("model", "preprocessing"):
+        flat |= {f"{section}.{k}": v for k, v in config[section].items()}
+    return flat
 
 
 def different(stored: Settings, given: Settings, but: tuple[str, ...] = ()) -> str:

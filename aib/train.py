@@ -1,16 +1,19 @@
 """From settings to a finished run: data, model, loop, and the evaluation that is reported."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from lightning.fabric import Fabric
 
+from aib.checkpoint import require_checkpoint
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load
 from aib.engine import fit
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
-from aib.launch import make_fabric
+from aib.launch import in_first, make_fabric
 from aib.pretrained import WEIGHTS, load_weights
 from aib.progress import Reporter, Silent
 from aib.registry import MODELS, create_model
@@ -36,24 +39,41 @@ def train(
     report: Reporter | None = None,
 ) -> Trained | None:
     """Train as the settings say, into `folder`. Processes other than the first return None."""
-    if not resume:
-        refuse_used(folder)  # before any work
+    # Before any work.
+    if resume:
+        require_checkpoint(Run(folder).checkpoint)
+    else:
+        refuse_used(folder)
     settings = keep_some_aside(settings)
     fabric = make_fabric(settings, folder)
     fabric.launch()
     folder = fabric.broadcast(folder)  # each process made up its own name
     report = (report or Silent()) if fabric.is_global_zero else Silent()
+    with ExitStack() as lock:
+        return _train(settings, Run(folder), fabric, resume, report, lock)
+
+
+def _train(
+    settings: Settings, run: Run, fabric: Fabric, resume: bool, report: Reporter, lock: ExitStack
+) -> Trained | None:
+    """The same in each process, once there are all. `lock` holds the folder's until the end."""
+    folder = run.folder
+    if resume:
+        in_first(fabric, lambda: lock.enter_context(run.locked()))
+        Run.reopen(folder, settings)
 
     data = load_data(settings, "train")
     own_val = settings.holdout or has_split(settings.data, "val")
     validation = load_data(settings, "val") if own_val else None
     model = build_model(settings, data)
-    if resume:
-        run = Run.reopen(folder, settings)
-    elif fabric.is_global_zero:
-        run = Run.create(folder, model, settings)
-    else:
-        run = Run(folder)
+    if not resume:
+
+        def begin() -> None:
+            run.make_folder()
+            lock.enter_context(run.locked())
+            run.write_config(model, settings)
+
+        in_first(fabric, begin)
     for sentence in data.skipped:
         report.note(f"skipped: {sentence}")
     if data.skipped:

@@ -16,10 +16,10 @@ from torch.utils.data import Dataset
 from aib.data.decode import centre_square, open_rgb, resized, to_tensor
 from aib.data.specs import Spec
 from aib.errors import AibError
+from aib.memory import machine_memory
 from aib.preprocessing import Preprocessing
 
 CHUNK = 1 << 22  # pixels that are resized at a time
-PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,8 @@ class ImageSet(Dataset):
 def check_room(count: int, size: int) -> None:
     """Refuse to fill the memory with pixels: the system would end the process without a word."""
     needed = 3 * count * size * size
-    if hasattr(os, "sysconf") and needed > (there := os.sysconf("SC_PHYS_PAGES") * PAGE):
+    there = machine_memory()
+    if there is not None and needed > there:
         raise AibError(
             f"{count:,} images of {size} x {size} are {needed / 1e9:,.0f} GB, and this machine has "
             f"{there / 1e9:,.0f}: take a smaller image_size"

@@ -22,7 +22,7 @@ from aib.interrupt import Interrupted
 from aib.opened import labelled_images, open_runs, sha256
 from aib.pretrained import CONFIG, WEIGHTS
 from aib.progress import PlainLines
-from aib.run import EVALUATION, Run, environment, train_seconds, write_json
+from aib.run import CHECKPOINT, EVALUATION, Run, environment, train_seconds, write_json
 from aib.settings import Settings
 from aib.sweep.plan import Planned, read_plan
 from aib.train import train
@@ -42,7 +42,7 @@ def perform(sweep: Path, name: str) -> None:
         if is_done(folder):
             return
         if not _is_trained(folder, run.settings):
-            started = (folder / CONFIG).is_file()
+            started = (folder / CHECKPOINT).is_file()
             train(run.settings, folder, resume=started, report=PlainLines())
         write_json(folder / MEASURED, measure(folder, run.settings))
 
