@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import aib
-from aib import pretrained
+from aib import memory, pretrained
 
 ALL = [*aib.list_models(), "tiny_aib_qt"]
 
@@ -252,6 +252,49 @@ def test_a_part_of_the_config_of_another_type_is_an_error(folder, part, value):
 def test_preprocessing_of_the_wrong_kind_is_an_error_with_its_value(folder, change, named):
     edit_config(folder, lambda c: c["preprocessing"].update(change))
     assert_refused(folder, named)
+
+
+def with_memory(monkeypatch, gigabytes):
+    monkeypatch.setattr(memory, "machine_memory", lambda: int(gigabytes * 1e9))
+
+
+def test_a_file_cannot_ask_for_larger_images_than_the_memory_holds(tmp_path, monkeypatch):
+    make(width=1).save_pretrained(tmp_path)
+    edit_config(tmp_path, lambda config: config["preprocessing"].update(image_size=4096))
+    with_memory(monkeypatch, 4)
+    # The first layers keep the image's size: 16 channels of floats are read, 16 are written.
+    assert 2 * 16 * 4096**2 * 4 > 0.5 * 4e9
+    assert_refused(tmp_path, "asks for images of 4096 x 4096: .* 2.1 GB .* this machine has 4.0")
+    with_memory(monkeypatch, 64)
+    assert aib.from_pretrained(tmp_path).preprocessing.image_size == 4096
+
+
+def test_an_attached_model_cannot_either_and_no_image_is_passed(tmp_path, monkeypatch):
+    passes = []
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3, padding=1)
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x):
+            passes.append(x.device.type)
+            return self.fc(self.conv(x).mean((2, 3)))
+
+    aib.attach(Net(), at="conv", num_classes=3, image_size=16).save_pretrained(tmp_path)
+    edit_config(tmp_path, lambda config: config["model"].update(image_size=4096))
+    passes.clear()
+    with_memory(monkeypatch, 1)
+    with pytest.raises(aib.AibError, match="asks for images of 4096 x 4096"):
+        aib.from_pretrained(tmp_path, backbone=Net())
+    assert passes == ["meta"]
+
+
+def test_the_memory_of_a_pass_is_that_of_its_largest_operation():
+    net = nn.Sequential(nn.Conv2d(3, 8, 1, bias=False), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    assert memory.pass_memory(net, 100, images=2) == 2 * 2 * 8 * 100**2 * 4  # the ReLU, in and out
+    assert not any(value.is_meta for value in net.state_dict().values())  # as it was
 
 
 def test_a_missing_preprocessing_key_is_an_error(folder):

@@ -337,7 +337,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint_to_resume(
             (run.folder / "checkpoint.pt.partial").symlink_to("/dev/full")
         save(run, state)
 
-    data = load("shapes:count=96", "train")
+    data = load("shapes:count=96", "train", holdout=0)
     monkeypatch.setattr(Run, "save", fills_up)
     with pytest.raises(aib.AibError, match=f"no space left in {run.folder}"):
         fit(model(), data, SHORT, run=run)
@@ -402,8 +402,10 @@ def test_training_begins_only_with_room_for_what_it_writes(
 ) -> None:
     """The estimate against the files of the same run, a second checkpoint beside the first."""
     s = replace(SHORT, optimizer=optimizer, ema=ema)
-    data, run = load("shapes:count=96", "train"), Run.create(tmp_path / "a", model(), s)
-    fitted = fit(model(), data, s, run=run)
+    data = load("shapes:count=96", "train")
+    large = aib.create_model("tiny_aib_qt")  # tensors outweigh the names in the files
+    run = Run.create(tmp_path / "a", large, s)
+    fitted = fit(large, data, s, run=run)
     run.write_weights(fitted.model)
     files = [run.checkpoint, run.checkpoint, run.folder / "model.safetensors", run.metrics]
     written = sum(file.stat().st_size for file in files)
@@ -412,8 +414,8 @@ def test_training_begins_only_with_room_for_what_it_writes(
         usage = shutil.disk_usage(tmp_path)._replace(free=int(free))
         with monkeypatch.context() as patch:
             patch.setattr(shutil, "disk_usage", lambda path: usage)
-            new = Run.create(tmp_path / name, model(), s)
-            fit(model(), data, s, run=new)
+            new = Run.create(tmp_path / name, large, s)
+            fit(large, data, s, run=new)
         return new
 
     with pytest.raises(aib.AibError, match="no space left in .*b for this run: it writes"):
