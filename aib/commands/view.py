@@ -72,7 +72,8 @@ def view(
         if not no_browser:
             serve.open_browser(url)
         try:
-            serve.serve(viewer, examples, listener, max_bytes=int(max_megabytes * 2**20))
+            limit = int(max_megabytes * 2**20)
+            serve.serve(viewer, examples, listener, host=host, max_bytes=limit)
         except KeyboardInterrupt:  # how a viewer is meant to end
             print("closed")
 

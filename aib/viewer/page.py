@@ -1,6 +1,6 @@
 """The page's layout, and what happens on a click. It needs Gradio."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ OPACITY = 55  # percent; the style sheet starts with the same
 SET_OPACITY = "v => { document.documentElement.style.setProperty('--aib-opacity', v / 100); }"
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
 TILE = 96  # pixels of an example's longer side in the gallery
+SESSIONS = 50  # kept on the server; a page that was never closed makes room for a newer one
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,35 @@ class Controls:
     shown: gr.Slider
 
 
-def build_page(viewer: Viewer, examples: list[Example]) -> gr.Blocks:
+class Page(gr.Blocks):
+    """Gradio's page, except that it opens only files that were uploaded to it.
+
+    Gradio copies or downloads every file that a request names, also as the value of a slider. Its
+    own check lets links and all files of its cache pass, the gallery's pictures among them.
+    """
+
+    async def preprocess_data(
+        self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
+    ) -> list[Any]:
+        """Check the values of a request before anything is done with them."""
+        if not named_files(inputs) <= self.upload_file_set:
+            raise gr.Error("the page takes uploaded files only", print_exception=False)
+        return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+
+def named_files(value: Any) -> set[str]:
+    """Every "path" in the JSON of a request."""
+    if isinstance(value, list):
+        return set().union(*map(named_files, value))
+    if not isinstance(value, dict):
+        return set()
+    own = {str(value["path"])} if "path" in value else set()
+    return own.union(*map(named_files, value.values()))
+
+
+def build_page(viewer: Viewer, examples: list[Example]) -> Page:
     """The whole page, ready to be served."""
-    with gr.Blocks(title="aib view", analytics_enabled=False, delete_cache=(600, 3600)) as page:
+    with Page(title="aib view", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         scene = gr.State()
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
@@ -49,7 +76,11 @@ def build_page(viewer: Viewer, examples: list[Example]) -> gr.Blocks:
                     opacity, shown = _sliders()
                 columns = _columns(viewer)
         controls = Controls(file, gallery, status, picture, side, clear, opacity, shown)
-        _wire(page, Handlers(viewer, examples), controls, scene, columns)
+        handlers = Handlers(viewer, examples, tiles=gallery.keep_in_cache)
+        _wire(page, handlers, controls, scene, columns)
+    page.state_session_capacity = SESSIONS
+    # Answers that nobody has come for: of a page closed while it waited.
+    page._queue.pending_messages_per_session.max_size = SESSIONS
     return page
 
 
@@ -152,8 +183,11 @@ def _wire(
 class Handlers:
     """The answers to a visitor's doings: values for the page's parts, in the order of `_wire`."""
 
-    def __init__(self, viewer: Viewer, examples: list[Example]) -> None:
+    def __init__(
+        self, viewer: Viewer, examples: list[Example], tiles: Collection[str] = ()
+    ) -> None:
         self.viewer, self.examples = viewer, examples
+        self.tiles = tiles  # paths of the gallery's pictures, which uploads of the same share
 
     def start(self) -> list[Any]:
         """The first example, so that the page is never empty."""
@@ -171,7 +205,8 @@ class Handlers:
             said = message(str(error), bad=True)
             return [None, gr.skip(), said, *self._unchanged(2 + len(PANELS) * self._runs)]
         finally:
-            Path(path).unlink(missing_ok=True)
+            if path not in self.tiles:
+                Path(path).unlink(missing_ok=True)
 
     def hide(self, scene: Scene | None, side: int, shown: int, clicked: gr.SelectData) -> list[Any]:
         """A block where the picture was clicked on."""
@@ -217,10 +252,11 @@ class Handlers:
 
 
 def kept(scene: Scene | None) -> Scene:
-    """The visitor's picture. A server that was started anew has none for a page still open."""
+    """The visitor's picture; a page that has stood open for long may have lost its own."""
     if scene is None:
         raise AibError(
-            "the viewer was started anew and no longer has this picture: reload the page"
+            "the viewer no longer has this picture (it was restarted, or too many other pages are "
+            "open): reload the page"
         )
     return scene
 

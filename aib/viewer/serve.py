@@ -10,6 +10,7 @@ import threading
 import webbrowser
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from aib.errors import AibError, missing_extra
 from aib.viewer.examples import Example
@@ -66,7 +67,7 @@ def listen(host: str, port: int) -> socket.socket:
 def address_of(listener: socket.socket) -> str:
     """What to type into a browser on this machine."""
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:  # all addresses: any of ours will do
+    if _is_unspecified(host):  # all addresses: any of ours will do
         host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -80,7 +81,12 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(
-    viewer: Viewer, examples: list[Example], listener: socket.socket, *, max_bytes: int
+    viewer: Viewer,
+    examples: list[Example],
+    listener: socket.socket,
+    *,
+    host: str,
+    max_bytes: int,
 ) -> None:
     """Answer until Ctrl-C or SIGTERM."""
     import uvicorn
@@ -89,7 +95,7 @@ def serve(
         # Through the `finally`s, so that the uploads' folder goes as well.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     config = uvicorn.Config(
-        make_app(viewer, examples, max_bytes),
+        make_app(viewer, examples, host, max_bytes),
         # A page that is still shown holds a connection open: it is given a second to let go, and
         # then cut off, of which uvicorn would write a traceback.
         timeout_graceful_shutdown=1,
@@ -99,8 +105,8 @@ def serve(
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def make_app(viewer: Viewer, examples: list[Example], max_bytes: int) -> Any:
-    """The page as an ASGI application."""
+def make_app(viewer: Viewer, examples: list[Example], host: str, max_bytes: int) -> Any:
+    """The page as an ASGI application, for requests to `host` and to loopback names."""
     import gradio as gr
     from fastapi import FastAPI
 
@@ -108,9 +114,11 @@ def make_app(viewer: Viewer, examples: list[Example], max_bytes: int) -> Any:
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(StayHome)
-    return gr.mount_gradio_app(
+    app.add_middleware(OwnRequests, host=host)
+    page = build_page(viewer, examples)
+    gr.mount_gradio_app(
         app,
-        build_page(viewer, examples),
+        page,
         path="/",
         theme=theme(),
         css=CSS,
@@ -122,6 +130,67 @@ def make_app(viewer: Viewer, examples: list[Example], max_bytes: int) -> Any:
         pwa=False,
         mcp_server=False,
     )
+    # As after launch(): from here on Gradio checks the paths of the files that it is to open.
+    page.has_launched = True
+    return app
+
+
+class OwnRequests:
+    """Refuses requests that another website makes a browser send.
+
+    A site may let its own name point at this machine (DNS rebinding); then the Host header shows
+    that name. Or it may send requests from its own page; then the Origin header shows it.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]], host: str) -> None:
+        self.app, self.host = app, host
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Message) -> Callable[..., Awaitable[None]] | None:
+        from starlette.datastructures import Headers
+        from starlette.responses import PlainTextResponse
+
+        headers = Headers(raw=scope["headers"])
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not answers_to(host, self.host, scope["server"][0]):
+            sentence = f"this page is not {host}: open the address that `aib view` printed"
+            return PlainTextResponse(f"{sentence}, or start it with --host\n", 400)
+        if origin is not None and origin.partition("://")[2] != host:
+            return PlainTextResponse(f"this page takes no requests from {origin}\n", 403)
+        if "://" in scope["path"]:  # /file=http://..., which Gradio would fetch
+            return PlainTextResponse("this page fetches nothing from a network\n", 403)
+        return None
+
+
+def answers_to(header: str, host: str, address: str) -> bool:
+    """Is a Host header one for a server that was started with `--host host`?
+
+    Loopback names are, `host` itself, and the address that the request came to. A server on all
+    addresses may be behind others: any in numbers will do, since only a name can be rebound.
+    """
+    try:
+        name = urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return False
+    if is_loopback(name) or name in (host.lower(), address):
+        return True
+    return _is_unspecified(host) and (_is_address(name) or name == socket.gethostname().lower())
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_unspecified(host: str) -> bool:
+    """All addresses of this machine?"""
+    return _is_address(host) and ipaddress.ip_address(host).is_unspecified
 
 
 class StayHome:

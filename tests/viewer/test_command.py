@@ -94,7 +94,7 @@ def test_other_machines_are_warned_of(capsys, no_gradio_needed, monkeypatch, tmp
     folder = str(saved_model(tmp_path / "model"))
     code, out, err = run(capsys, "--run", folder, "--no-browser", "--max-megabytes", "2")
     assert code == 0 and err == "" and re.search(r"http://127\.0\.0\.1:\d+ ", out)
-    assert served == [{"max_bytes": 2 * 2**20}]
+    assert served == [{"host": "127.0.0.1", "max_bytes": 2 * 2**20}]
     code, out, err = run(capsys, "--run", folder, "--no-browser", "--host", "0.0.0.0")
     assert code == 0 and "warning: --host 0.0.0.0 lets other machines use this page" in err
     assert re.search(r"http://127\.0\.0\.1:\d+ ", out)

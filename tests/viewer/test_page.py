@@ -135,8 +135,9 @@ def packaged_page(data, monkeypatch):
 def client(tmp_path):
     from fastapi.testclient import TestClient
 
-    app = make_app(viewer(tmp_path, "tiny_aib_qt", "tiny_aib"), EXAMPLES, max_bytes=10_000)
-    with TestClient(app) as client:
+    looked = viewer(tmp_path, "tiny_aib_qt", "tiny_aib")
+    app = make_app(looked, EXAMPLES, "127.0.0.1", max_bytes=10_000)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
 
 
