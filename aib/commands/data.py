@@ -155,7 +155,7 @@ def show(
         root: folder that holds the data sets; without it the cache ($AIB_DATA).
         out: the PNG to write; without it NAME-SPLIT.png here.
         columns: images a class.
-        seed: of generated images and of the train/val split.
+        seed: of generated training images and of the train/val split.
         strict: stop at the first file that cannot be read.
     """
     if not 1 <= columns <= 100:

@@ -14,7 +14,7 @@ TINY = Settings(
     clip=2.0,
     channels_last=True,
     beta_warmup=2.0,  # at once, the KL of a fresh model would drown the rest
-    seed=7,  # not the seed of the images by whose figures the recipe was chosen
+    seed=7,  # not that of the training and test images by which the recipe was chosen
 )
 
 PRESETS = [

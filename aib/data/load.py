@@ -44,7 +44,7 @@ def load(
         `shapes:clutter=0.5,size=small`, `stl10:classes=cifar10,image_size=32`, `cub200:crop`.
     split: `train`, `test`, `val` (the seeded, stratified held-out share `holdout` of `train`;
         with holdout=0 `train` is the whole), and `extra` for svhn. A folder's own val/ is used.
-    seed: of the held-out part, and of generated images.
+    seed: of the held-out part, and of generated training images; test images never depend on it.
     strict: a damaged file in a folder stops everything instead of being skipped.
     options: the same as after the colon, where those in the name win.
     """

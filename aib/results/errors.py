@@ -17,6 +17,7 @@ Groups = Mapping[str, Found]
 READINGS = {"raw": "numbers as they are", "matched": "matched by name"}
 BESIDE = "Error, beside the paper's"
 OTHERS = "Error: other forms, shorter trainings, searches"
+OTHER_IMAGES = "†"
 
 
 def errors(groups: Groups) -> Iterator[str]:
@@ -32,10 +33,12 @@ def errors(groups: Groups) -> Iterator[str]:
         "data", "model", "options", "n", "error %", "paper %", "epochs", "minutes", "hardware",
         "runs", "from",
     )  # fmt: skip
-    seeds = (
-        "n runs with different seeds; ± is their standard deviation. For shapes it includes that "
-        "of the test images, as the seed draws those too. Minutes include compiling."
-    )
+    seeds = "n runs with different seeds; ± is their standard deviation. Minutes include compiling."
+    if other_images(run for group in groups.values() for run in group["runs"]):
+        seeds += (
+            f" {OTHER_IMAGES} Test images drawn by each run's own seed, so ± includes that of the "
+            "images; now there is one test set of shapes for all seeds."
+        )
     yield from markdown(Table(BESIDE, head, tuple(row for _, row in beside), seeds))
     rest = Table(OTHERS, head, tuple(others), "" if beside else seeds)
     yield from markdown(without_empty_columns(rest))
@@ -48,7 +51,7 @@ def errors(groups: Groups) -> Iterator[str]:
 def _row(name: str, group: Found, runs: list[Found]) -> tuple[str, ...]:
     first = runs[0]
     return (
-        first["data"],
+        f"{first['data']} {OTHER_IMAGES}" if other_images(runs) else first["data"],
         f"`{first['model']}`",
         options(first, group["runs"]),
         str(len(runs)),
@@ -60,6 +63,11 @@ def _row(name: str, group: Found, runs: list[Found]) -> tuple[str, ...]:
         ", ".join(run["name"] for run in runs),
         _link(name, group),
     )
+
+
+def other_images(runs: Iterable[Found]) -> list[str]:
+    """The runs that were measured on other test images than their data set has now."""
+    return [run["name"] for run in runs if "test_images" in run]
 
 
 def _beside(run: Found) -> bool:
@@ -142,7 +150,7 @@ def every_run(groups: Groups) -> Iterator[str]:
         (
             run["name"],
             _link(name, group),
-            f"{run['seed']}",
+            f"{run['seed']}" + f" {OTHER_IMAGES}" * bool(other_images([run])),
             _error(_own(run)),
             _error(run["held_out"]) if run["held_out"] else NOTHING,
             number(run.get("training_error"), 2),

@@ -6,7 +6,7 @@ from pathlib import Path
 from aib.errors import AibError
 from aib.interpret.tables import STABILITY, all_tables, reliance
 from aib.paper import has_papers_form
-from aib.results.errors import Found, Groups, elsewhere, errors, every_run
+from aib.results.errors import Found, Groups, elsewhere, errors, every_run, other_images
 from aib.results.markdown import contents, markdown, without_empty_columns
 from aib.results.seeds import measured, over_seeds
 from aib.results.speed import speed
@@ -74,6 +74,11 @@ def _maps(groups: Groups) -> Iterator[str]:
             f"[results/{name}](../results/{name}).\n"
         )
         yield from [group["note"] + "\n"] if group["note"] else []
+        if older := other_images(group["runs"]):
+            yield (
+                "Measured on test images drawn by the run's own seed, not on the one test set that "
+                f"shapes have now: {', '.join(older)}.\n"
+            )
         for table in [over_seeds(group), *all_tables(results), reliance(results)]:
             if table.title != STABILITY or any(r["paper"] for r in results.values()):
                 yield from markdown(without_empty_columns(table), "###")

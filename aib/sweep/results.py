@@ -215,7 +215,7 @@ def _images(results: Mapping[str, Any]) -> str:
 
 
 def drawn_anew(results: Mapping[str, Any]) -> str:
-    """A sentence where a deviation over seeds is not one of the training alone."""
+    """A sentence where runs with different seeds do not have the same training images."""
     names = [results["base"]["data"]]
     for panel in results["panels"]:
         if panel["setting"] == "data":
@@ -223,4 +223,4 @@ def drawn_anew(results: Mapping[str, Any]) -> str:
     drawn = any(name.partition(":")[0] in ("shapes", "shapes_spurious") for name in names)
     if not drawn or len(results["seeds"]) < 2:
         return ""
-    return " A run's seed also draws the shapes: the deviation includes another test set each."
+    return " A run's seed also draws its training shapes; the test set is one."

@@ -13,6 +13,7 @@ import aib
 from aib.cli import main
 from aib.commands import train
 from aib.configs import get_preset
+from aib.data.shapes import TEST_SEED
 from aib.interpret.tables import Table
 from aib.paper import PAPER_ERRORS, paper_error
 from aib.results.collect import collect
@@ -99,6 +100,22 @@ def test_maps_of_one_seed_each_have_no_table_of_seeds(tmp_path):
     kept = json.loads((ROOT / "results" / "shapes_vgg.json").read_text())
     (tmp_path / "some.json").write_text(json.dumps(kept))
     assert "### Accuracy and maps" in page(tmp_path) and "Over seeds" not in page(tmp_path)
+
+
+def test_runs_measured_on_other_test_images_are_marked(tmp_path):
+    kept = json.loads((ROOT / "results" / "shapes_tiny_maps.json").read_text())
+    (tmp_path / "some.json").write_text(json.dumps(kept))
+    text = page(tmp_path)
+    head, *cells = rows(text, "Every run")
+    marked = {row[0] for row in cells if row[head.index("seed")].endswith("†")}
+    assert marked == {run["name"] for run in kept["runs"] if run["seed"] != TEST_SEED}
+    assert all(row[0] == "shapes †" for row in rows(text, OTHERS)[1:])
+    assert "† Test images drawn by each run's own seed" in text
+    assert f"not on the one test set that shapes have now: {kept['runs'][1]['name']}, " in text
+    for run in kept["runs"]:
+        run.pop("test_images", None)
+    (tmp_path / "some.json").write_text(json.dumps(kept))
+    assert "†" not in page(tmp_path) and "one test set" not in page(tmp_path)
 
 
 def test_what_the_paper_has_a_figure_for_comes_first_and_apart(tmp_path):

@@ -177,10 +177,10 @@ def test_damaged_results_are_one_sentence(swept, capsys, change, part):
     assert f"is damaged, its {part} cannot be read" in told and told.count("\n") == 1
 
 
-ANEW = "A run's seed also draws the shapes"
+ANEW = "A run's seed also draws its training shapes"
 
 
-def test_over_shapes_a_deviation_is_said_to_include_other_images(swept):
+def test_over_shapes_a_deviation_is_said_to_include_other_training_images(swept):
     results = read_results(swept)
     assert all(ANEW in table.note for table in tables(results)) and ANEW in bars(results)
     for change in ({"seeds": [3]}, {"base": results["base"] | {"data": "cifar10"}}):
