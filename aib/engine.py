@@ -135,6 +135,12 @@ class Loop:
                 f"{len(data)} training images are fewer than one batch of {s.batch_size}"
             )
         self.total_steps = s.epochs * self.steps_per_epoch
+        if left_out := len(data) - self.steps_per_epoch * s.batch_size:
+            self.report.note(
+                f"{left_out:,} of {len(data):,} training images are left out of each epoch, others "
+                f"each time, as every batch has {s.batch_size}; a batch size that divides "
+                f"{len(data):,} leaves out none"
+            )
 
         if world > 1 and fabric.device.type == "cuda":
             nn.SyncBatchNorm.convert_sync_batchnorm(model)  # in place, below the top module

@@ -67,7 +67,7 @@ class Settings:
     epochs: int = 200
     """Passes over the training set."""
     batch_size: int = 128
-    """Images an update, over all devices and accumulated parts."""
+    """Images an update, over all devices and parts. An epoch leaves out what fills no batch."""
     accumulate: int = 1
     """Parts that a device's share of the batch is cut into, to save memory."""
     optimizer: Literal["sgd", "adamw"] = "sgd"

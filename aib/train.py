@@ -9,7 +9,7 @@ from lightning.fabric import Fabric
 
 from aib.checkpoint import require_checkpoint
 from aib.classifier import Classifier
-from aib.data import ImageSet, has_split, load
+from aib.data import ImageSet, has_split, load, require_trainable
 from aib.engine import fit
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
@@ -122,6 +122,7 @@ def build_model(s: Settings, data: ImageSet) -> Classifier:
     """A model for these images, with fresh weights or those of `init`."""
     if s.model not in MODELS:
         create_model(s.model)  # says which names are close
+    require_trainable(s.data, data)
     size, sizes = data.preprocessing.image_size, MODELS[s.model].sizes
     torch.manual_seed(s.seed)
     model = create_model(

@@ -2,7 +2,17 @@
 
 from aib.data.batches import Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import has_split, load, same_images
+from aib.data.load import has_split, load, require_trainable, same_images
 from aib.data.specs import SPECS, Spec
 
-__all__ = ["SPECS", "Batches", "ImageFiles", "ImageSet", "Spec", "has_split", "load", "same_images"]
+__all__ = [
+    "SPECS",
+    "Batches",
+    "ImageFiles",
+    "ImageSet",
+    "Spec",
+    "has_split",
+    "load",
+    "require_trainable",
+    "same_images",
+]

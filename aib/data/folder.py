@@ -50,6 +50,8 @@ def read(
     if not found:
         reason = f"; {skipped[0]}" if skipped else ""
         raise AibError(f"{top} has no readable image in its class folders{reason}")
+    if split == "train":
+        _refuse_empty(top, classes, {label for _, label in found}, skipped)
     return ImageSet(
         name=f"folder:{path}",
         split=split,
@@ -58,6 +60,37 @@ def read(
         files=ImageFiles(tuple(file for file, _ in found)),
         skipped=tuple(skipped),
     )
+
+
+def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
+    """Refuse to train on one class. To evaluate a model on one is fine, so `read` allows it."""
+    if len(classes) > 1:
+        return
+    top = _top(path, "train")
+    nested = _sub_folders(top / classes[0])
+    hint = (
+        f"if its sub-folders ({', '.join(nested[:3])}{', ...' * (len(nested) > 3)}) are the "
+        f"classes, move them up into {top}"
+        if nested
+        else "add a folder for each other class"
+    )
+    raise AibError(
+        f"{top} has one class folder, '{classes[0]}', and training needs two or more: {hint}"
+    )
+
+
+def _refuse_empty(
+    top: Path, classes: tuple[str, ...], present: set[int], skipped: list[str]
+) -> None:
+    """A class that cannot be learnt is a mistake; in test images a class may be absent."""
+    empty = [name for label, name in enumerate(classes) if label not in present]
+    if empty:
+        folder = top / empty[0]
+        reason = next((f" ({why})" for why in skipped if str(folder) + os.sep in why), "")
+        raise AibError(
+            f"{folder} has no readable image{reason}: each sub-folder of {top} is a class, so add "
+            "images to it or remove it"
+        )
 
 
 def _top(path: Path, split: str) -> Path:
@@ -73,10 +106,14 @@ def _top(path: Path, split: str) -> Path:
 
 
 def _classes(top: Path) -> tuple[str, ...]:
-    names = sorted(p.name for p in top.iterdir() if p.is_dir() and not p.name.startswith("."))
+    names = _sub_folders(top)
     if not names:
         raise AibError(f"{top} has no sub-folders: images belong in one sub-folder a class")
     return tuple(names)
+
+
+def _sub_folders(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
 def _files(folder: Path) -> list[Path]:

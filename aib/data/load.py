@@ -71,6 +71,13 @@ def load(
     return _at_size(dataset, image_size)
 
 
+def require_trainable(name: str, data: ImageSet) -> None:
+    """Refuse a folder with one class; every other set has several."""
+    kind, path, _ = parse_name(name)
+    if kind == "folder":
+        folder.require_two_classes(path, data.class_names)
+
+
 def has_split(name: str, split: str) -> bool:
     """Does the data set come with this split? A plain folder of classes has only `train`."""
     kind, path, _ = parse_name(name)

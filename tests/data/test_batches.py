@@ -98,6 +98,16 @@ def test_training_drops_what_is_left_below_a_global_batch():
     assert len(seen.unique()) == len(seen) == 100
 
 
+def test_other_images_are_left_out_of_each_epoch_and_none_of_all():
+    batches = Batches(in_memory(160), 128, train=True)
+    left_out = [
+        set(range(160)) - set(torch.cat(batches.indices(epoch)).tolist()) for epoch in range(12)
+    ]
+    assert all(len(images) == 32 for images in left_out)
+    assert len({frozenset(images) for images in left_out}) == 12
+    assert set.intersection(*left_out) == set()
+
+
 @pytest.mark.parametrize("train", [True, False])
 @pytest.mark.parametrize("world", [2, 3, 5])
 def test_ranks_together_see_what_one_process_sees(train, world):

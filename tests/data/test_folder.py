@@ -5,7 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from aib.data import load
+from aib.cli import main
+from aib.data import load, require_trainable
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
@@ -104,3 +105,42 @@ def test_your_own_tensors(tmp_path):
     mine = ImageSet.from_tensors(images, torch.tensor([0, 1, 2] * 2), class_names=("a", "b", "c"))
     assert len(mine) == 6 and mine.preprocessing.image_size == 32
     assert mine[4][1] == 1 and torch.equal(mine[4][0], images[4])
+
+
+def test_a_class_without_a_readable_image_is_refused_and_named(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(AibError, match=r"empty has no readable image: .* remove it"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
+    (tmp_path / "empty" / "bad.png").write_bytes(b"not a picture")
+    with pytest.raises(AibError, match=r"empty has no readable image \(.*bad\.png"):
+        load(f"folder:{tmp_path}", "val")
+
+
+def test_one_class_can_be_read_and_not_be_trained_on(tmp_path):
+    official.write_folder(tmp_path, classes=1)
+    images = load(f"folder:{tmp_path}", "train", holdout=0)
+    with pytest.raises(
+        AibError, match=rf"{tmp_path} has one class folder, 'class_0'.*add a folder"
+    ):
+        require_trainable(f"folder:{tmp_path}", images)
+
+
+@pytest.mark.parametrize("inside", ["", "train"])
+def test_classes_one_level_too_deep_are_explained(tmp_path, inside):
+    official.write_folder(tmp_path / inside / "animals", classes=5)
+    name = f"folder:{tmp_path}"
+    where = tmp_path / inside
+    with pytest.raises(AibError) as refused:
+        require_trainable(name, load(name, "train", holdout=0))
+    told = str(refused.value)
+    assert f"{where} has one class folder, 'animals'" in told
+    assert f"(class_0, class_1, class_2, ...) are the classes, move them up into {where}" in told
+
+
+def test_a_folder_with_one_class_is_one_sentence_of_the_command(tmp_path, capsys):
+    official.write_folder(tmp_path / "photos", classes=1, per_class=8)
+    words = f"--data folder:{tmp_path / 'photos'}:image_size=32 --batch-size 4 --accelerator cpu"
+    assert main(["train", *words.split(), "--out", str(tmp_path / "run")]) == 2
+    assert "photos has one class folder, 'class_0'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

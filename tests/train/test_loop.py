@@ -47,9 +47,13 @@ def assert_close(a: nn.Module, b: nn.Module, rtol: float = 1e-3, atol: float = 1
 class Remember(Silent):
     def __init__(self) -> None:
         self.rows: list[dict] = []
+        self.notes: list[str] = []
 
     def figures(self, row: dict) -> None:
         self.rows.append(row)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
@@ -259,6 +263,16 @@ def test_what_the_optimizer_remembers_of_a_moved_anchor_is_zeroed_in_its_place(
 def test_too_few_images_for_one_batch_is_said() -> None:
     with pytest.raises(aib.AibError, match="4 training images are fewer than one batch"):
         fit(tiny(), images(4), SMALL)
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(40, 0), (43, 3), (46, 6)])
+def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) -> None:
+    """Parts of 4 would leave out 2 of 46, but a step takes two of them."""
+    seen = Remember()
+    fit(tiny(), images(count), replace(SMALL, epochs=1, accumulate=2), report=seen)
+    told = [note for note in seen.notes if "left out" in note]
+    assert bool(told) == bool(left_out)
+    assert all(note.startswith(f"{left_out} of {count} training images") for note in told)
 
 
 def test_bf16_trains() -> None:
