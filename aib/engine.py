@@ -16,7 +16,7 @@ from aib.data import Batches, ImageSet
 from aib.ema import WeightAverage
 from aib.errors import AibError
 from aib.interrupt import Interrupted, StopRequest
-from aib.launch import in_first, make_fabric
+from aib.launch import in_first, launch, make_fabric
 from aib.objective import Objective
 from aib.optim import beta_at, learning_rate, load_state, make_optimizer
 from aib.progress import Reporter, Silent
@@ -24,7 +24,7 @@ from aib.quantize import AnchorQuantizer
 from aib.replay import Replay
 from aib.run import Run
 from aib.settings import Settings
-from aib.watch import TERMS, NonFiniteError, Watch, everywhere
+from aib.watch import TERMS, NonFiniteError, Watch
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,12 @@ class Loop:
         s = self.settings = settings
         if fabric is None:
             fabric = make_fabric(s, run.folder if run else None)
-            fabric.launch()
+            launch(fabric)
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if fabric.is_global_zero else Silent()
         world = fabric.world_size
+        # On the hosts: to agree on a stop after each step, without waiting for the devices.
+        self.hosts = dist.new_group(backend="gloo") if world > 1 else None
         self.batches = Batches(
             data,
             s.batch_size // (world * s.accumulate),
@@ -331,15 +333,15 @@ class Loop:
         self.fabric.log_dict(numbers, step=row["step"])
 
     def must_stop(self, stop: StopRequest) -> bool:
-        """Has any process been asked to stop? Several processes agree at log intervals only."""
-        if self.fabric.world_size == 1:
-            return stop.signal is not None
-        if self.step % self.settings.log_every:
-            return False
-        flag = torch.tensor(stop.signal or 0, device=self.fabric.device)
-        number = int(everywhere(flag, dist.ReduceOp.MAX))
-        stop.signal = number or None
-        return bool(number)
+        """Has any process been asked to stop? All of them agree on it after every step."""
+        number = stop.signal
+        if self.hosts is not None:
+            flag = torch.tensor(number or 0)
+            dist.all_reduce(flag, dist.ReduceOp.MAX, group=self.hosts)
+            number = int(flag) or None  # not `stop.signal`: one may come in now, for the next step
+        if number is not None:
+            stop.signal = number
+        return number is not None
 
     def save_and_stop(self, stop: StopRequest) -> None:
         self.watch.check()

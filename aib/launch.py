@@ -1,9 +1,14 @@
-"""Fabric as the settings ask for it: devices, precision, loggers."""
+"""Fabric as the settings ask for it: devices, precision, loggers; and the processes it starts."""
 
+import atexit
 import logging
 import os
+import subprocess
+import threading
+import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +19,7 @@ from aib.errors import AibError, missing_extra
 from aib.settings import Settings
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
-MIN_CPU_PROCESSES = 8  # also where there are fewer cores: to try out a command for many GPUs
+LAUNCHER = "AIB_LAUNCHER"  # in a worker's environment: the id of the process that started it
 
 
 def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
@@ -52,15 +57,55 @@ def in_first(fabric: Fabric, do: Callable[[], object]) -> None:
         raise AibError(problem)
 
 
+def launch(fabric: Fabric) -> None:
+    """Start the other processes of this machine, unless torchrun or SLURM did. None outlives us."""
+    launcher = os.environ.pop(LAUNCHER, None)
+    if launcher is not None:
+        threading.Thread(target=_end_with, args=(int(launcher),), daemon=True).start()
+        fabric.launch()
+        return
+    os.environ[LAUNCHER] = str(os.getpid())
+    try:
+        fabric.launch()
+    finally:
+        del os.environ[LAUNCHER]  # for no other process that we may start
+    atexit.register(_end_workers, getattr(fabric.strategy.launcher, "procs", []))
+
+
+def _end_with(launcher: int) -> None:
+    """In a worker: end when the process that started it is gone, however that came about.
+
+    A thread, as the main one may be inside a collective operation that nobody will ever answer.
+    """
+    while os.getppid() == launcher:
+        time.sleep(0.2)
+    os._exit(1)
+
+
+def _end_workers(workers: "list[subprocess.Popen[bytes]]") -> None:
+    """At our exit: they end by themselves where all is well, and are killed where it is not."""
+    deadline, ours = time.monotonic() + 5, workers.copy()
+    workers.clear()  # Fabric watches this list, and would kill us for a worker's exit code
+    for worker in ours:
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        worker.kill()  # does nothing to one that has ended
+        worker.wait()
+
+
 def _check_processes(s: Settings) -> None:
     """Refuse what would wait for ever for other machines, or drown this one in processes."""
     started = {"MASTER_ADDR", "SLURM_NTASKS"} & set(os.environ)
     if s.nodes > 1 and not started:
         raise AibError(f"{s.nodes} nodes have to be started by torchrun or srun")
-    on_gpus = s.accelerator != "cpu" and torch.cuda.is_available()
-    here = torch.cuda.device_count() if on_gpus else max(os.cpu_count() or 1, MIN_CPU_PROCESSES)
-    if s.devices > here:
-        raise AibError(f"{s.devices} devices are more than the {here} that this machine has")
+    if s.accelerator != "cpu" and torch.cuda.is_available():
+        if s.devices > (here := torch.cuda.device_count()):
+            raise AibError(f"{s.devices} devices are more than the {here} that this machine has")
+    elif s.devices > (cores := os.cpu_count() or 1) and not s.oversubscribe:
+        raise AibError(
+            f"{s.devices} processes are more than the {cores} CPU cores of this machine: take "
+            f"--devices {cores} or fewer, or --oversubscribe to try it all the same"
+        )
 
 
 def make_loggers(s: Settings, folder: Path | None) -> list[Any]:

@@ -117,7 +117,9 @@ class Settings:
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Kind of device."""
     devices: int = 1
-    """Devices of this machine."""
+    """Devices of this machine; without a GPU, processes."""
+    oversubscribe: bool = False
+    """Allow more processes than there are CPU cores, to try out a command for many GPUs."""
     nodes: int = 1
     """Machines, started by torchrun or SLURM."""
     seed: int = 0
@@ -220,8 +222,8 @@ def check_seed(seed: int) -> int:
 
 # Settings that only say where and how a run is done.
 MACHINE = {
-    "root", "workers", "graphs", "accelerator", "devices", "nodes", "log_every", "checkpoint_every",
-    "evaluate_every", "loggers",
+    "root", "workers", "graphs", "accelerator", "devices", "oversubscribe", "nodes", "log_every",
+    "checkpoint_every", "evaluate_every", "loggers",
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from aib.data import ImageSet, has_split, load, require_trainable
 from aib.engine import fit
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
-from aib.launch import in_first, make_fabric
+from aib.interrupt import Interrupted
+from aib.launch import in_first, launch, make_fabric
 from aib.pretrained import WEIGHTS, load_weights
 from aib.progress import Reporter, Silent
 from aib.registry import MODELS, create_model
@@ -46,7 +47,7 @@ def train(
         refuse_used(folder)
     settings = keep_some_aside(settings)
     fabric = make_fabric(settings, folder)
-    fabric.launch()
+    launch(fabric)
     folder = fabric.broadcast(folder)  # each process made up its own name
     report = (report or Silent()) if fabric.is_global_zero else Silent()
     with ExitStack() as lock:
@@ -82,16 +83,21 @@ def _train(
         f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
         f"{fabric.device}; writing to {folder}"
     )
-    fitted = fit(
-        model,
-        data,
-        settings,
-        validation=validation,
-        run=run,
-        resume=resume,
-        report=report,
-        fabric=fabric,
-    )
+    try:
+        fitted = fit(
+            model,
+            data,
+            settings,
+            validation=validation,
+            run=run,
+            resume=resume,
+            report=report,
+            fabric=fabric,
+        )
+    except Interrupted:
+        if not fabric.is_global_zero:
+            return None  # the first one reports it; a failed worker would get it killed
+        raise
     if not fabric.is_global_zero:
         return None
     test = finish(run, fitted.model, load_data(settings, settings.measured_split), settings)
