@@ -14,7 +14,7 @@ from torch import nn
 import aib
 from aib.checkpoint import load_checkpoint
 from aib.data import ImageSet
-from aib.engine import Loop, fit
+from aib.engine import Loop, fit, seed_step
 from aib.objective import Objective
 from aib.progress import Silent
 from aib.run import Run, read_metrics
@@ -42,6 +42,18 @@ def same(a: nn.Module, b: nn.Module) -> bool:
 def assert_close(a: nn.Module, b: nn.Module, rtol: float = 1e-3, atol: float = 1e-4) -> None:
     for key, value in a.state_dict().items():
         torch.testing.assert_close(value, b.state_dict()[key], rtol=rtol, atol=atol)
+
+
+def test_no_two_steps_parts_or_processes_share_their_noise() -> None:
+    def noise(*where: int) -> torch.Tensor:
+        seed_step(*where)
+        return torch.randn(8)
+
+    places = [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 11, 1, 0)]
+    drawn = [noise(*where) for where in places]
+    assert len({tuple(values.tolist()) for values in drawn}) == len(places)
+    for where, values in zip(places, drawn, strict=True):
+        assert torch.equal(noise(*where), values)
 
 
 class Remember(Silent):

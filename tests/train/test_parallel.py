@@ -1,4 +1,4 @@
-"""Two processes make the same training as one, stop together and leave nobody behind."""
+"""Two processes compute what one does, noise aside; they stop together and nobody is left."""
 
 import os
 import signal
