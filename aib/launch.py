@@ -64,12 +64,12 @@ def launch(fabric: Fabric) -> None:
         threading.Thread(target=_end_with, args=(int(launcher),), daemon=True).start()
         fabric.launch()
         return
+    atexit.register(_end_workers, getattr(fabric.strategy.launcher, "procs", []))
     os.environ[LAUNCHER] = str(os.getpid())
     try:
         fabric.launch()
     finally:
         del os.environ[LAUNCHER]  # for no other process that we may start
-    atexit.register(_end_workers, getattr(fabric.strategy.launcher, "procs", []))
 
 
 def _end_with(launcher: int) -> None:
