@@ -1,7 +1,9 @@
 """Maps made after the fact, by captum, for any classifier: what ours are compared with.
 
 captum is an extra: `pip install '.[posthoc]'`. Every function takes images x [B,C,H,W] and gives
-maps [B,H,W] for the class `target` (the predicted one by default).
+maps [B,H,W] for the class `target` (the predicted one by default). What they attribute is the raw
+class score, as published: the logit before any softmax, also for models that return
+log-probabilities as `Output.logits`.
 """
 
 import contextlib
@@ -16,9 +18,10 @@ from torch import Tensor, nn
 from aib.errors import AibError, missing_extra
 from aib.interpret.checks import check_batch, shape
 from aib.interpret.localise import resize_maps
+from aib.types import Output
 
 # A module, or any callable around one (say, one that asks for a deterministic pass). It returns
-# logits [B,classes], or an object that has them as `.logits`.
+# logits [B,classes], or an object that has them as `.logits`, or one of our models' outputs.
 Classifier = Callable[[Tensor], Any]
 Target = int | Tensor | None
 
@@ -97,6 +100,18 @@ def occlusion(
     return values.detach().mean(dim=1).float()
 
 
+def class_scores(result: Any) -> Tensor:
+    """Raw class scores [B,C]: the mean of our models' sample logits, else the logits given.
+
+    `Output.logits` will not do. In profile `paper` they are log-probabilities, whose gradient also
+    holds what speaks for the other classes.
+    """
+    if isinstance(result, Output):
+        return result.average("logits")
+    scores: Tensor = result if isinstance(result, Tensor) else result.logits
+    return scores
+
+
 def has_captum() -> bool:
     """Is the extra installed?"""
     return importlib.util.find_spec("captum") is not None
@@ -127,15 +142,14 @@ def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
 def _prepared(
     model: Classifier, x: Tensor, target: Target
 ) -> Iterator[tuple[Classifier, Tensor, Tensor]]:
-    """Logits as a plain tensor, inputs that take gradients, one class an image; evaluation mode."""
+    """Class scores as a plain tensor, inputs that take gradients, one class an image; evaluation mode."""
     check_batch(x)
 
     def forward(images: Tensor) -> Tensor:
-        result = model(images)
-        logits = result if isinstance(result, Tensor) else result.logits
-        if logits.ndim != 2 or len(logits) != len(images):
-            raise AibError(f"the model must give [{len(images)},classes], not {shape(logits)}")
-        return logits
+        scores = class_scores(model(images))
+        if scores.ndim != 2 or len(scores) != len(images):
+            raise AibError(f"the model must give [{len(images)},classes], not {shape(scores)}")
+        return scores
 
     with _evaluating(model), torch.inference_mode(False), torch.enable_grad():
         inputs = x.detach().clone().requires_grad_()

@@ -141,8 +141,8 @@ def make_maps(
 def _make_maps(
     model: Classifier, x: Tensor, method: Method, target: Tensor | None, chunk: int | None
 ) -> Tensor:
-    def forward(images: Tensor) -> Tensor:
-        return logits(model, images)
+    def forward(images: Tensor) -> Output:
+        return model(images, deterministic=True)
 
     if method == "own":
         return own_maps(model, x)

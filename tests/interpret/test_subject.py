@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import aib
 from aib.interpret.subject import (
@@ -97,3 +98,52 @@ def test_every_method_gives_a_map_an_image(method):
     pytest.importorskip("captum")
     maps = make_maps(make_model(), X, method, chunk=8)
     assert len(maps) == 3 and maps.ndim == 3 and maps.isfinite().all()
+
+
+def raw_scores(model, x, classes):
+    """The logits of the deterministic pass, before any softmax, of one class per image."""
+    return model(x, deterministic=True).sample_logits.mean((0, 1)).gather(1, classes[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+@pytest.mark.parametrize("name", ["tiny_aib_qt", "tiny", "vgg_att2", "wrn_abn"])
+def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(name, profile):
+    pytest.importorskip("captum")
+    model, classes = make_model(name, profile=profile), torch.tensor([0, 3, 7])
+    features = []
+    layer = dict(model.named_modules())[gradcam_layer(model, X)]
+    hook = layer.register_forward_hook(lambda module, inputs, output: features.append(output))
+    score = raw_scores(model, X, classes).sum()
+    hook.remove()
+    [gradient] = torch.autograd.grad(score, features[0])
+    cam = (features[0] * gradient.mean((2, 3), keepdim=True)).sum(1, keepdim=True).relu()
+    cam = F.interpolate(cam, size=(32, 32), mode="bilinear", align_corners=False)[:, 0].detach()
+    assert cam.amax() > 0
+    found = make_maps(model, X, "gradcam", classes)
+    torch.testing.assert_close(found / cam.amax(), cam / cam.amax(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_the_gradient_and_the_occlusion_are_those_of_the_raw_class_score(profile):
+    pytest.importorskip("captum")
+    model, classes = make_model(profile=profile), torch.tensor([0, 3, 7])
+    x = X.clone().requires_grad_()
+    [gradient] = torch.autograd.grad(raw_scores(model, x, classes).sum(), x)
+    expected = gradient.abs().amax(1)
+    found = make_maps(model, X, "saliency", classes)
+    torch.testing.assert_close(found / expected.amax(), expected / expected.amax())
+    corner = X.clone()
+    corner[:, :, :8, :8] = 0  # the first window is the only one that covers the first 4 x 4 pixels
+    drop = (raw_scores(model, X, classes) - raw_scores(model, corner, classes)).detach()
+    maps = make_maps(model, X, "occlusion", classes)
+    torch.testing.assert_close(maps[:, 0, 0], drop, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_integrated_gradients_add_up_to_the_change_of_the_raw_class_score(profile):
+    pytest.importorskip("captum")
+    model, classes = make_model("tiny_aib", profile=profile), torch.tensor([0, 3, 7])
+    blank = torch.zeros_like(X)
+    change = (raw_scores(model, X, classes) - raw_scores(model, blank, classes)).detach()
+    total = make_maps(model, X, "integrated_gradients", classes).sum((1, 2))
+    assert (total - change).abs().sum() < 0.02 * change.abs().sum(), (total, change)
