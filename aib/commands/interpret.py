@@ -89,10 +89,10 @@ def interpret(
     own_root = opened[0].settings.root if opened[0].settings else None
     others = foreign_images(foreign, foreign_root or root or own_root, seed)
     here = not isinstance(others, str)
-    ten = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
-    plan = Plan(ten, None if isinstance(others, str) else others, subset, seed)
+    known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
+    plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
     notes = [] if here else [str(others)]
-    work = sum(len(f) * (len(ten) + 1) + 5 * min(subset, len(f)) * (not quick) for f in feeds)
+    work = sum(len(f) * (len(known) + 1) + 5 * min(subset, len(f)) * (not quick) for f in feeds)
     with progress(work) as tick:
         studies = [
             study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)

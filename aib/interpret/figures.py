@@ -18,7 +18,8 @@ BLOCK = 8  # side of the occluding block shown
 
 def shown_modifications(known: Mapping[str, Modification]) -> dict[str, Modification]:
     """One of each kind, in the order of the paper's Fig. 3: colour, foreign, high, low."""
-    kinds = {m.kind: m for m in known.values() if m.amount == BLOCK or m.kind in ("high", "low")}
+    shown = [m for m in known.values() if m.amount == BLOCK or m.kind in ("high", "low")]
+    kinds = {m.kind: m for m in reversed(shown)}  # the first of each kind
     return {kinds[k].name: kinds[k] for k in ("color", "foreign", "high", "low") if k in kinds}
 
 

@@ -165,6 +165,7 @@ def test_interpret_writes_every_answer_into_the_run(compared):
         *(f"color-{p}" for p in (4, 8, 12, 16)),
         *(f"shapes-{p}" for p in (4, 8, 12, 16)),
         "high-4",
+        "high>4",
         "low-12",
     ]
     assert {"own", "centre", "random"} <= set(result["localisation"])

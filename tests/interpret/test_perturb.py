@@ -68,11 +68,11 @@ def test_blocks_reach_every_place_about_equally_often():
     assert counts.shape == (289,) and counts.min() > 0.5 * 20_000 / 289
 
 
-def test_there_are_ten_modifications_by_name():
+def test_there_are_the_papers_ten_modifications_and_one_more_by_name():
     assert list(modifications("stl10")) == [
         *("color-4", "color-8", "color-12", "color-16"),
         *("stl10-4", "stl10-8", "stl10-12", "stl10-16"),
-        *("high-4", "low-12"),
+        *("high-4", "high>4", "low-12"),
     ]
     assert modifications("svhn") == PAPER_MODIFICATIONS
 
@@ -107,6 +107,16 @@ def test_a_wave_below_the_radius_is_low_and_one_at_the_radius_is_high():
         kept = {"low": low - low.mean(), "high": high}
         other = "high" if part == "low" else "low"
         assert kept[part].abs().max() > 99 and kept[other].abs().max() < 1
+
+
+def test_the_two_high_passes_differ_by_the_waves_at_the_radius_alone():
+    x = torch.arange(32)
+    at, above = (2 * torch.pi * (x[:, None] * u + x * v) / 32 for u, v in ((4, 0), (4, 1)))
+    for wave, survives in ((at, False), (above, True)):
+        image = (128 + 100 * torch.cos(wave)).round().to(torch.uint8).expand(1, 3, 32, 32)
+        for name, kept in (("high-4", True), ("high>4", survives)):
+            _, high = perturb.frequency_split(image, PAPER_MODIFICATIONS[name].amount)
+            assert (high.abs().amax() > 90) == kept, name
 
 
 def test_kept_frequencies_fill_0_to_255_in_every_channel():
