@@ -1,7 +1,11 @@
 """Turn a run into a model that comes with the package: `python -m aib.package RUN NAME`.
 
 The weights are stored in half precision, and the error on the card was measured with those; what
-it says of the maps is the run's, before halving.
+it says of the maps is the run's, before halving. Maps are measured anew, with the packaged weights,
+by two commands:
+
+    aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
+    python -m aib.package --maps STUDY NAME
 """
 
 import argparse
@@ -19,7 +23,7 @@ from aib.checkpoint import write_whole
 from aib.errors import AibError
 from aib.evaluate import evaluate
 from aib.interpret.runs import RESULT
-from aib.opened import images_for, open_runs
+from aib.opened import images_for, open_runs, sha256
 from aib.packaged import FOLDER
 from aib.pretrained import CONFIG, WEIGHTS, config_of, read_config
 from aib.results.collect import count_parameters, interpreted
@@ -51,6 +55,15 @@ def package(run: Path, target: Path, root: str | None = None) -> None:
             write_json(halved / RESULT, maps, indent=1)
         for path in sorted(halved.iterdir()):
             write_whole(target / path.name, partial(shutil.copyfile, path))
+    write_card(target)
+
+
+def replace_maps(study: Path, target: Path) -> None:
+    """Take a new `aib interpret` of a packaged model into its folder and card."""
+    maps = interpreted(study)
+    if maps is None or maps["weights_sha256"] != sha256(target / WEIGHTS):
+        raise AibError(f"{study} holds no {RESULT} of the weights in {target}")
+    write_json(target / RESULT, maps, indent=1)
     write_card(target)
 
 
@@ -101,22 +114,24 @@ precision, {size / 1e6:.1f} MB.
 - Any picture gets one of these classes, also one that shows none of them.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
 - The map shows where features are let through; whether the decision needs that is another matter.
-{_maps(read_json(folder / RESULT))}"""
+{_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
 
 
 def _hardware(config: Mapping[str, Any]) -> str:
     return "{device}, torch {torch}".format(**config["trained"]["environment"])
 
 
-def _maps(result: Mapping[str, Any] | None) -> str:
-    """What was measured of its maps, in two sentences."""
+def _maps(result: Mapping[str, Any] | None, weights: str) -> str:
+    """What was measured of its maps, in two sentences; `weights` is the packaged ones' SHA-256."""
     if result is None:
         return ""
     own, random, centre = (
         result["faithfulness"].get(source, {}).get("insertion")
         for source in ("own", "random", "centre")
     )
-    where = f"{result['images']:,} {result['split']} images, before the weights were halved"
+    halved = result["weights_sha256"] == weights
+    which = "with these weights" if halved else "before the weights were halved"
+    where = f"{result['images']:,} {result['split']} images, {which}"
     sentences = [f"- {result['reliance']['words']} ({where})"]
     if own is not None and random is not None and centre is not None:
         sentences.append(
@@ -129,13 +144,17 @@ def _maps(result: Mapping[str, Any] | None) -> str:
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `python -m aib.package`."""
     parser = argparse.ArgumentParser(prog="python -m aib.package", description=__doc__)
-    parser.add_argument("run", type=Path, help="a finished run")
+    parser.add_argument("run", type=Path, help="a finished run; with --maps a study's folder")
     parser.add_argument("name", help="its name in the package, or a folder elsewhere")
     parser.add_argument("--root", help="folder of the data set's official files")
+    parser.add_argument("--maps", action="store_true", help="replace only the study of its maps")
     options = parser.parse_args(argv)
     target = Path(options.name) if "/" in options.name else FOLDER / options.name
     try:
-        package(options.run, target, options.root)
+        if options.maps:
+            replace_maps(options.run, target)
+        else:
+            package(options.run, target, options.root)
     except AibError as error:
         sys.exit(f"aib.package: {error}")
     print((target / CARD).read_text())

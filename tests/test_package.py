@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 import aib
+from aib.cli import main
 from aib.configs import PRESETS
-from aib.package import CARD, card, package
+from aib.package import CARD, card, package, replace_maps
 from aib.packaged import packaged_models
 from aib.settings import Settings
 from aib.train import train
@@ -49,6 +50,19 @@ def test_the_card_states_the_figures_that_were_measured(packaged):
     assert "--model tiny_aib_qt" in text and "--width 0.25" in text
     for name in aib.from_pretrained(small).preprocessing.class_names:
         assert name in text
+
+
+def test_maps_can_be_measured_anew_with_the_packaged_weights(packaged, tmp_path):
+    run, small = packaged
+    data = json.loads((run / "config.json").read_text())["settings"]["data"]
+    words = ["--data", data, "--images", "6", "--quick", "--foreign", "shapes", "--out"]
+    assert main(["interpret", str(small), *words, str(tmp_path / "study")]) == 0
+    assert "these weights)" not in (small / CARD).read_text()
+    replace_maps(tmp_path / "study", small)
+    assert "6 train images, with these weights)" in (small / CARD).read_text()
+    assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
+    with pytest.raises(aib.AibError, match="of the weights in"):
+        replace_maps(tmp_path / "before", small)
 
 
 def test_a_saved_model_without_a_run_is_refused(packaged, tmp_path):

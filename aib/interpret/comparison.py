@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,7 +15,7 @@ from aib.interpret.controls import centre_gaussian, random_map
 from aib.interpret.faithfulness import deletion_insertion
 from aib.interpret.localise import Localisation
 from aib.interpret.pixels import Feed, Pixels
-from aib.interpret.posthoc import has_captum
+from aib.interpret.posthoc import completeness, has_captum
 from aib.interpret.subject import logits, make_maps
 from aib.interpret.survey import Tick, silent
 
@@ -55,6 +56,8 @@ def compare(
     locators = {name: Localisation(seed=seed).to(feed.device) for name in named}
     curves: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in named}
     areas: dict[str, list[Tensor]] = {name: [] for name in named}
+    sums: list[Tensor] = []  # what Integrated Gradients sum to, and should: [2,B] each
+    deterministic = partial(model, deterministic=True)
     for batch in feed:
         x = model.preprocessing.normalise(batch.images)
         for name in named:
@@ -66,13 +69,20 @@ def compare(
             )
             curves[name].append((found.deletion.sum(0), found.insertion.sum(0)))
             areas[name].append(torch.stack([found.deletion_area, found.insertion_area], dim=1))
+            if name == "integrated_gradients":
+                sums.append(torch.stack(completeness(deterministic, x, maps)))
             tick("other maps, deletion and insertion", len(x))
+    faithfulness = {
+        name: _faithfulness(curves[name], torch.cat(areas[name]), seed) for name in named
+    }
+    if sums:
+        total, change = torch.cat(sums, dim=1).double()
+        gap = float((total - change).abs().sum() / change.abs().sum())
+        faithfulness["integrated_gradients"]["completeness_gap"] = gap
     return Comparison(
         images=len(feed),
         localisation={name: _plain(locators[name]) for name in named} if masks else {},
-        faithfulness={
-            name: _faithfulness(curves[name], torch.cat(areas[name]), seed) for name in named
-        },
+        faithfulness=faithfulness,
     )
 
 

@@ -20,7 +20,7 @@ from aib.interpret.subject import gradcam_layer, logits, own_maps, takes_maps
 from aib.interpret.survey import Survey, Tick, by_class, silent, survey
 from aib.paper import paper_score
 
-SCHEMA = 1
+SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
 
 

@@ -19,6 +19,7 @@ Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.jso
 
 STABILITY = "Do maps stay put?"
 NOTHING = "-"
+GAP = "completeness gap %"
 NAMES = {
     "own": "own map",
     "gradcam": "Grad-CAM",
@@ -66,7 +67,7 @@ def overview(results: Results) -> Table:
     """One row a run: accuracy, and where the maps' mass lies if that can be said."""
     rows = []
     for label, result in results.items():
-        own = result["localisation_own_all_images"]
+        own = own_localisation(result)
         gradcam = result["localisation"].get("gradcam", {})
         rows.append(
             (
@@ -75,7 +76,7 @@ def overview(results: Results) -> Table:
                 result.get("profile") or NOTHING,
                 f"{result['accuracy']:.2f}",
                 number(own.get("auroc"), 3),
-                number(_outside(own.get("energy_inside")), 1, 100),
+                number(_outside(own.get("energy")), 1, 100),
                 number(_outside(gradcam.get("energy")), 1, 100),
                 result["reliance"]["verdict"] or NOTHING,
             )
@@ -91,9 +92,19 @@ def overview(results: Results) -> Table:
         "map is",
     )
     note = "Deterministic passes, no noise."
-    if any("gradcam" in result["localisation"] for result in results.values()):
-        note += f" Grad-CAM on {_subset(results)} images."
+    if any(result["localisation"] for result in results.values()):
+        note += f" AUROC and mass on {_subset(results)} images, as in the table of maps below."
     return Table("Accuracy and maps", head, tuple(rows), note)
+
+
+def own_localisation(result: Mapping[str, Any]) -> Mapping[str, float | None]:
+    """Our maps against the masks, on the images that all methods were compared on.
+
+    Over all images where nothing was compared: one page states one figure of a kind.
+    """
+    compared: Mapping[str, float | None] | None = result.get("localisation", {}).get("own")
+    whole = result.get("localisation_own_all_images", {})
+    return compared or {"auroc": whole.get("auroc"), "energy": whole.get("energy_inside")}
 
 
 def stability(results: Results) -> Table:
@@ -175,13 +186,22 @@ def faithfulness(results: Results) -> Table:
             label,
             _interval(figures, "deletion", 1, 3),
             _interval(figures, "insertion", 1, 3),
+            number(figures.get("completeness_gap"), 1, 100),
         )
         for label, result in results.items()
         for source, figures in result["faithfulness"].items()
     ]
-    head = ("map", "run", "deletion (low is good)", "insertion (high is good)")
+    head = ("map", "run", "deletion (low is good)", "insertion (high is good)", GAP)
     note = f"On {_subset(results)} images; missing pixels are blurred."
-    return Table("Does the probability go where the map says?", head, tuple(rows), note)
+    table = Table("Does the probability go where the map says?", head, tuple(rows), note)
+    if all(row[-1] == NOTHING for row in rows):
+        return with_columns(table, range(len(head) - 1))
+    gap = (
+        f" {GAP}: how far the sum of Integrated Gradients is from the change of the class score "
+        "between the mean colour and the image, relative to that change. Exact ones have 0; with "
+        "32 steps they are approximations."
+    )
+    return replace(table, note=note + gap)
 
 
 def information(results: Results) -> Table:

@@ -117,7 +117,7 @@ def calibration(found: Reliability) -> str:
             bar_chart(
                 percent,
                 accuracy,
-                f"Accuracy in bins of confidence; calibration error {found.error:.2f}%",
+                "Accuracy in bins of confidence",
                 x_label="confidence, %",
                 y_label="accuracy, %",
                 y_range=(0, 100),

@@ -8,7 +8,14 @@ from typing import Any
 
 from aib import __version__
 from aib.evaluate import samples_in_words
-from aib.interpret.tables import NOTHING, Table, all_tables, number, randomisation_words
+from aib.interpret.tables import (
+    NOTHING,
+    Table,
+    all_tables,
+    number,
+    own_localisation,
+    randomisation_words,
+)
 from aib.paper import paper_error
 from aib.report import curves
 from aib.report.gather import Maps, Material
@@ -124,14 +131,15 @@ def _cards(m: Material) -> list[str]:
         shown.append(card(f"{own['top1_error']:.2f}%", f"test error ({low:.2f} to {high:.2f})"))
     if _paper(m) != NOTHING:
         shown.append(card(f"{_paper(m)}%", "the paper's error"))
-    if m.reliability:
-        shown.append(card(f"{m.reliability.error:.1f}%", "calibration error"))
-    own_map = result.get("localisation_own_all_images", {})
-    if own_map.get("auroc") is not None:
-        shown.append(card(f"{own_map['auroc']:.2f}", "AUROC of the map against the object"))
+    if (calibration := _calibration_error(m)) is not None:
+        shown.append(card(f"{calibration:.2f}%", "calibration error"))
+    auroc = own_localisation(result).get("auroc")
+    if auroc is not None:
+        shown.append(card(f"{auroc:.3f}", "AUROC of the map against the object"))
     info = result.get("information", {})
-    if info.get("kl_bits") is not None:
-        shown.append(card(f"{info['kl_bits']:.1f}", "bits an image in the latent"))
+    bits = own["kl_bits"] if own else info.get("kl_bits")
+    if bits is not None:
+        shown.append(card(f"{bits:.1f}", "bits an image in the latent"))
     if info.get("perplexity") is not None:
         shown.append(card(f"{info['perplexity']:.1f}", f"of {len(info['anchors'])} anchors in use"))
     return [f'<div class="cards">{"".join(shown)}</div>'] if shown else []
@@ -202,7 +210,7 @@ def _evaluation(m: Material) -> list[str]:
         r = m.reliability
         parts.append(curves.calibration(r))
         drawn = samples_in_words(r.samples)
-        words = f"On {r.images:,} test images, {drawn}; 15 equal bins of confidence."
+        words = f"Drawn from {r.images:,} test images, {drawn}; 15 equal bins of confidence."
         parts.append(paragraph(words, "soft"))
     return parts
 
@@ -255,6 +263,14 @@ def _classes(result: dict[str, Any]) -> list[str]:
 def _own_evaluation(m: Material) -> dict[str, Any] | None:
     """The figures that the training ended with."""
     return m.evaluations.get(m.settings.reported) if m.settings else None
+
+
+def _calibration_error(m: Material) -> float | None:
+    """Of the evaluation, on all test images; without one, of the images measured for the page."""
+    own = _own_evaluation(m)
+    if own:
+        return float(own["calibration_error"])
+    return m.reliability.error if m.reliability else None
 
 
 def _paper(m: Material) -> str:

@@ -79,9 +79,20 @@ def _maps(groups: Groups) -> Iterator[str]:
                 "Measured on test images drawn by the run's own seed, not on the one test set that "
                 f"shapes have now: {', '.join(older)}.\n"
             )
+
+        yield from _posthoc_notes(group)
         for table in [over_seeds(group), *all_tables(results), reliance(results)]:
             if table.title != STABILITY or any(r["paper"] for r in results.values()):
                 yield from markdown(without_empty_columns(table), "###")
+
+
+def _posthoc_notes(group: Found) -> Iterator[str]:
+    """What the post-hoc maps of older studies attribute (`aib.results.mark`), and of which runs."""
+    runs = [run for run in group["runs"] if run["interpret"]]
+    for note in dict.fromkeys(run["interpret"].get("posthoc_note") for run in runs):
+        names = [run["name"] for run in runs if run["interpret"].get("posthoc_note") == note]
+        which = "" if len(names) == len(runs) else f" ({', '.join(names)})"
+        yield from [f"{note}{which}.\n"] if note else []
 
 
 def _the_papers_first(named: tuple[str, Found]) -> tuple[bool, str, str]:

@@ -6,6 +6,7 @@ import torch
 from aib.interpret.comparison import compare, no_masks, sources
 from aib.interpret.perturb import modifications
 from aib.interpret.pixels import Feed, sample
+from aib.interpret.subject import make_maps
 from aib.interpret.survey import by_class, survey
 from tests.interpret.small import feed, make_model, shapes
 
@@ -151,6 +152,26 @@ def test_a_map_that_is_the_mask_is_located_perfectly_and_beside_the_controls(mon
     curve = found.faithfulness["own"]["deletion_curve"]
     assert len(curve) == 3 and curve[0] == pytest.approx(
         found.faithfulness["centre"]["deletion_curve"][0]
+    )
+
+
+def test_how_far_integrated_gradients_miss_the_change_of_the_class_score_is_measured():
+    pytest.importorskip("captum")
+    model = make_model("tiny_aib_qt", DATA)
+    named = ("integrated_gradients", "centre")
+    found = compare(model, feed(DATA), named, masks=False, steps=1)
+    assert "completeness_gap" not in found.faithfulness["centre"]
+    x = model.preprocessing.normalise(DATA.images)
+    with torch.no_grad():
+        scores = model(x, deterministic=True).sample_logits[0, 0]
+        blank = model(torch.zeros_like(x), deterministic=True).sample_logits[0, 0]
+    classes = scores.argmax(1)
+    change = (scores - blank).gather(1, classes[:, None])[:, 0]
+    missed = make_maps(model, x, "integrated_gradients", classes).sum((1, 2)) - change
+    gap = float(missed.abs().sum() / change.abs().sum())
+    assert gap > 0
+    assert found.faithfulness["integrated_gradients"]["completeness_gap"] == pytest.approx(
+        gap, rel=1e-3
     )
 
 

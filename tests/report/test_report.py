@@ -13,6 +13,7 @@ import torch
 from aib.cli import main
 from aib.commands.options import parse
 from aib.commands.train import Options
+from aib.interpret.study import SCHEMA
 from aib.report.calibration import binned
 from aib.report.reproduce import command_of
 from aib.report.svg import Series, bar_chart, line_chart, ticks
@@ -137,11 +138,30 @@ def test_the_page_says_which_images_the_maps_were_measured_on(run, tmp_path):
     assert said in (copy / "report.html").read_text()
 
 
+def test_calibration_and_the_maps_auroc_are_stated_once(text):
+    """The error of the evaluation, not that of the images drawn for the page; and one AUROC."""
+    cards = re.findall(r'<div class="value">([^<]+)</div><div class="what">([^<]+)</div>', text)
+    shown = {what: value for value, what in cards}
+    assert shown["calibration error"] == "3.00%"
+    assert shown["bits an image in the latent"] == "20.0"
+    assert not re.search(r"calibration error \d", text)  # no second one in a caption
+    auroc = shown["AUROC of the map against the object"]
+    overview, located = (
+        text.split(f"<h3>{title}</h3>")[1].split("</table>")[0]
+        for title in ("Accuracy and maps", "Where is the object?")
+    )
+    assert f"<td>{auroc}</td>" in overview and f"<td>{auroc} (" in located
+
+
 def test_figures_and_pictures_of_other_weights_are_not_taken(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     assert main(["interpret", str(copy), "--foreign", "shapes", "--images", "6", "--quick"]) == 0
-    for found, said in (({"schema": 1}, "of other weights"), ({}, "another version")):
+    for found, said in (
+        ({"schema": SCHEMA}, "of other weights"),
+        ({"schema": SCHEMA - 1}, "another version"),
+        ({}, "another version"),
+    ):
         (copy / "interpret.json").write_text(json.dumps(found))
         assert main(["report", str(copy), "--stored"]) == 0
         text = (copy / "report.html").read_text()

@@ -14,11 +14,13 @@ from aib.cli import main
 from aib.commands import train
 from aib.configs import get_preset
 from aib.data.shapes import TEST_SEED
+from aib.interpret.study import SCHEMA
 from aib.interpret.tables import Table
 from aib.paper import PAPER_ERRORS, paper_error
 from aib.results.collect import collect
 from aib.results.command import portable, train_command
 from aib.results.errors import BESIDE, OTHERS
+from aib.results.mark import NOTE, mark
 from aib.results.markdown import without_empty_columns
 from aib.results.page import page
 from aib.run import Run
@@ -301,3 +303,29 @@ def test_the_papers_table_has_what_the_paper_gives():
     assert paper_error("wrn_aib_qt", "stl10 test") == 50.49
     assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
     assert paper_error("wrn", "svhn") is None and paper_error("tiny", "shapes") is None
+
+
+def test_studies_that_attributed_log_probabilities_are_marked_and_the_page_says_so(tmp_path):
+    kept = json.loads((ROOT / "results" / "shapes_vgg.json").read_text())
+    for run in kept["runs"]:
+        run["interpret"].pop("posthoc_note", None)
+    plain = json.dumps(kept)
+    assert mark(kept) == 4  # not the run of the released profile, whose logits are raw
+    (tmp_path / "some.json").write_text(json.dumps(kept))
+    assert f"{NOTE} (deeper, later, ours, residual).\n" in page(tmp_path)
+    for run in kept["runs"]:
+        noted = run["interpret"].pop("posthoc_note", None)
+        assert (noted is None) == (run["interpret"]["profile"] == "released")
+    assert json.dumps(kept) == plain  # no metric was touched
+    for run in kept["runs"]:
+        run["interpret"]["schema"] = SCHEMA
+    assert mark(kept) == 0  # measured as today
+
+
+def test_every_kept_study_that_needs_the_note_has_it():
+    for path in (ROOT / "results").glob("*.json"):
+        found = json.loads(path.read_text())
+        if found.get("kind") == "runs":
+            before = json.dumps(found)
+            mark(found)
+            assert json.dumps(found) == before, f"python -m aib.results.mark {path.name}"
