@@ -72,7 +72,7 @@ def compare(
             if name == "integrated_gradients":
                 sums.append(torch.stack(completeness(deterministic, x, maps)))
             tick("other maps, deletion and insertion", len(x))
-    faithfulness = {
+    faithfulness: dict[str, dict[str, object]] = {
         name: _faithfulness(curves[name], torch.cat(areas[name]), seed) for name in named
     }
     if sums:
