@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 .PHONY: demo test test-all lint format clean
 
 demo: $(INSTALLED)
-	$(BIN)/python -m aib.demo
+	$(BIN)/python -m tools.demo
 
 test: lint
 	$(PYTEST)

@@ -15,16 +15,16 @@ from aib.pretrained import from_pretrained
 from aib.quantize import AnchorQuantizer
 from aib.registry import create_model, list_models
 from aib.types import Attention, Latent, LossTerms, Output
+from aib.version import __version__
 
 if TYPE_CHECKING:
-    from aib.engine import fit
-    from aib.interpret import overlay
+    from aib.figures import overlay
     from aib.settings import Settings
+    from aib.training.loop import fit
 
-__version__ = "0.1.0"
 
 # Imported at first use: training brings Lightning along, which takes seconds to load.
-_LATER = {"fit": "aib.engine", "overlay": "aib.interpret", "Settings": "aib.settings"}
+_LATER = {"fit": "aib.training.loop", "overlay": "aib.interpret", "Settings": "aib.settings"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,9 @@
 """What every model here can do: check its input, explain itself, be saved and loaded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin
@@ -15,6 +15,7 @@ from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Noise, Output, ProfileName, Sampling
+from aib.weights import SCHEMA, save
 
 MAX_CLASSES = 1_000_000  # more are a slip of the hand, and their layer would not fit anywhere
 
@@ -25,6 +26,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
     `recipe` is what rebuilds it (plain JSON types); `preprocessing` is what its images went
     through. Both are written beside the weights.
     """
+
+    loader: ClassVar[Callable[..., "Classifier"]]  # set by pretrained.py
 
     def __init__(
         self,
@@ -164,17 +167,22 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
             samples=samples,
         )
 
-    def _save_pretrained(self, save_directory: Path) -> None:
-        from aib.pretrained import save
+    def config(self) -> dict[str, Any]:
+        """What config.json says about the model."""
+        return {
+            "schema": SCHEMA,
+            "library": "aib",
+            "model": self.recipe,
+            "preprocessing": self.preprocessing.to_dict(),
+        }
 
-        save(self, save_directory)
+    def _save_pretrained(self, save_directory: Path) -> None:
+        save(self, self.config(), save_directory)
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> "Classifier":  # type: ignore[override]
         """`aib.from_pretrained`, also reachable from the class."""
-        from aib.pretrained import from_pretrained
-
-        return from_pretrained(source, **options)
+        return cls.loader(source, **options)
 
     def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
         """A short README beside the weights."""

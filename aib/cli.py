@@ -18,7 +18,6 @@ COMMANDS = {
     "interpret": "how far the maps can be trusted: stability, localisation, reliance, bits",
     "report": "one HTML page of a run or of several",
     "export": "a model as one ONNX or torch.export file that runs without aib",
-    "results": "keep the figures of runs, and write the page of all that were kept",
     "bench": "speed on this machine, as ratios inside one run",
     "data": "list, fetch, verify and look at data sets",
 }
@@ -48,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         print(USAGE)
         return 0 if words else 2
     if words[0] == "--version":
-        from aib import __version__
+        from aib.version import __version__
 
         print(__version__)
         return 0

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from aib.data import has_split
 from aib.errors import AibError
 from aib.profiles import Modulation
-from aib.types import ProfileName
+from aib.types import ProfileName, check_seed
 
 Precision = Literal["fp32", "bf16", "fp16"]
 LARGEST = 1e35  # a price, a rate, a number of epochs: single precision has to hold it
@@ -175,8 +176,6 @@ class Settings:
     @property
     def measured_split(self) -> str:
         """The part of the data that figures are reported on: `val` where there is no test set."""
-        from aib.data import has_split
-
         return "test" if has_split(self.data, "test") else "val"
 
     @property
@@ -211,13 +210,6 @@ class Settings:
             if not _fits(value, hints[name]):
                 raise AibError(f"{where}: {name} cannot be {value!r}")
         return cls(**ready)
-
-
-def check_seed(seed: int) -> int:
-    """Refuse what not every generator takes."""
-    if not 0 <= seed < 2**31:
-        raise AibError(f"seed must be at least 0 and below 2^31, not {seed}")
-    return seed
 
 
 # Settings that only say where and how a run is done.

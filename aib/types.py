@@ -127,3 +127,10 @@ def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tenso
     if tuple(noise.shape) != tuple(shape):
         raise AibError(f"the noise for {of} must be {tuple(shape)}, not {tuple(noise.shape)}")
     return noise
+
+
+def check_seed(seed: int) -> int:
+    """Refuse what not every generator takes."""
+    if not 0 <= seed < 2**31:
+        raise AibError(f"seed must be at least 0 and below 2^31, not {seed}")
+    return seed

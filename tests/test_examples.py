@@ -10,9 +10,9 @@ from PIL import Image
 from torch import nn
 
 import aib
-from aib.results.collect import collect, write
-from aib.results.page import page
 from tests.interpret.small import make_run
+from tools.results.collect import collect, write
+from tools.results.page import page
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

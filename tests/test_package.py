@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 import aib
 from aib.cli import main
 from aib.configs import PRESETS
-from aib.package import CARD, card, package, replace_maps
-from aib.packaged import packaged_models
+from aib.runs import packaged_models
 from aib.settings import Settings
-from aib.train import train
+from aib.training.train import train
 from tests.data import official
+from tools.package_model import CARD, card, package, replace_maps
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from aib.interpret.survey import Tick
+from aib.interpret.per_image import Tick
 
 
 @contextmanager

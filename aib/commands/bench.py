@@ -8,14 +8,14 @@ from typing import Any
 import torch
 import tyro
 
-from aib.bench import Fast, bench_infer, bench_train
+from aib.bench.data import bench_data
+from aib.bench.latency import BATCHES, bench_latency
+from aib.bench.throughput import Fast, bench_infer, bench_train
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
-from aib.data.bench import bench_data
 from aib.data.load import load
 from aib.errors import AibError
-from aib.latency import BATCHES, bench_latency
-from aib.opened import pick_device
+from aib.runs import pick_device
 from aib.settings import Precision
 
 

@@ -8,9 +8,9 @@ import tyro
 
 from aib.commands.options import parse, parse_samples
 from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes, samples_in_words
-from aib.opened import images_for, open_runs
-from aib.run import Run, environment
-from aib.settings import Precision, check_seed
+from aib.runs import Run, environment, images_for, open_runs
+from aib.settings import Precision
+from aib.types import check_seed
 
 
 def eval_(

@@ -8,18 +8,16 @@ from typing import Annotated, Any
 
 import tyro
 
-from aib.checkpoint import write_whole
 from aib.commands.bar import progress
 from aib.commands.options import parse, parse_samples
 from aib.data.decode import open_rgb
 from aib.errors import AibError
+from aib.figures.picture import is_figure, save_figure
+from aib.files import read_json, sha256, write_whole
 from aib.interpret.explanation import explain_image, find_images
-from aib.interpret.picture import is_figure, save_figure
-from aib.interpret.subject import Method
-from aib.opened import Opened, open_runs, sha256
-from aib.packaged import find_model
-from aib.run import environment, read_json
-from aib.settings import check_seed
+from aib.interpret.maps import Method
+from aib.runs import Opened, environment, find_model, open_runs
+from aib.types import check_seed
 
 
 def explain(

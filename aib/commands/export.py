@@ -16,10 +16,8 @@ from aib.errors import AibError
 from aib.export import STEPS, Exported, Format, Int8, check_target, export, quantise
 from aib.export.check import BATCHES
 from aib.export.formats import SUFFIXES
-from aib.opened import Opened, images_for, open_runs
-from aib.packaged import find_model, packaged_models
-from aib.run import environment
-from aib.settings import check_seed
+from aib.runs import Opened, environment, find_model, images_for, open_runs, packaged_models
+from aib.types import check_seed
 
 COMPARED = 256  # images that int8 and float32 are compared on
 

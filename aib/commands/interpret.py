@@ -13,16 +13,17 @@ from rich.text import Text
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.errors import AibError
-from aib.interpret.figures import disagreement, modified_grid
-from aib.interpret.perturb import modifications
-from aib.interpret.picture import save_figure
+from aib.figures.picture import save_figure
+from aib.figures.table import Table
+from aib.files import write_json
+from aib.interpret.metrics.perturb import modifications
+from aib.interpret.pictures import disagreement, modified_grid
 from aib.interpret.pixels import Feed
 from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
 from aib.interpret.study import Plan, Study
-from aib.interpret.tables import Table, all_tables, randomisation_words, write_csv
-from aib.opened import Opened, labelled_images, open_runs
-from aib.run import environment, write_json
-from aib.settings import check_seed
+from aib.interpret.tables import all_tables, randomisation_words, write_csv
+from aib.runs import Opened, environment, labelled_images, open_runs
+from aib.types import check_seed
 
 
 def interpret(

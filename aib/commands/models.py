@@ -7,9 +7,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from aib.bench.counts import Row, measure, remarks
 from aib.commands.options import parse
 from aib.errors import AibError
-from aib.inventory import Row, measure, remarks
 from aib.registry import list_models
 from aib.types import ProfileName
 

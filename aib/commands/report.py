@@ -5,18 +5,17 @@ from typing import Annotated
 
 import tyro
 
-from aib.checkpoint import write_whole
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.errors import AibError
+from aib.files import write_whole
 from aib.interpret.runs import RESULT
-from aib.opened import open_runs
 from aib.report import Material, gather, page
 from aib.report.ablation import sweep_page
-from aib.run import EVALUATION, METRICS
-from aib.settings import check_seed
+from aib.runs import EVALUATION, METRICS, open_runs
 from aib.sweep.plan import PLAN
 from aib.sweep.results import read_results
+from aib.types import check_seed
 
 PAGE = "report.html"
 

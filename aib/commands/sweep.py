@@ -13,15 +13,14 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from aib.checkpoint import write_whole
 from aib.commands.interpret import rich_table
 from aib.commands.options import parse
 from aib.configs import get_preset
 from aib.errors import AibError
-from aib.interpret.picture import save_figure
-from aib.interrupt import StopRequest
+from aib.figures.picture import save_figure
+from aib.files import write_whole
 from aib.report.ablation import sweep_page
-from aib.run import read_metrics
+from aib.runs import read_metrics
 from aib.settings import Settings
 from aib.sweep.cluster import Request, run_cluster
 from aib.sweep.grid import parse_grid
@@ -30,6 +29,7 @@ from aib.sweep.one import check, is_done, read_measured
 from aib.sweep.panels import draw
 from aib.sweep.plan import Plan, Planned, make_plan
 from aib.sweep.results import gather, shown_measures, tables, write_results
+from aib.training.interrupt import StopRequest
 
 LOOK = 2.0  # seconds between looks at how far the runs are
 

@@ -14,11 +14,11 @@ from aib.commands.eval import print_evaluation
 from aib.commands.options import parse
 from aib.configs import PRESETS, get_preset
 from aib.errors import AibError
-from aib.interrupt import Interrupted
-from aib.progress import reporter
-from aib.run import read_settings
+from aib.runs import read_settings
 from aib.settings import Settings
-from aib.train import train
+from aib.training.interrupt import Interrupted
+from aib.training.progress import reporter
+from aib.training.train import train
 
 
 @dataclass(frozen=True)

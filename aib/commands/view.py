@@ -7,8 +7,7 @@ import tyro
 
 from aib.commands.options import parse, parse_samples
 from aib.errors import AibError
-from aib.opened import open_runs
-from aib.packaged import find_model
+from aib.runs import find_model, open_runs
 
 MOST_RUNS = 2  # side by side; more do not fit
 

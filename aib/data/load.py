@@ -12,7 +12,7 @@ from aib.data.imageset import ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import part
 from aib.errors import AibError
-from aib.settings import check_seed
+from aib.types import check_seed
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,

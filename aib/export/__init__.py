@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from aib.checkpoint import write_whole
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.export.check import Check, check
@@ -30,6 +29,7 @@ from aib.export.formats import (
 from aib.export.int8 import Int8, quantise
 from aib.export.metadata import describe
 from aib.export.one_pass import OnePass, settled, traceable
+from aib.files import write_whole
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.checkpoint import write_whole
 from aib.errors import AibError
 from aib.export.formats import METADATA, Runner, need_onnx, open_onnx, quietly
 from aib.export.one_pass import INPUT
+from aib.files import write_whole
 
 BATCH = 32
 # The rest (sigmoid, anchors, softplus) is a thousandth of the work and not worth its precision.

@@ -9,15 +9,15 @@ from safetensors.torch import save as to_safetensors
 from aib.classifier import Classifier
 from aib.export.formats import Format
 from aib.export.one_pass import INPUT, OnePass
-from aib.opened import model_name
-from aib.pretrained import unshared
+from aib.runs import model_name
+from aib.weights import unshared
 
 
 def describe(
     model: Classifier, format: Format, *, data: str | None = None, checksum: str | None = None
 ) -> dict[str, Any]:
     """Plain JSON types, of a settled model; `checksum` is that of its weights file."""
-    from aib import __version__  # here: aib itself is made of modules like this one
+    from aib.version import __version__
 
     size = model.preprocessing.image_size
     with torch.no_grad():

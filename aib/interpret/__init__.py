@@ -1,11 +1,13 @@
 """How far can a map be trusted? Scores, localisation and faithfulness, for maps from anywhere."""
 
-from aib.interpret.bootstrap import ratio_interval
+from aib.figures.overlay import overlay
 from aib.interpret.comparison import Comparison, compare
-from aib.interpret.controls import centre_gaussian, random_map
 from aib.interpret.explanation import Explained, explain_image
-from aib.interpret.faithfulness import Curves, deletion_insertion
-from aib.interpret.information import (
+from aib.interpret.maps import look, make_maps, own_maps
+from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
+from aib.interpret.metrics.information import (
     anchor_counts,
     anchor_perplexity,
     energy_passed,
@@ -13,7 +15,7 @@ from aib.interpret.information import (
     nats_to_bits,
     perplexity,
 )
-from aib.interpret.localise import (
+from aib.interpret.metrics.localise import (
     Localisation,
     boxes_to_masks,
     energy_inside,
@@ -21,8 +23,7 @@ from aib.interpret.localise import (
     pointing,
     resize_maps,
 )
-from aib.interpret.overlay import overlay
-from aib.interpret.perturb import (
+from aib.interpret.metrics.perturb import (
     PAPER_MODIFICATIONS,
     Modification,
     block_mask,
@@ -32,9 +33,7 @@ from aib.interpret.perturb import (
     occlude_color,
     occlude_foreign,
 )
-from aib.interpret.pixels import Feed
-from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.interpret.reliance import (
+from aib.interpret.metrics.reliance import (
     Drop,
     Reliance,
     from_another,
@@ -42,11 +41,12 @@ from aib.interpret.reliance import (
     shuffled,
     spatial_mean,
 )
-from aib.interpret.sanity import LayerChange, randomise_layers
-from aib.interpret.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.metrics.sanity import LayerChange, randomise_layers
+from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.per_image import Survey, survey
+from aib.interpret.pixels import Feed
+from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.study import Plan, Study, study
-from aib.interpret.subject import look, make_maps, own_maps
-from aib.interpret.survey import Survey, survey
 
 __all__ = [
     "PAPER_MODIFICATIONS",

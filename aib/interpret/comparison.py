@@ -10,14 +10,14 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import ImageSet
-from aib.interpret.bootstrap import ratio_interval
-from aib.interpret.controls import centre_gaussian, random_map
-from aib.interpret.faithfulness import deletion_insertion
-from aib.interpret.localise import Localisation
+from aib.interpret.maps import logits, make_maps
+from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.faithfulness import deletion_insertion
+from aib.interpret.metrics.localise import Localisation
+from aib.interpret.per_image import Tick, silent
 from aib.interpret.pixels import Feed, Pixels
 from aib.interpret.posthoc import completeness, has_captum
-from aib.interpret.subject import logits, make_maps
-from aib.interpret.survey import Tick, silent
 
 Source = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 STEPS = 16  # of the deletion and insertion curves

@@ -14,8 +14,8 @@ from aib.classifier import Classifier, evaluating
 from aib.data.decode import centre_square, resized, to_tensor
 from aib.data.folder import SUFFIXES
 from aib.errors import AibError
-from aib.interpret.picture import Array, draw_explanation
-from aib.interpret.subject import Method, gradcam_layer, make_maps
+from aib.figures.picture import Array, draw_explanation
+from aib.interpret.maps import Method, gradcam_layer, make_maps
 
 SHOWN_SIDE = 512  # pixels of a large photograph's longer side in the picture
 TOP = 5

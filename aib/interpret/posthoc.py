@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from aib.errors import AibError, missing_extra
-from aib.interpret.checks import check_batch, shape
-from aib.interpret.localise import resize_maps
+from aib.interpret.metrics.checks import check_batch, shape
+from aib.interpret.metrics.localise import resize_maps
 from aib.types import Output
 
 # A module, or any callable around one (say, one that asks for a deterministic pass). It returns

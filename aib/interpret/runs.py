@@ -10,12 +10,11 @@ from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.errors import AibError
+from aib.interpret.per_image import Tick, silent
 from aib.interpret.pixels import Feed, sample
 from aib.interpret.study import Plan, Study, study
-from aib.interpret.survey import Tick, silent
-from aib.opened import Opened
 from aib.paper import has_papers_form
-from aib.run import environment
+from aib.runs import Opened, environment
 
 RESULT = "interpret.json"  # in a run's folder
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files

@@ -1,6 +1,5 @@
 """How far can this model's maps be trusted? Every question of this package, asked of one model."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -10,14 +9,15 @@ from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
 from aib.errors import AibError, missing_extra
+from aib.files import finite
 from aib.interpret.comparison import Comparison, compare, no_masks, sources
-from aib.interpret.perturb import Modification, modifications
+from aib.interpret.maps import gradcam_layer, logits, own_maps, takes_maps
+from aib.interpret.metrics.perturb import Modification, modifications
+from aib.interpret.metrics.reliance import Reliance, map_reliance
+from aib.interpret.metrics.sanity import LayerChange, randomise_layers
+from aib.interpret.per_image import Survey, Tick, by_class, silent, survey
 from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
-from aib.interpret.reliance import Reliance, map_reliance
-from aib.interpret.sanity import LayerChange, randomise_layers
-from aib.interpret.subject import gradcam_layer, logits, own_maps, takes_maps
-from aib.interpret.survey import Survey, Tick, by_class, silent, survey
 from aib.paper import paper_score
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
@@ -181,14 +181,3 @@ def _first(model: Classifier, feed: Feed, count: int) -> Tensor:
         if have >= count:
             break
     return model.preprocessing.normalise(torch.cat(parts))
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN: what is undefined becomes null."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

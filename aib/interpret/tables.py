@@ -5,20 +5,20 @@ Several runs stand side by side; they saw the same modified images.
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from aib.checkpoint import write_whole
-from aib.interpret.reliance import points
-from aib.interpret.score import PRIMARY_TAU, TAUS
+from aib.figures.table import NOTHING, Table, number, with_columns
+from aib.files import write_whole
+from aib.interpret.metrics.reliance import points
+from aib.interpret.metrics.score import PRIMARY_TAU, TAUS
 
 Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.json
 
 STABILITY = "Do maps stay put?"
-NOTHING = "-"
 GAP = "completeness gap %"
 NAMES = {
     "own": "own map",
@@ -27,16 +27,6 @@ NAMES = {
     "centre": "centre Gaussian (control)",
     "random": "random (control)",
 }
-
-
-@dataclass(frozen=True)
-class Table:
-    """Words and figures, already written out."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -55,12 +45,6 @@ def all_tables(results: Results) -> list[Table]:
 def _without_run(table: Table) -> Table:
     """With one run there is no need to say which."""
     return with_columns(table, [at for at, name in enumerate(table.head) if name != "run"])
-
-
-def with_columns(table: Table, places: Sequence[int]) -> Table:
-    """These columns of it alone."""
-    head, *rows = (tuple(row[at] for at in places) for row in (table.head, *table.rows))
-    return replace(table, head=head, rows=tuple(rows))
 
 
 def overview(results: Results) -> Table:
@@ -306,11 +290,6 @@ def _outside(inside: float | None) -> float | None:
 def _subset(results: Results) -> str:
     counts = sorted({r["subset_images"] for r in results.values()})
     return " or ".join(f"{count:,}" for count in counts)
-
-
-def number(value: float | None, digits: int, times: float = 1.0) -> str:
-    """A figure, or a dash."""
-    return NOTHING if value is None else f"{times * value:.{digits}f}"
 
 
 def _interval(figures: Mapping[str, Any], name: str, times: float = 1.0, digits: int = 1) -> str:

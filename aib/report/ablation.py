@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from aib.interpret.tables import Table
+from aib.figures.table import Table
 from aib.report.html import card, chart, paragraph, section, table_html
 from aib.report.page import document, headings, links_to
 from aib.report.svg import Series, line_chart

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
+from aib.interpret.per_image import Tick, silent
 from aib.interpret.pixels import Feed
-from aib.interpret.survey import Tick, silent
 
 BINS = 15
 

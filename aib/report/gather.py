@@ -8,20 +8,20 @@ import torch
 
 from aib.classifier import Classifier, evaluating
 from aib.errors import AibError
-from aib.interpret.overlay import overlay
-from aib.interpret.perturb import modifications
-from aib.interpret.picture import SIGMA_COLORS, Array, image_tile
+from aib.figures.overlay import overlay
+from aib.figures.picture import SIGMA_COLORS, Array, image_tile
+from aib.files import read_json
+from aib.interpret.maps import make_maps
+from aib.interpret.metrics.perturb import modifications
+from aib.interpret.per_image import Tick, silent
 from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
 from aib.interpret.runs import RESULT, feed_for, study_run
 from aib.interpret.study import SCHEMA, Plan
-from aib.interpret.subject import make_maps
-from aib.interpret.survey import Tick, silent
-from aib.opened import Opened, labelled_images
-from aib.pretrained import CONFIG, read_config
 from aib.report.calibration import Reliability, reliability
-from aib.run import EVALUATION, read_json, read_metrics
+from aib.runs import EVALUATION, Opened, labelled_images, read_metrics
 from aib.settings import Settings
+from aib.weights import CONFIG, read_config
 
 TILE = 96  # pixels of a small picture in the page
 

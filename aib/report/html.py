@@ -9,8 +9,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from aib.interpret.picture import Array
-from aib.interpret.tables import Table
+from aib.figures.picture import Array
+from aib.figures.table import Table
 
 
 def table_html(table: Table) -> str:

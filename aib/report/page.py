@@ -6,16 +6,9 @@ from datetime import UTC, datetime
 from html import escape, unescape
 from typing import Any
 
-from aib import __version__
 from aib.evaluate import samples_in_words
-from aib.interpret.tables import (
-    NOTHING,
-    Table,
-    all_tables,
-    number,
-    own_localisation,
-    randomisation_words,
-)
+from aib.figures.table import NOTHING, Table, number
+from aib.interpret.tables import all_tables, own_localisation, randomisation_words
 from aib.paper import paper_error
 from aib.report import curves
 from aib.report.gather import Maps, Material
@@ -30,6 +23,7 @@ from aib.report.html import (
 )
 from aib.report.reproduce import reproduce
 from aib.report.style import CSS
+from aib.version import __version__
 
 READING = {"own": "", "raw": ", class numbers as they are", "matched": ", matched by name"}
 PICTURES = {"modified": "Images modified in four ways, with their maps beneath"}

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import fields
 from html import escape
 
-from aib.interpret.tables import Table
+from aib.figures.table import Table
 from aib.report.gather import Material
 from aib.report.html import paragraph, table_html
 from aib.settings import Settings

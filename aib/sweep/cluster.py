@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from aib.errors import AibError, missing_extra
-from aib.interrupt import Interrupted, StopRequest
 from aib.sweep.local import Beat, Ended
 from aib.sweep.one import LOGS, is_done, perform
 from aib.sweep.plan import Planned
+from aib.training.interrupt import Interrupted, StopRequest
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from aib.interrupt import StopRequest
 from aib.sweep.one import log_of
 from aib.sweep.plan import Planned
+from aib.training.interrupt import StopRequest
 
 Ended = Callable[[Planned, str | None], None]  # a run, and what went wrong with it if anything
 Beat = Callable[[Sequence[Planned]], None]  # now and then: the runs under way

@@ -15,17 +15,24 @@ from filelock import FileLock
 
 from aib.classifier import evaluating
 from aib.errors import AibError
+from aib.files import finite, sha256, write_json
+from aib.interpret.per_image import Survey, survey
 from aib.interpret.runs import feed_for
-from aib.interpret.study import finite
-from aib.interpret.survey import Survey, survey
-from aib.interrupt import Interrupted
-from aib.opened import labelled_images, open_runs, sha256
-from aib.pretrained import CONFIG, WEIGHTS
-from aib.progress import PlainLines
-from aib.run import CHECKPOINT, EVALUATION, Run, environment, train_seconds, write_json
+from aib.runs import (
+    CHECKPOINT,
+    EVALUATION,
+    Run,
+    environment,
+    labelled_images,
+    open_runs,
+    train_seconds,
+)
 from aib.settings import Settings
 from aib.sweep.plan import Planned, read_plan
-from aib.train import train
+from aib.training.interrupt import Interrupted
+from aib.training.progress import PlainLines
+from aib.training.train import train
+from aib.weights import CONFIG, WEIGHTS
 
 MEASURED = "sweep_figures.json"  # in a run's folder
 LOGS = "logs"  # in the sweep's

@@ -17,12 +17,13 @@ from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
 from aib.errors import AibError
+from aib.files import write_json
 from aib.latent import VariationalHead
 from aib.quantize import AnchorQuantizer
-from aib.run import different, environment, write_json
+from aib.runs import different, environment
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, check_grids, quick_grids, safe, written
-from aib.train import build_model, keep_some_aside, load_data
+from aib.training.train import build_model, keep_some_aside, load_data
 
 PLAN = "sweep.json"
 SCHEMA = 1

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from aib.errors import AibError
-from aib.interpret.tables import Table
-from aib.run import environment, read_json, write_json
+from aib.figures.table import Table
+from aib.files import read_json, write_json
+from aib.runs import environment
 from aib.sweep.grid import LETTERS, Grid, written
 from aib.sweep.one import read_measured
 from aib.sweep.plan import Plan

@@ -8,9 +8,9 @@ from torch import Tensor
 from aib.classifier import Classifier, evaluating
 from aib.errors import install
 from aib.gaussian import kl_to_standard_normal
-from aib.interpret.information import nats_to_bits
+from aib.interpret.maps import Method, make_maps
+from aib.interpret.metrics.information import nats_to_bits
 from aib.interpret.posthoc import has_captum
-from aib.interpret.subject import Method, make_maps
 from aib.types import Attention, Output
 
 

@@ -6,11 +6,11 @@ from PIL import Image
 
 from aib.data import ImageSet, load
 from aib.errors import AibError
-from aib.interpret.picture import image_tile
+from aib.figures.picture import image_tile
 from aib.interpret.pixels import sample
-from aib.opened import Opened, images_for
-from aib.pretrained import CONFIG, read_config
+from aib.runs import Opened, images_for
 from aib.settings import Settings
+from aib.weights import CONFIG, read_config
 
 OWN, SHAPES = 12, 6  # shapes beside a run's own images: something that it has never seen
 

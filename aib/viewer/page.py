@@ -10,7 +10,7 @@ import gradio as gr
 import numpy as np
 
 from aib.errors import AibError
-from aib.interpret.picture import Array
+from aib.figures.picture import Array
 from aib.viewer.examples import Example, strangers
 from aib.viewer.panels import PANELS, heading, levels, message
 from aib.viewer.scene import SHOWN_SIDE, Block, Scene, Viewer

@@ -9,9 +9,9 @@ from PIL import Image
 from torch import Tensor
 
 from aib.errors import install
-from aib.interpret.overlay import overlay
-from aib.interpret.picture import MAP_COLORS, SIGMA_COLORS, Array, image_tile
-from aib.interpret.similarity import FLAT, centred_cosine, cosine, min_max
+from aib.figures.overlay import overlay
+from aib.figures.picture import MAP_COLORS, SIGMA_COLORS, Array, image_tile
+from aib.interpret.metrics.similarity import FLAT, centred_cosine, cosine, min_max
 from aib.report.html import image, picture_uri
 from aib.viewer.analysis import Analysis
 from aib.viewer.scene import Scene, Viewer

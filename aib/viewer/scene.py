@@ -11,9 +11,9 @@ from torch import Tensor
 
 from aib.data.decode import centre_square, open_rgb, resized, to_tensor
 from aib.errors import AibError
-from aib.interpret.picture import Array
-from aib.opened import Opened
+from aib.figures.picture import Array
 from aib.preprocessing import Preprocessing
+from aib.runs import Opened
 from aib.viewer.analysis import Analysis, analyse
 
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on

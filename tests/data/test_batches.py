@@ -215,7 +215,7 @@ def test_one_by_one_images_get_no_padding():
 
 
 def test_the_benchmark_reports_both_ways():
-    from aib.data.bench import bench_data
+    from aib.bench.data import bench_data
 
     figures = bench_data(in_memory(600), batch_size=50, workers=1, seconds=0.1)
     assert figures["device_images_per_second"] > 0 < figures["dataloader_images_per_second"]

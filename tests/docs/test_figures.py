@@ -6,10 +6,10 @@ from dataclasses import replace
 from statistics import mean, stdev
 
 from aib.configs import PRESETS, get_preset
-from aib.packaged import packaged_models
 from aib.paper import paper_error
 from aib.profiles import PROFILES
 from aib.registry import list_models
+from aib.runs import packaged_models
 from aib.settings import Settings
 from tests.docs.blocks import ROOT, prose
 from tests.docs.kept import errors_by_name, kept, run_of

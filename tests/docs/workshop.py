@@ -13,7 +13,7 @@ import aib
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
 from aib.evaluate import Evaluation
-from aib.run import Run, read_settings
+from aib.runs import Run, read_settings
 from aib.settings import Settings
 from tests.data import official
 

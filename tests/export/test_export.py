@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import aib
-from aib import packaged
+from aib import runs as packaged
 from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
 from aib.export import _WAYS, export, formats, read_metadata
 from aib.export.metadata import weights_checksum
 from aib.export.one_pass import OnePass, traceable
-from aib.opened import sha256
+from aib.files import sha256
 from tests.export.small import POLICY, by_hand, make, random_pixels
 from tests.networks import SmallNet
 

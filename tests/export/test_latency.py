@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import aib
+from aib.bench.latency import latency, summarise, take_turns
 from aib.cli import main
 from aib.commands.bench import show_latency
 from aib.export import formats
-from aib.latency import latency, summarise, take_turns
 
 
 def test_the_ways_take_turns_and_one_that_fails_is_named():

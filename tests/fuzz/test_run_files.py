@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aib.checkpoint import load_checkpoint
 from aib.errors import AibError
+from aib.training.checkpoint import load_checkpoint
 from tests.fuzz.damage import damaged
 from tests.fuzz.harness import WATCH, fuzz, limited
 from tests.fuzz.strange_json import altered, values, written

@@ -16,7 +16,7 @@ from torch import nn
 
 import aib
 from aib.errors import AibError
-from aib.run import read_settings
+from aib.runs import read_settings
 from aib.settings import Settings
 from tests.fuzz.damage import damaged
 from tests.fuzz.harness import WATCH, fuzz, limited

@@ -7,7 +7,7 @@ import aib
 from aib.data import load
 from aib.data.imageset import ImageSet
 from aib.interpret.pixels import Feed, sample
-from aib.run import Run
+from aib.runs import Run
 from aib.settings import Settings
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from aib import packaged
+from aib import runs as packaged
 from aib.cli import main
+from aib.files import sha256
 from aib.interpret.explanation import explain_image
-from aib.opened import sha256
 from tests.interpret.small import make_model, make_run, shapes
 
 

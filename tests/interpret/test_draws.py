@@ -1,6 +1,6 @@
 import torch
 
-from aib.interpret.draws import Stream, integers, uniform, words
+from aib.interpret.metrics.seeded import Stream, integers, uniform, words
 
 
 def test_numbers_depend_on_seed_stream_and_index_alone():

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from aib.data import ImageSet
-from aib.engine import fit
 from aib.interpret import Localisation
-from aib.interpret.controls import centre_gaussian
+from aib.interpret.metrics.controls import centre_gaussian
+from aib.interpret.per_image import Survey, survey
 from aib.interpret.pixels import Feed
-from aib.interpret.survey import Survey, survey
 from aib.settings import Settings
-from aib.train import build_model, load_data
+from aib.training.loop import fit
+from aib.training.train import build_model, load_data
 
 # With less clutter both find the shape: where little distracts, little has to be shut off.
 CLUTTERED = Settings(

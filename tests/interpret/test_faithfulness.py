@@ -5,7 +5,7 @@ import torch
 
 from aib.errors import AibError
 from aib.interpret import deletion_insertion
-from aib.interpret.faithfulness import baseline_images, removal_order
+from aib.interpret.metrics.faithfulness import baseline_images, removal_order
 
 SIDE = 8
 

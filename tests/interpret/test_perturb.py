@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aib.errors import AibError
-from aib.interpret import perturb
-from aib.interpret.perturb import PAPER_MODIFICATIONS, modifications
+from aib.interpret.metrics import perturb
+from aib.interpret.metrics.perturb import PAPER_MODIFICATIONS, modifications
 
 
 def pixels(count: int = 6, height: int = 32, width: int = 32, seed: int = 0) -> torch.Tensor:

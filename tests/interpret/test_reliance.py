@@ -5,7 +5,7 @@ import torch
 
 from aib.errors import AibError
 from aib.interpret import from_another, map_reliance, shuffled, spatial_mean
-from aib.interpret.reliance import paired_drop, points, verdict
+from aib.interpret.metrics.reliance import paired_drop, points, verdict
 from aib.interpret.tables import reliance as reliance_table
 
 

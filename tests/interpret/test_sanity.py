@@ -6,7 +6,7 @@ from torch import nn
 
 from aib.errors import AibError
 from aib.interpret import randomise_layers
-from aib.interpret.sanity import layers_from_output, randomise
+from aib.interpret.metrics.sanity import layers_from_output, randomise
 
 
 class Net(nn.Module):

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aib.interpret.bootstrap import ratio_interval
-from aib.interpret.similarity import (
+from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.interpret.metrics.similarity import (
     auroc,
     centred_cosine,
     cosine,

@@ -5,15 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
-from aib.interpret.subject import (
-    METHODS,
-    gradcam_layer,
-    logits,
-    look,
-    make_maps,
-    own_maps,
-    takes_maps,
-)
+from aib.interpret.maps import METHODS, gradcam_layer, logits, look, make_maps, own_maps, takes_maps
 from tests.interpret.small import Net, make_model
 
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from aib.interpret.comparison import compare, no_masks, sources
-from aib.interpret.perturb import modifications
+from aib.interpret.maps import make_maps
+from aib.interpret.metrics.perturb import modifications
+from aib.interpret.per_image import by_class, survey
 from aib.interpret.pixels import Feed, sample
-from aib.interpret.subject import make_maps
-from aib.interpret.survey import by_class, survey
 from tests.interpret.small import feed, make_model, shapes
 
 DATA = shapes(20)

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 import aib
-from aib.interrupt import Interrupted
 from aib.sweep import cluster
 from aib.sweep.cluster import Job, Request, make_executor, run_cluster
 from aib.sweep.one import is_done
+from aib.training.interrupt import Interrupted
 from tests.sweep.test_plan import plan
 from tests.sweep.test_runs import SMALL
 

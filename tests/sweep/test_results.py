@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from aib.checkpoint import write_whole
 from aib.cli import main
+from aib.files import write_whole
 from aib.report.ablation import sweep_page
 from aib.sweep.panels import bars, draw, positions
 from aib.sweep.results import gather, read_results, shown_measures, tables, write_results

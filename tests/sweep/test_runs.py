@@ -14,11 +14,10 @@ from safetensors.torch import load_file
 
 import aib
 from aib.cli import main
-from aib.opened import labelled_images, open_runs
-from aib.run import train_seconds
+from aib.runs import labelled_images, open_runs, train_seconds
 from aib.sweep.one import is_done, perform
 from aib.sweep.plan import read_plan
-from aib.train import train
+from aib.training.train import train
 from tests.sweep.test_plan import RESOLVED, plan
 
 SMALL = replace(RESOLVED, data="shapes:count=64", batch_size=32, accelerator="cpu", epochs=2)

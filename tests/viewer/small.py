@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from aib.data import ImageSet, load
-from aib.opened import Opened
+from aib.runs import Opened
 from aib.viewer.scene import Viewer
 from tests.interpret.small import make_model
 

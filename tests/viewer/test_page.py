@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aib.opened import open_runs
-from aib.packaged import find_model
+from aib.runs import find_model, open_runs
 from aib.viewer.examples import Example, find_examples
 from aib.viewer.panels import PANELS
 from aib.viewer.scene import Viewer

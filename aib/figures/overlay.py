@@ -1,0 +1,77 @@
+"""A map laid over its image, as a picture."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from aib.errors import AibError
+from aib.interpret.metrics.localise import resize_maps
+from aib.interpret.metrics.similarity import FLAT
+
+Picture = npt.NDArray[np.uint8]
+
+
+def overlay(
+    image: Any, map: Any, colormap: str = "viridis", alpha: float = 0.5, *, scale: bool = True
+) -> Picture:
+    """The map's colours over the image: uint8 RGB [H,W,3].
+
+    The image is uint8 [H,W,3] (an array or a PIL image), or a tensor [3,H,W] (uint8, or floats in
+    [0,1]); the map [h,w] may have any size and is bilinearly resized. `scale` spreads the map's own
+    least and most over the whole colormap; without it 0 and 1 are the ends, and maps compare. A
+    flat map is never spread. `alpha` is the share of the map's colour.
+    """
+    if not 0 <= alpha <= 1:
+        raise AibError(f"alpha must lie between 0 and 1, not {alpha}")
+    picture = _picture(image)
+    levels = _levels(map, picture.shape[:2], scale)
+    colors = _colormap(colormap)(levels)[:, :, :3] * 255  # [H,W,3]
+    mixed = (1 - alpha) * picture + alpha * colors
+    return np.rint(mixed).clip(0, 255).astype(np.uint8)
+
+
+def _picture(image: Any) -> npt.NDArray[np.float64]:
+    if isinstance(image, Tensor):
+        if image.ndim != 3 or image.shape[0] != 3:
+            raise AibError(f"an image tensor must be [3,H,W], not {list(image.shape)}")
+        values = image.detach().cpu().double()
+        if image.is_floating_point():
+            if not 0 <= float(values.min()) <= float(values.max()) <= 1:
+                raise AibError(
+                    f"a floating-point image must lie in [0,1] (undo its normalisation), not "
+                    f"[{float(values.min()):g}, {float(values.max()):g}]"
+                )
+            values = values * 255
+        elif image.dtype != torch.uint8:
+            raise AibError(f"an image tensor must be uint8 or floating point, not {image.dtype}")
+        return values.permute(1, 2, 0).numpy()
+    array = np.asarray(image)
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
+        raise AibError(f"an image must be uint8 [H,W,3], not {array.dtype} {list(array.shape)}")
+    return array.astype(np.float64)
+
+
+def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.float32]:
+    values = torch.as_tensor(map).detach().cpu().float()
+    if values.ndim != 2 or values.numel() == 0:
+        raise AibError(f"a map must be [h,w] and not empty, not {list(values.shape)}")
+    if not bool(values.isfinite().all()):
+        raise AibError(f"the map holds {int((~values.isfinite()).sum())} NaN or infinite values")
+    values = resize_maps(values[None], (size[0], size[1]))[0]
+    least, most = values.aminmax()
+    if scale and float(most - least) >= FLAT:
+        values = (values - least) / (most - least)
+    levels: npt.NDArray[np.float32] = values.clamp(0, 1).numpy()
+    return levels
+
+
+def _colormap(name: str) -> Any:
+    # Imported here: it takes matplotlib half a second, and scores need none of it.
+    from matplotlib import colormaps
+
+    if name not in colormaps:
+        raise AibError(f"matplotlib has no colormap named {name!r}; 'viridis' and 'magma' are two")
+    return colormaps[name]

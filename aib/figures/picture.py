@@ -1,0 +1,170 @@
+"""Pictures of maps: one explanation with its colour bars, and mosaics of many small images."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+
+from aib.figures.overlay import overlay
+from aib.files import write_whole
+
+Array = npt.NDArray[Any]
+MAP_COLORS, SIGMA_COLORS = "viridis", "magma"
+MARK = {"Software": "aib"}  # a text chunk of every PNG that `save_figure` writes
+
+
+def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
+    """As PNG, whole or not at all."""
+    write_whole(
+        path,
+        lambda partial: figure.savefig(
+            partial, format="png", dpi=dpi, bbox_inches="tight", metadata=MARK
+        ),
+    )
+
+
+def is_figure(path: Path) -> bool:
+    """Did `save_figure` write this file?"""
+    try:
+        if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe waits for ever
+            return False
+        with Image.open(path, formats=("PNG",)) as image:  # reads the header only
+            return all(image.info.get(key) == value for key, value in MARK.items())
+    except Exception:  # damaged bytes raise any exception there is
+        return False
+
+
+def draw_explanation(
+    image: Array,
+    map: Tensor,
+    *,
+    title: str,
+    subtitle: str = "",
+    method: str = "attention",
+    levels: Tensor | None = None,
+    num_levels: int = 0,
+    sigma: Tensor | None = None,
+) -> Any:
+    """A matplotlib figure: image, overlay, quantised levels, uncertainty; what there is of them.
+
+    image uint8 [H,W,3]; map, levels and sigma [h,w], of any size.
+    """
+    from matplotlib.figure import Figure
+
+    panels = 2 + (levels is not None) + (sigma is not None)
+    aspect = min(max(image.shape[0] / image.shape[1], 0.5), 2.0)
+    figure = Figure(figsize=(3.0 * panels, 2.6 * aspect + 0.9), layout="constrained")
+    axes = figure.subplots(1, panels)
+    figure.suptitle(title, fontsize=13, fontweight="bold")
+    if subtitle:
+        figure.supxlabel(subtitle, fontsize=8, color="0.4")
+    for axis in axes:
+        axis.set_axis_off()
+    height, width = image.shape[:2]
+    frame = (0, width, height, 0)
+    axes[0].imshow(image, extent=frame, interpolation="nearest")
+    axes[0].set_title("image", fontsize=10)
+    low, high = (float(value) for value in map.float().aminmax())
+    _panel(
+        figure,
+        axes[1],
+        overlay(_fine(image), map.cpu(), colormap=MAP_COLORS, alpha=0.55),
+        frame,
+        f"{method} map",
+        (low, high),
+        MAP_COLORS,
+    )
+    rest = list(axes[2:])
+    if levels is not None:
+        _panel(
+            figure,
+            rest.pop(0),
+            levels.cpu().numpy(),
+            frame,
+            f"levels, {int(levels.unique().numel())} of {num_levels} used",
+            (0, max(num_levels - 1, 1)),
+            MAP_COLORS,
+        )
+    if sigma is not None:
+        least, most = (float(value) for value in sigma.float().aminmax())
+        shown = sigma.cpu().float().numpy()
+        _panel(figure, rest.pop(0), shown, frame, "uncertainty σ", (least, most), SIGMA_COLORS)
+    return figure
+
+
+def _panel(
+    figure: Any,
+    axis: Any,
+    values: Array,
+    frame: tuple[int, int, int, int],
+    title: str,
+    limits: tuple[float, float],
+    colors: str,
+) -> None:
+    """One map with its colour bar; an RGB picture keeps its own colours."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    norm = Normalize(limits[0], max(limits[1], limits[0] + 1e-9))
+    axis.imshow(values, extent=frame, cmap=colors, norm=norm, interpolation="nearest")
+    axis.set_title(title, fontsize=10)
+    ticks = [limits[0], limits[1]]
+    bar = figure.colorbar(
+        ScalarMappable(norm, colors), ax=axis, ticks=ticks, fraction=0.046, pad=0.03
+    )
+    bar.ax.set_yticklabels([f"{tick:.3g}" for tick in ticks], fontsize=8)
+    bar.outline.set_visible(False)
+
+
+def _fine(image: Array) -> Array:
+    """A small image enlarged by whole factors, so that the map over it is smooth."""
+    factor = max(1, 256 // max(image.shape[:2]))
+    return image.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def map_tile(map: Tensor, size: tuple[int, int], colors: str = MAP_COLORS) -> Array:
+    """A map's colours alone, its least and most spread over them: uint8 [H,W,3]."""
+    blank = torch.zeros(3, *size, dtype=torch.uint8)
+    return overlay(blank, map.cpu(), colormap=colors, alpha=1.0)
+
+
+def image_tile(pixels: Tensor) -> Array:
+    """uint8 [3,H,W] to [H,W,3]."""
+    return pixels.cpu().permute(1, 2, 0).numpy()
+
+
+def draw_mosaic(
+    rows: Sequence[Sequence[Array]],
+    row_names: Sequence[str],
+    column_names: Sequence[str],
+    title: str = "",
+    gap: int = 2,
+) -> Any:
+    """Tiles of one size in rows, named at the left and on top, drawn as one picture."""
+    from matplotlib.figure import Figure
+
+    height, width = rows[0][0].shape[:2]
+    sheet = np.full(
+        (len(rows) * (height + gap) - gap, len(rows[0]) * (width + gap) - gap, 3), 255, np.uint8
+    )
+    for i, row in enumerate(rows):
+        for j, tile in enumerate(row):
+            top, left = i * (height + gap), j * (width + gap)
+            sheet[top : top + height, left : left + width] = tile
+    cell = 0.72
+    figure = Figure(figsize=(cell * len(rows[0]) + 1.6, cell * len(rows) + 0.8))
+    axis = figure.subplots()
+    axis.imshow(sheet, interpolation="nearest")
+    axis.set_xticks([j * (width + gap) + width / 2 for j in range(len(rows[0]))], column_names)
+    axis.set_yticks([i * (height + gap) + height / 2 for i in range(len(rows))], row_names)
+    axis.xaxis.tick_top()
+    axis.tick_params(length=0, labelsize=8)
+    axis.spines[:].set_visible(False)
+    if title:
+        axis.set_title(title, fontsize=10, pad=10)
+    return figure

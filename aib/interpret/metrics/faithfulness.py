@@ -1,0 +1,143 @@
+"""Deletion and insertion: does the probability go where the map says it comes from?
+
+Deletion takes away an image's pixels, the map's highest first, and follows the probability of the
+class predicted for the whole image: a faithful map makes it fall early (a small area under the
+curve). Insertion puts the same pixels into an empty image: it should rise early (a large area).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aib.errors import AibError
+from aib.interpret.metrics.checks import check_batch, check_maps, shape
+from aib.interpret.metrics.localise import resize_maps
+from aib.interpret.metrics.seeded import Stream, words
+
+Baseline = Literal["blur", "mean"]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Probability of the originally predicted class as pixels go (deletion) or come (insertion)."""
+
+    fractions: Tensor  # [T+1], share of the pixels taken away or put in, 0 to 1
+    deletion: Tensor  # [B,T+1]
+    insertion: Tensor  # [B,T+1]
+    predicted: Tensor  # [B]
+
+    @property
+    def deletion_area(self) -> Tensor:
+        """Area under each image's deletion curve [B]; lower is more faithful."""
+        return torch.trapezoid(self.deletion, self.fractions, dim=1)
+
+    @property
+    def insertion_area(self) -> Tensor:
+        """Area under each image's insertion curve [B]; higher is more faithful."""
+        return torch.trapezoid(self.insertion, self.fractions, dim=1)
+
+
+@torch.no_grad()
+def deletion_insertion(
+    predict: Callable[[Tensor], Any],
+    x: Tensor,
+    maps: Tensor,
+    *,
+    steps: int = 16,
+    baseline: Baseline | Tensor = "blur",
+    output: Literal["logits", "probabilities"] = "logits",
+    seed: int = 0,
+) -> Curves:
+    """Both curves for images x [B,C,H,W] and maps [B,h,w] (bilinearly resized to the images).
+
+    What a missing pixel shows is the baseline: `blur` (the image, blurred so far that little but
+    its colours is left), `mean` (the image's mean colour) or a tensor that broadcasts to x. A sharp
+    substitute can look like an object of its own, so blur is the default. `predict` gives [B,C'],
+    or an object with such `.logits`; say with `output` whether these are probabilities. Tied
+    pixels go in a random order of `seed`, the same for every image.
+    """
+    check_batch(x)
+    check_maps(maps)
+    if len(maps) != len(x):
+        raise AibError(f"there are {len(maps)} maps for {len(x)} images")
+    if steps < 1:
+        raise AibError(f"steps must be at least 1, not {steps}")
+    empty = baseline_images(x, baseline)
+    place = removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
+    certainty, predicted = _probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
+
+    def probability(images: Tensor) -> Tensor:
+        values = _probabilities(predict(images), output, len(x))
+        return values.gather(1, predicted[:, None])[:, 0]  # [B]
+
+    blank = probability(empty)
+    deletion, insertion = [certainty], [blank]
+    for step in range(1, steps):
+        taken = place < round(step * x.shape[2] * x.shape[3] / steps)  # [B,1,H,W]
+        deletion.append(probability(torch.where(taken, empty, x)))
+        insertion.append(probability(torch.where(taken, x, empty)))
+    return Curves(
+        fractions=torch.linspace(0, 1, steps + 1, device=x.device),
+        deletion=torch.stack([*deletion, blank], dim=1),
+        insertion=torch.stack([*insertion, certainty], dim=1),
+        predicted=predicted,
+    )
+
+
+def removal_order(maps: Tensor, *, seed: int = 0) -> Tensor:
+    """Each pixel's place in the order from highest to lowest: 0 is first; integers [B,H,W].
+
+    Quantised maps have few levels. In raster order their ties would go row by row, and an object
+    at the top would look better found than one below; so ties are broken at random.
+    """
+    values = maps.flatten(1)  # [B,n]
+    zero = torch.zeros(1, dtype=torch.long, device=maps.device)
+    mixed = words(seed, Stream.TIES, zero, values.shape[1])[0].argsort(stable=True)  # [n]
+    order = mixed[values[:, mixed].argsort(dim=1, descending=True, stable=True)]  # [B,n]
+    places = torch.arange(values.shape[1], device=maps.device).expand_as(order)
+    return torch.empty_like(order).scatter_(1, order, places).reshape(maps.shape)
+
+
+def baseline_images(x: Tensor, baseline: Baseline | Tensor) -> Tensor:
+    """What is seen where pixels are missing, shaped like x [B,C,H,W]."""
+    if isinstance(baseline, Tensor):
+        try:
+            return baseline.to(x).expand_as(x)
+        except RuntimeError as error:
+            raise AibError(
+                f"a baseline of shape {shape(baseline)} does not fit images {shape(x)}"
+            ) from error
+    if baseline == "mean":
+        return x.mean(dim=(2, 3), keepdim=True).expand_as(x)
+    if baseline == "blur":
+        return _blur(x)
+    raise AibError(f"baseline must be 'blur', 'mean' or a tensor, not {baseline!r}")
+
+
+def _blur(x: Tensor) -> Tensor:
+    """Gaussian blur with sigma an eighth of the short side, borders reflected."""
+    channels, sigma = x.shape[1], min(x.shape[2:]) / 8
+    # Reflection cannot reach beyond the image, which three sigma (3/8 of a side) never does
+    # except in images of a few pixels.
+    reach = min(round(3 * sigma), min(x.shape[2:]) - 1)
+    offset = torch.arange(-reach, reach + 1, device=x.device)
+    kernel = torch.exp(-((offset / sigma) ** 2) / 2)
+    kernel = (kernel / kernel.sum()).to(x.dtype).expand(channels, 1, 1, -1)  # [C,1,1,2*reach+1]
+    x = F.pad(x, (reach, reach, reach, reach), mode="reflect")
+    x = F.conv2d(x, kernel, groups=channels)  # along the rows
+    return F.conv2d(x, kernel.transpose(2, 3), groups=channels)  # then the columns
+
+
+def _probabilities(result: Any, output: str, batch: int) -> Tensor:
+    values = result if isinstance(result, Tensor) else result.logits
+    if values.ndim != 2 or len(values) != batch:
+        raise AibError(f"predict must give [{batch},classes], not {shape(values)}")
+    if output == "logits":
+        return values.float().softmax(dim=1)
+    if output == "probabilities":
+        return values.float()
+    raise AibError(f"output must be 'logits' or 'probabilities', not {output!r}")

@@ -1,0 +1,131 @@
+"""Does the map depend on what was learnt? Randomise weights layer by layer and compare.
+
+A map that stays the same when the weights beneath it are random shows the input's edges, not the
+model. Layers behind the map cannot change it: an attention map made half-way keeps a similarity
+of 1 until the cascade reaches it.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from aib.errors import AibError
+from aib.interpret.metrics.checks import shape
+from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max, spearman
+
+MapFunction = Callable[[nn.Module, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """How like itself the map still is, mean over images, once `layer` is random."""
+
+    layer: str
+    cosine: float  # of the min-max scaled maps
+    pearson: float  # the centred cosine; NaN when no image defines it
+    spearman: float
+    flat: int  # images whose map is flat before or after: pearson and spearman leave them out
+
+
+def randomise_layers(
+    model: nn.Module,
+    maps: MapFunction,
+    x: Tensor,
+    *,
+    mode: Literal["cascade", "single"] = "cascade",
+    layers: Sequence[str] | None = None,
+    seed: int = 0,
+) -> list[LayerChange]:
+    """Randomise layers from the output's end and compare `maps(model, x)` [B,h,w] with itself.
+
+    `cascade` leaves every layer random once it is; `single` puts each back before the next. The
+    model itself is not touched: a copy in evaluation mode is. `layers` (module names) fixes the
+    order; by default `layers_from_output` gives it.
+    """
+    if mode not in ("cascade", "single"):
+        raise AibError(f"mode must be 'cascade' or 'single', not {mode!r}")
+    model = copy.deepcopy(model).eval()
+    names = list(layers_from_output(model, maps, x) if layers is None else layers)
+    modules = dict(model.named_modules())
+    unknown = [name for name in names if name not in modules]
+    if unknown:
+        raise AibError(f"the model has no layers named {unknown}; `named_modules()` lists them")
+    if not names:
+        raise AibError("there is nothing to randomise: the model has no parameters")
+    original = min_max(maps(model, x).detach())
+    changes = []
+    for position, name in enumerate(names):
+        kept = copy.deepcopy(modules[name].state_dict())
+        randomise(modules[name], seed=seed + position)
+        changes.append(_compare(name, original, maps(model, x).detach()))
+        if mode == "single":
+            modules[name].load_state_dict(kept)
+    return changes
+
+
+def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[str]:
+    """Names of the modules with parameters of their own, in the order of a cascade.
+
+    Those that run while the map is made come last run first. Before them come those that do not
+    run, last registered first: they stand behind the map, where nothing can change it.
+    """
+    owners = {
+        module: name
+        for name, module in model.named_modules()
+        if next(module.parameters(recurse=False), None) is not None
+    }
+    ran: list[nn.Module] = []
+    hooks = [owner.register_forward_hook(lambda m, *_: ran.append(m)) for owner in owners]
+    try:
+        maps(model, x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    first_run = list(dict.fromkeys(ran))  # a module that runs twice counts where it first runs
+    behind = [module for module in owners if module not in set(first_run)]
+    return [owners[module] for module in [*reversed(behind), *reversed(first_run)]]
+
+
+def randomise(module: nn.Module, *, seed: int = 0) -> None:
+    """Give a module's own parameters new random values, in place.
+
+    By its own `reset_parameters` where it has one; otherwise from a Gaussian with the mean and the
+    deviation that each parameter has now. The global generators stay as they were.
+    """
+    parameters = list(module.parameters(recurse=False))
+    devices = {p.device.index for p in parameters if p.device.type == "cuda"}
+    with torch.random.fork_rng(devices=sorted(devices)):
+        # torch.manual_seed would also seed the devices that are not put back afterwards.
+        torch.default_generator.manual_seed(seed)
+        for device in devices:
+            torch.cuda.default_generators[device].manual_seed(seed)
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+            return
+        with torch.no_grad():
+            for p in parameters:
+                deviation = p.std() if p.numel() > 1 else torch.ones_like(p.sum())
+                p.copy_(p.mean() + deviation * torch.randn_like(p))
+
+
+def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
+    changed = min_max(maps)
+    if changed.values.shape != original.values.shape:
+        raise AibError(
+            f"the maps changed their shape from {shape(original.values)} to "
+            f"{shape(changed.values)} when {name} was randomised"
+        )
+    figures = torch.stack(
+        [
+            cosine(original, changed).mean(),
+            centred_cosine(original, changed).nanmean(),
+            spearman(original, changed).nanmean(),
+            (original.flat | changed.flat).sum().float(),
+        ]
+    ).tolist()
+    return LayerChange(name, figures[0], figures[1], figures[2], int(figures[3]))

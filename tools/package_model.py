@@ -1,0 +1,162 @@
+"""Turn a run into a model that comes with the package: `python -m tools.package_model RUN NAME`.
+
+The weights are stored in half precision, and the error on the card was measured with those; what
+it says of the maps is the run's, before halving. Maps are measured anew, with the packaged weights,
+by two commands:
+
+    aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
+    python -m tools.package_model --maps STUDY NAME
+"""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from aib.errors import AibError
+from aib.evaluate import evaluate
+from aib.files import read_json, sha256, write_json, write_whole
+from aib.interpret.runs import RESULT
+from aib.runs import EVALUATION, FOLDER, images_for, open_runs
+from aib.weights import CONFIG, WEIGHTS, read_config
+from tools.results.collect import count_parameters, interpreted
+from tools.results.command import portable, train_command
+
+CARD = "README.md"
+
+
+def package(run: Path, target: Path, root: str | None = None) -> None:
+    """Write weights, config, figures and card of a finished run into `target`."""
+    [opened] = open_runs((run,))
+    settings = opened.settings
+    if settings is None:
+        raise AibError(f"{run} is a saved model, not a run: there is no recipe for its card")
+    trained = {
+        "recipe": settings.recipe(),
+        "environment": portable(read_config(run / CONFIG)["environment"]),
+    }
+    with TemporaryDirectory() as scratch:
+        halved = Path(scratch)
+        halve(run / WEIGHTS, halved / WEIGHTS)
+        write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
+        [small] = open_runs((halved,))
+        measured = evaluate(small.model, images_for(opened, root=root))
+        write_json(halved / EVALUATION, {settings.reported: measured.to_dict()}, indent=1)
+        maps = interpreted(run)
+        if maps is not None:
+            write_json(halved / RESULT, maps, indent=1)
+        for path in sorted(halved.iterdir()):
+            write_whole(target / path.name, partial(shutil.copyfile, path))
+    write_card(target)
+
+
+def replace_maps(study: Path, target: Path) -> None:
+    """Take a new `aib interpret` of a packaged model into its folder and card."""
+    maps = interpreted(study)
+    if maps is None or maps["weights_sha256"] != sha256(target / WEIGHTS):
+        raise AibError(f"{study} holds no {RESULT} of the weights in {target}")
+    write_json(target / RESULT, maps, indent=1)
+    write_card(target)
+
+
+def halve(source: Path, target: Path) -> None:
+    """The same weights in half precision."""
+    weights = load_file(source)
+    save_file(
+        {k: v.half() if v.is_floating_point() else v for k, v in weights.items()},
+        target,
+        metadata={"format": "pt"},
+    )
+
+
+def write_card(folder: Path) -> None:
+    """README.md, from the other files of the folder."""
+    text = card(folder)
+    write_whole(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def card(folder: Path) -> str:
+    """What a reader should know before trusting it."""
+    config = read_config(folder / CONFIG)
+    recipe, model, pixels = config["trained"]["recipe"], config["model"], config["preprocessing"]
+    [(reported, e)] = (read_json(folder / EVALUATION) or {}).items()
+    low, high = e["top1_interval"]
+    count, size = count_parameters(model) or 0, (folder / WEIGHTS).stat().st_size
+    side = pixels["image_size"]
+    return f"""---
+library_name: aib
+license: mit
+datasets: [{e["data"]}]
+---
+# {folder.name}
+
+`{model["name"]}` at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
+precision, {size / 1e6:.1f} MB.
+
+- **Data**: the training images of {reported.partition(" ")[0]}, {side} x {side} pixels; a share
+  of {recipe.get("holdout", 0)} was kept aside.
+- **Classes**: {", ".join(pixels["class_names"])}.
+- **Recipe**: the last epoch of `{train_command(recipe)}`, on {_hardware(config)}.
+- **Error**: {e["top1_error"]:.2f}% on the {e["images"]:,} {e["split"]} images (95% interval
+  {low:.2f} to {high:.2f}), {e["samples"]} samples, measured with these weights. Calibration error
+  {e["calibration_error"]:.2f}%.
+
+## Limits
+
+- Any picture gets one of these classes, also one that shows none of them.
+- A picture is reduced to {side} x {side} pixels; what is small in it is lost.
+- The map shows where features are let through; whether the decision needs that is another matter.
+{_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
+
+
+def _hardware(config: Mapping[str, Any]) -> str:
+    return "{device}, torch {torch}".format(**config["trained"]["environment"])
+
+
+def _maps(result: Mapping[str, Any] | None, weights: str) -> str:
+    """What was measured of its maps, in two sentences; `weights` is the packaged ones' SHA-256."""
+    if result is None:
+        return ""
+    own, random, centre = (
+        result["faithfulness"].get(source, {}).get("insertion")
+        for source in ("own", "random", "centre")
+    )
+    halved = result["weights_sha256"] == weights
+    which = "with these weights" if halved else "before the weights were halved"
+    where = f"{result['images']:,} {result['split']} images, {which}"
+    sentences = [f"- {result['reliance']['words']} ({where})"]
+    if own is not None and random is not None and centre is not None:
+        sentences.append(
+            f"- Insertion on {result['subset_images']} images (higher is better): {own:.3f} in the "
+            f"map's order, {random:.3f} in random order, {centre:.3f} from the centre outwards."
+        )
+    return "\n".join(sentences) + "\n"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of `python -m tools.package_model`."""
+    parser = argparse.ArgumentParser(prog="python -m tools.package_model", description=__doc__)
+    parser.add_argument("run", type=Path, help="a finished run; with --maps a study's folder")
+    parser.add_argument("name", help="its name in the package, or a folder elsewhere")
+    parser.add_argument("--root", help="folder of the data set's official files")
+    parser.add_argument("--maps", action="store_true", help="replace only the study of its maps")
+    options = parser.parse_args(argv)
+    target = Path(options.name) if "/" in options.name else FOLDER / options.name
+    try:
+        if options.maps:
+            replace_maps(options.run, target)
+        else:
+            package(options.run, target, options.root)
+    except AibError as error:
+        sys.exit(f"tools.package_model: {error}")
+    print((target / CARD).read_text())
+
+
+if __name__ == "__main__":
+    main()

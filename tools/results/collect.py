@@ -1,0 +1,90 @@
+"""From finished runs to one results file: what was trained, how, and every figure measured."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aib.errors import AibError
+from aib.files import read_json, write_json
+from aib.interpret.runs import RESULT
+from aib.registry import create_model
+from aib.runs import EVALUATION, METRICS, environment, read_metrics, read_settings, train_seconds
+from aib.weights import CONFIG, read_config
+from tools.results.command import portable, without_folders
+
+SCHEMA = 1
+
+
+def collect(runs: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
+    """A results file: the runs belong together, as one table or one comparison."""
+    if not runs:
+        raise AibError("name at least one run")
+    return {
+        "schema": SCHEMA,
+        "kind": "runs",
+        "title": title,
+        "note": note,
+        "runs": [summary(run) for run in runs],
+        "environment": portable(environment()),
+    }
+
+
+def summary(run: Path) -> dict[str, Any]:
+    """One finished run."""
+    settings = read_settings(run)
+    config = read_config(run / CONFIG)
+    evaluations = read_json(run / EVALUATION)
+    metrics = read_metrics(run)
+    errors = [row["error"] for row in metrics if "error" in row]
+    looks = [row["validation"] for row in metrics if row.get("validation")]
+    if not evaluations or not any("seconds" in row for row in metrics):
+        raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
+    return {
+        "name": run.resolve().name,
+        "data": without_folders(settings.data),
+        "model": settings.model,
+        "parameters": count_parameters(config["model"]),
+        "recipe": {
+            k: without_folders(v) if isinstance(v, str) else v for k, v in settings.recipe().items()
+        },
+        "seed": settings.seed,
+        "epochs": settings.epochs,
+        "minutes": train_seconds(run) / 60,  # compilation included
+        "reported": without_folders(settings.reported),
+        "evaluations": {without_folders(name): e for name, e in evaluations.items()},
+        "held_out": looks[-1] if looks else None,  # the last look at it
+        "training_error": errors[-1] if errors else None,  # of the last steps, as they were fed
+        "interpret": interpreted(run),
+        "environment": portable(config["environment"]),
+    }
+
+
+def count_parameters(recipe: dict[str, Any]) -> int | None:
+    """Of a named model; None for one that was put together elsewhere."""
+    arguments = dict(recipe)
+    if arguments.pop("kind", None) != "named":
+        return None
+    with torch.device("meta"):
+        return sum(p.numel() for p in create_model(**arguments).parameters())
+
+
+def write(path: Path, results: dict[str, Any]) -> None:
+    """As JSON, whole or not at all."""
+    write_json(path, results, indent=1)
+
+
+def interpreted(run: Path) -> dict[str, Any] | None:
+    """interpret.json without what a table does not need: curves and per-class figures."""
+    found = read_json(run / RESULT)
+    if found is None:
+        return None
+    found = {k: v for k, v in found.items() if k not in ("classes", "run", "class_names")}
+    found["faithfulness"] = {
+        source: {k: v for k, v in figures.items() if not k.endswith("_curve")}
+        for source, figures in found["faithfulness"].items()
+    }
+    home = str(Path.home())
+    notes = [note.replace(home, "~") for note in found["notes"]]  # they may say where data were not
+    return found | {"notes": notes, "environment": portable(found["environment"])}
