@@ -227,7 +227,7 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
     said = capsys.readouterr().out
     assert "no svhn images" in said and "color-8" in said and "svhn-8" not in said
     result = json.loads((tmp_path / "o" / "interpret.json").read_text())
-    assert len(result["stability"]) == 6 and any("svhn" in note for note in result["notes"])
+    assert len(result["stability"]) == 7 and any("svhn" in note for note in result["notes"])
 
 
 def test_json_of_interpret_is_json(run, tmp_path, capsys):
