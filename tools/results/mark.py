@@ -21,8 +21,14 @@ NOTE = (
 
 
 def mark(found: dict[str, Any]) -> int:
-    """Write the note into every study that it is true of; return how many."""
-    studies = [run["interpret"] for run in found.get("runs", []) if run.get("interpret")]
+    """Write the note into every study that it is true of; return how many.
+
+    `found` is a results file of runs, or one study: an interpret.json.
+    """
+    if found.get("kind") == "runs":
+        studies = [run["interpret"] for run in found["runs"] if run["interpret"]]
+    else:
+        studies = [found] if "faithfulness" in found else []
     marked = [maps for maps in studies if _attributes_log_probabilities(maps)]
     for maps in marked:
         maps["posthoc_note"] = NOTE
@@ -37,12 +43,10 @@ def _attributes_log_probabilities(maps: dict[str, Any]) -> bool:
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `python -m tools.results.mark`."""
     parser = argparse.ArgumentParser(prog="python -m tools.results.mark", description=__doc__)
-    parser.add_argument(
-        "files", nargs="+", type=Path, help="files of `python -m tools.results collect`"
-    )
+    parser.add_argument("files", nargs="+", type=Path, help="results files, or interpret.json")
     for path in parser.parse_args(argv).files:
         found = read_json(path) or {}
-        if found.get("kind") == "runs" and (count := mark(found)):
+        if count := mark(found):
             write(path, found)
             print(f"{path}: {count} marked")
 

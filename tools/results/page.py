@@ -18,9 +18,9 @@ HEAD = """# Results
 Made by `python -m tools.results page` from the files in `results/`; do not edit. Each of those was
 written by a command and names its versions and hardware. Errors are top-1 errors in percent on the
 test images, of the last epoch; no epoch and no run was chosen by them, and where an earlier
-recipe's error was known when the next was made, a note says so. The paper's figures are its Table 1 and
-Table 2, as printed, and stand only beside models built as in the paper, whatever the recipe. What
-was measured of maps is explained in [interpretability.md](interpretability.md).
+recipe's error was known when the next was made, a note says so. The paper's figures are its
+Table 1 and Table 2, as printed, and stand only beside models built as in the paper, whatever the
+recipe. What was measured of maps is explained in [interpretability.md](interpretability.md).
 """
 
 
