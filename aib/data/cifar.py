@@ -51,10 +51,11 @@ def _pickled(path: Path, wanted: str) -> Records:
     key = "labels" if wanted == "label" else f"{wanted}_labels"
     if "data" not in content or key not in content:
         raise AibError(f"{path} lacks 'data' or '{key}': it is not a CIFAR file of this form")
-    try:
-        pixels, labels = content["data"], np.asarray(content[key])
-    except ValueError as error:
-        raise AibError(f"{path} does not hold a plain list of labels") from error
+    pixels, labels = content["data"], content[key]
+    if isinstance(labels, list) and all(isinstance(label, int) for label in labels):
+        labels = np.asarray(labels)
+    if not isinstance(labels, np.ndarray):  # lists within lists may come to billions of labels
+        raise AibError(f"{path} does not hold a plain list of labels")
     if not (
         labels.ndim == 1
         and isinstance(pixels, np.ndarray)

@@ -4,26 +4,89 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aib.errors import AibError
+
+INTEGERS = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
+
+
+class _Dtype:
+    """In place of numpy.dtype, which believes any state that a file gives it and then crashes."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code, self.order = _text(code), "|"
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = _text(state[1])
+
+    def read(self, data: bytes) -> Any:
+        if self.code not in INTEGERS or self.order not in "|=<>":
+            raise AibError(f"holds an array of type {self.code!r}, not of integers: not loaded")
+        return np.frombuffer(data, self.order + self.code)
+
+
+class _Array:
+    """In place of numpy.ndarray and of the function that makes an empty one."""
+
+    def __init__(self, *_: Any) -> None:
+        self.value: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, by_columns, data = state
+        self.value = dtype.read(data).reshape(shape, order="F" if by_columns else "C")
+
+
+class _Named(dict[Any, Any]):
+    """A dictionary by name. Other keys are refused: hashing a deeply nested tuple is a crash."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_text(key), value)
+
+
+def _text(value: Any) -> str:
+    """Python 2 wrote byte strings."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if not isinstance(value, str):
+        raise AibError(f"has a {type(value).__name__} where a name belongs: not loaded")
+    return value
+
 
 # All that a dictionary of arrays and lists needs. numpy 2 renamed `core`; files hold either name.
 ALLOWED = {
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
 }
 
 
-class _ArraysOnly(pickle.Unpickler):
+def _start_dictionary(unpickler: Any) -> None:
+    unpickler.append(_Named())
+
+
+HASHING = pickle.DICT + pickle.EMPTY_SET + pickle.FROZENSET  # opcodes that take any key
+OPCODES = {code: f for code, f in pickle._Unpickler.dispatch.items() if code not in HASHING}
+
+
+class _ArraysOnly(pickle._Unpickler):  # in Python: the one in C allocates what a file asks for
+    dispatch = OPCODES | {pickle.EMPTY_DICT[0]: _start_dictionary}
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
-            raise AibError(f"asks for {module}.{name}, which no data file needs: not loaded")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+            wanted = f"{module}.{name}"
+            raise AibError(f"asks for {wanted!r}, which no data file needs: not loaded")
+        return ALLOWED[module, name]
 
 
 def load_arrays(path: Path) -> dict[str, Any]:
-    """The dictionary in a pickle file, its byte-string keys as text; runs no code of the file."""
+    """The dictionary in a pickle file, its byte-string keys as text; runs no code of the file.
+
+    Values are plain types and arrays of integers.
+    """
     if not path.is_file():
         raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
     try:
@@ -35,7 +98,4 @@ def load_arrays(path: Path) -> dict[str, Any]:
         raise AibError(f"{path} is not a whole pickle file: fetch it again") from error
     if not isinstance(content, dict):
         raise AibError(f"{path} holds a {type(content).__name__}, not the dictionary expected")
-    return {
-        k.decode(errors="replace") if isinstance(k, bytes) else str(k): v
-        for k, v in content.items()
-    }
+    return {k: v.value if isinstance(v, _Array) else v for k, v in content.items()}
