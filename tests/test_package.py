@@ -1,10 +1,14 @@
 """Models that come with the package, and how a run becomes one."""
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from markdown_it import MarkdownIt
 from safetensors.torch import load_file
 
 import aib
@@ -63,6 +67,38 @@ def test_maps_can_be_measured_anew_with_the_packaged_weights(packaged, tmp_path)
     assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
     with pytest.raises(aib.AibError, match="of the weights in"):
         replace_maps(tmp_path / "before", small)
+
+
+NAMES = [
+    "<script>alert(1)</script>", "*a* _b_ c_d", "[a](http://example.org)", "`a``b`", "a\n# b",
+    "&lt;", "a\\", "~~a~~", "![a](b.png)", "a: [b, 'c', \"d\"]\n---", "# a | b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
+    """Rendered, the card shows them as they are: no HTML, no links, no other front matter."""
+    folder = shutil.copytree(packaged[1], tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["preprocessing"]["class_names"][1] = name
+    config["trained"]["recipe"]["data"] = f"folder:{name}"
+    (folder / "config.json").write_text(json.dumps(config))
+    [figures] = json.loads((folder / "evaluation.json").read_text()).values()
+    reported = {f"folder:{name} val": figures | {"data": name}}
+    (folder / "evaluation.json").write_text(json.dumps(reported))
+    _, front, body = card(folder).split("---\n", 2)
+    assert yaml.safe_load(front) == {"library_name": "aib", "license": "mit", "datasets": [name]}
+    blocks = MarkdownIt("commonmark").parse(body)
+    assert sum(block.type == "heading_open" for block in blocks) == 2
+    parts = [part for block in blocks for part in block.children or ()]
+    assert {part.type for part in parts} <= {
+        "text", "code_inline", "strong_open", "strong_close", "softbreak", "text_special"
+    }  # fmt: skip
+    line = " ".join(name.split())
+    shown = "".join(part.content for part in parts)
+    assert f": class_0, {line}, class_2." in shown
+    assert f"training images of folder:{line}, 32 x 32" in shown
+    assert any(shlex.quote(f"folder:{line}") in p.content for p in parts if p.type == "code_inline")
 
 
 def test_a_saved_model_without_a_run_is_refused(packaged, tmp_path):

@@ -9,6 +9,7 @@ by two commands:
 """
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from huggingface_hub import ModelCardData
 from safetensors.torch import load_file, save_file
 
 from aib.errors import AibError
@@ -86,23 +88,23 @@ def card(folder: Path) -> str:
     config = read_config(folder / CONFIG)
     recipe, model, pixels = config["trained"]["recipe"], config["model"], config["preprocessing"]
     [(reported, e)] = (read_json(folder / EVALUATION) or {}).items()
+    trained_on, _, _ = reported.rpartition(" ")  # the name of the split is the last word
     low, high = e["top1_interval"]
     count, size = count_parameters(model) or 0, (folder / WEIGHTS).stat().st_size
     side = pixels["image_size"]
+    head = ModelCardData(library_name="aib", license="mit", datasets=[e["data"]])
     return f"""---
-library_name: aib
-license: mit
-datasets: [{e["data"]}]
+{head.to_yaml()}
 ---
-# {folder.name}
+# {plain(folder.name)}
 
-`{model["name"]}` at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
+{code(model["name"])} at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
 precision, {size / 1e6:.1f} MB.
 
-- **Data**: the training images of {reported.partition(" ")[0]}, {side} x {side} pixels; a share
+- **Data**: the training images of {plain(trained_on)}, {side} x {side} pixels; a share
   of {recipe.get("holdout", 0)} was kept aside.
-- **Classes**: {", ".join(pixels["class_names"])}.
-- **Recipe**: the last epoch of `{train_command(recipe)}`, on {_hardware(config)}.
+- **Classes**: {", ".join(map(plain, pixels["class_names"]))}.
+- **Recipe**: the last epoch of {code(train_command(recipe))}, on {plain(_hardware(config))}.
 - **Error**: {e["top1_error"]:.2f}% on the {e["images"]:,} {e["split"]} images (95% interval
   {low:.2f} to {high:.2f}), {e["samples"]} samples, measured with these weights. Calibration error
   {e["calibration_error"]:.2f}%.
@@ -113,6 +115,18 @@ precision, {size / 1e6:.1f} MB.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
 - The map shows where features are let through; whether the decision needs that is another matter.
 {_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """Text as code, on one line, between more backticks than it holds in a row."""
+    line = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
 def _hardware(config: Mapping[str, Any]) -> str:
