@@ -88,7 +88,7 @@ def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
     (folder / "evaluation.json").write_text(json.dumps(reported))
     _, front, body = card(folder).split("---\n", 2)
     assert yaml.safe_load(front) == {"library_name": "aib", "license": "mit", "datasets": [name]}
-    blocks = MarkdownIt("commonmark").parse(body)
+    blocks = MarkdownIt("commonmark").enable("strikethrough").parse(body)
     assert sum(block.type == "heading_open" for block in blocks) == 2
     parts = [part for block in blocks for part in block.children or ()]
     assert {part.type for part in parts} <= {
