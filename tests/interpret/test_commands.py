@@ -206,7 +206,10 @@ def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
 
 def test_a_run_without_maps_has_accuracy_and_a_sentence(compared):
     result = json.loads((compared[0]["plain"] / "interpret.json").read_text())
-    assert "own" not in result["localisation"] and result["accuracy"] >= 0
+    with compared[1].open() as file:
+        right = [row["correct"] for row in csv.DictReader(file) if row["run"] == "plain"]
+    assert result["accuracy"] == pytest.approx(sum(map(float, right)) / 16)
+    assert "own" not in result["localisation"]
     assert result["reliance"]["verdict"] is None and "no map" in result["reliance"]["words"]
 
 

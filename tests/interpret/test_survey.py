@@ -1,7 +1,10 @@
 """The walk over the images, with known answers."""
 
+import math
+
 import pytest
 import torch
+from torch.distributions import Normal, kl_divergence
 
 from aib.interpret.comparison import compare, no_masks, sources
 from aib.interpret.maps import make_maps
@@ -68,10 +71,22 @@ def test_a_constant_map_scores_100_and_is_counted_as_flat():
 
 
 def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
-    found = walk(make_model("tiny_dvib", DATA))
-    assert set(found.stability["high-4"]) == {"accuracy", "prediction_consistent"}
+    model = make_model("tiny_dvib", DATA)
+    found = walk(model)
     assert found.perplexity is None and found.mean("contrast") is None
-    assert found.mean("kl_bits") > 0
+    images = [DATA.images, TEN["high-4"](DATA.images, torch.arange(20), seed=3)]
+    with torch.no_grad():
+        outs = [model(model.preprocessing.normalise(x), deterministic=True) for x in images]
+    before, after = (out.logits.argmax(-1) for out in outs)
+    assert found.stability["high-4"] == pytest.approx(
+        {
+            "accuracy": 100 * float((after == DATA.labels).double().mean()),
+            "prediction_consistent": 100 * float((after == before).double().mean()),
+        }
+    )
+    p = Normal(outs[0].latent.mu[0], outs[0].latent.sigma[0])
+    nats = kl_divergence(p, Normal(0.0, 1.0)).sum(-1)
+    assert found.mean("kl_bits") == pytest.approx(float(nats.mean()) / math.log(2), rel=1e-4)
 
 
 def test_the_shares_of_the_anchors_add_up(model):

@@ -1,10 +1,13 @@
 """The benchmarks run and say what they measured; how fast is not a test's business."""
 
 import json
+from importlib.metadata import version
 
 import pytest
 import torch
+from torch import nn
 
+import aib
 from aib.cli import main
 from aib.commands.bench import pick
 from aib.settings import Precision, Settings
@@ -16,8 +19,28 @@ def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture
     result = json.loads(capsys.readouterr().out)
     ratio = result["images_per_second"] / result["plain_images_per_second"]
     assert result["ratio"] == pytest.approx(ratio, abs=0.02)
-    assert result["share_of_matmul"] > 0
-    assert result["environment"]["torch"]
+    # A step costs three forward passes.
+    tflops = 3 * forward_operations() * result["images_per_second"] / 1e12
+    assert result["tflops"] == pytest.approx(tflops, rel=0.01)
+    share = result["tflops"] / result["matmul_tflops"]
+    assert result["share_of_matmul"] == pytest.approx(share, rel=1e-6)
+    assert result["environment"]["torch"] == version("torch")
+
+
+def forward_operations() -> int:
+    """Of one image, from the sizes of the layers: a multiplication and an addition a weight."""
+    model = aib.create_model("tiny_aib_qt", 10, width=0.1).eval()
+    counted = []
+
+    def count(layer: nn.Module, _inputs: object, out: torch.Tensor) -> None:
+        places = out[0, 0].numel() if isinstance(layer, nn.Conv2d) else 1
+        counted.append(2 * layer.weight.numel() * places)
+
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            layer.register_forward_hook(count)
+    model(torch.zeros(1, 3, 32, 32), samples=(1, 1))
+    return sum(counted)
 
 
 def test_evaluation_is_measured(capsys: pytest.CaptureFixture) -> None:

@@ -60,6 +60,22 @@ def test_the_figures_match_a_count_by_hand(batch_size: int) -> None:
     assert got.calibration_error == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
 
 
+def test_the_kl_is_averaged_over_the_attentions_samples() -> None:
+    """Each sample of the map gives another latent: much another with much noise."""
+    model, data = tiny().eval(), images()
+    with torch.no_grad():
+        model.attention.to_sigma.bias.fill_(6.0)
+        model.head.encode.weight *= 30
+    got = evaluate(model, data, samples=(3, 2), seed=4)
+    torch.manual_seed(4)
+    with torch.no_grad():
+        latent = model(data.preprocessing.normalise(data.images), samples=(3, 2)).latent
+    mu, sigma = latent.mu.double(), latent.sigma.double()
+    bits = (0.5 * (mu**2 + sigma**2 - 1) - sigma.log()).sum(-1).mean(1) / math.log(2)  # [3]
+    assert got.kl_bits == pytest.approx(float(bits.mean()), rel=1e-5)
+    assert got.kl_bits != pytest.approx(float(bits[0]), rel=1e-3)
+
+
 def test_the_noise_is_seeded_and_the_global_generator_left_alone() -> None:
     model, data = tiny(), images()
     torch.manual_seed(5)

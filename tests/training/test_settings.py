@@ -10,6 +10,8 @@ import torch
 import aib
 from aib.configs import PRESETS, get_preset
 from aib.data import ImageSet
+
+from aib.training.optim import beta_at, learning_rate
 from aib.registry import Options
 from aib.settings import Settings
 from aib.training.loop import fit
@@ -140,6 +142,12 @@ def test_every_preset_runs_two_steps(name: str) -> None:
     data = ImageSet.from_tensors(images, torch.tensor([0, 1, 2, 1]))
     # A narrow model in small batches, uncompiled; everything else is the preset's.
     small = replace(preset, width=0.04, batch_size=2, epochs=1, compile=False, accelerator="cpu")
-    fitted = fit(build_model(small, data), data, small)
+    model = build_model(small, data)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    fitted = fit(model, data, small)
     assert fitted.steps == 2
-    assert fitted.last["total"] > 0
+    assert fitted.last["lr"] == learning_rate(small, 1, 2)
+    assert fitted.last["beta"] == beta_at(small, 1, 2)
+    still = [name for name, p in model.named_parameters() if torch.equal(p, before[name])]
+    assert still == []
+    assert all(p.isfinite().all() for p in fitted.model.parameters())
