@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ def brute_force(scores, anchors):
 
 @given(st.lists(grid, min_size=2, max_size=12), st.lists(grid, min_size=1, max_size=30))
 def test_every_score_takes_the_nearest_anchor_and_the_lower_in_a_tie(anchors, scores):
+    scores += [(low + high) / 2 for low, high in pairwise(sorted(anchors))]  # ties
     q = quantizer_with(anchors)(torch.tensor(scores))
     assert q.a_q.tolist() == brute_force(scores, anchors)
 

@@ -148,7 +148,7 @@ def test_accumulated_parts_make_the_same_step(monkeypatch: pytest.MonkeyPatch) -
     without_noise(monkeypatch)
     whole = fit(attached(), images(), SMALL)
     parts = fit(attached(), images(), replace(SMALL, accumulate=4))
-    assert_close(whole.model, parts.model, rtol=1e-4, atol=1e-6)
+    assert_close(whole.model, parts.model, rtol=1e-3, atol=1e-5)
     assert parts.last["total"] == pytest.approx(whole.last["total"], rel=1e-4)
     assert parts.last["error"] == pytest.approx(whole.last["error"])
 

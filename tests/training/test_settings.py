@@ -10,11 +10,10 @@ import torch
 import aib
 from aib.configs import PRESETS, get_preset
 from aib.data import ImageSet
-
-from aib.training.optim import beta_at, learning_rate
 from aib.registry import Options
 from aib.settings import Settings
 from aib.training.loop import fit
+from aib.training.optim import beta_at, learning_rate
 from aib.training.train import build_model
 
 HERE = Path("config.json")
