@@ -54,6 +54,15 @@ def test_independent_uniform_maps_come_near_their_expectation():
     assert below["centred_mean_low"] < 0 < below["centred_mean_high"]
 
 
+def test_one_dark_place_that_moves_is_seen_by_the_centred_cosine_alone():
+    """Of n values all but one are 1: the cosine is (n - 2) / (n - 1), the centred one -1/(n - 1)."""
+    maps, modified = torch.ones(5, 8, 8), torch.ones(5, 8, 8)
+    maps[:, 0, 0] = modified[:, 4, 4] = 0
+    figures = score(maps, modified)
+    assert figures["score_0.95"] == 100 and figures["centred_0.85"] == 0
+    assert figures["centred_mean"] == pytest.approx(-1 / 63, rel=1e-4)
+
+
 def test_only_prediction_consistent_images_count():
     generator = torch.Generator().manual_seed(0)
     maps = torch.rand(10, 6, 6, generator=generator)

@@ -11,7 +11,7 @@ from PIL import Image
 import aib
 from aib.cli import main
 from aib.data import ImageSet
-from aib.evaluate import evaluate, fit_classes, wilson
+from aib.evaluate import Tally, evaluate, fit_classes, wilson
 from aib.preprocessing import Preprocessing
 
 
@@ -49,15 +49,23 @@ def test_the_figures_match_a_count_by_hand(batch_size: int) -> None:
     assert got.nll == pytest.approx(nll, rel=1e-5)
     assert got.kl_bits == pytest.approx(float(kl), rel=1e-5)
     assert got.images == 30
-    # Expected calibration error, by its definition: 15 bins of confidence.
-    confidence, guess = p.max(-1)
-    bins = (confidence * 15).ceil().clamp(1, 15)
+
+
+def test_the_calibration_error_is_its_definition() -> None:
+    """In 15 bins of confidence: the gap to the share of right answers, weighted by images."""
+    logits, labels = 2 * torch.randn(300, 8), torch.arange(300) % 8
+    tally = Tally(8, torch.device("cpu"))
+    for part in torch.arange(300).split(70):
+        tally.add(logits[part], labels[part])
+    confidence, guess = logits.double().softmax(-1).max(-1)
+    bins = (confidence * 15).ceil()
     gaps = [
         (bins == b).double().mean()
-        * abs(confidence[bins == b].mean() - (guess == data.labels)[bins == b].double().mean())
+        * abs(confidence[bins == b].mean() - (guess == labels)[bins == b].double().mean())
         for b in bins.unique()
     ]
-    assert got.calibration_error == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
+    assert len(gaps) > 10
+    assert tally.read()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
 
 
 def test_the_kl_is_averaged_over_the_attentions_samples() -> None:
