@@ -1,11 +1,13 @@
 """Batches: right pixels, and the same ones for any number of workers, ranks and resumptions."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 from aib.data import Batches, ImageSet, load
-from aib.data.augment import EpochPlan, crop_batch, cut_out
+from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
 from aib.errors import AibError
 from tests.data import official
 
@@ -54,6 +56,25 @@ def test_crops_reach_every_offset_and_half_are_mirrored():
     offsets = (plan.uniform[:, :2] * 9).long()
     assert offsets.min() == 0 and offsets.max() == 8
     assert abs((plan.uniform[:, 2] < 0.5).float().mean() - 0.5) < 0.02
+
+
+def test_a_crop_of_a_large_image_has_the_area_ratio_and_place_that_were_drawn():
+    """Found from two ramps: red rises from left to right, green from top to bottom."""
+    ramp = np.linspace(0, 255, 400).astype(np.uint8)
+    pixels = np.stack(np.broadcast_arrays(ramp[None], ramp[:, None], 0), -1).astype(np.uint8)
+    down, across, area, ratio = 0.2, 0.7, 0.3, 0.9
+    uniform = torch.tensor([down, across, 0.1, area, ratio, 0, 0])
+    crop, mirrored = (
+        np.asarray(crop_image(Image.fromarray(pixels), uniform, size=64, flip=flip), float)
+        for flip in (False, True)
+    )
+    assert np.array_equal(mirrored, crop[:, ::-1])
+    ends = {"width": crop[0, [0, -1], 0], "height": crop[[0, -1], 0, 1]}  # centres of 1/64 each
+    width, height = (np.diff(ends[side])[0] * 64 / 63 / 255 for side in ("width", "height"))
+    assert width * height == pytest.approx(0.25 + 0.75 * area, rel=0.03)
+    assert width / height == pytest.approx((4 / 3) ** (2 * ratio - 1), rel=0.03)
+    left, top = ends["width"][0] / 255 - width / 128, ends["height"][0] / 255 - height / 128
+    assert (left, top) == pytest.approx((across * (1 - width), down * (1 - height)), abs=0.01)
 
 
 @pytest.mark.parametrize("side", [1, 7, 8, 40])

@@ -39,6 +39,7 @@ def test_a_constant_map_knows_nothing():
 def test_pointing_counts_the_share_of_tied_maxima_inside():
     maps = torch.zeros(1, 4, 4)
     maps[0, 0, 0] = maps[0, 1, 1] = maps[0, 3, 3] = 0.8
+    maps[0, 3, 0] = 0.799  # nearly one
     mask = torch.zeros(1, 4, 4, dtype=torch.uint8)
     mask[0, :2, :2] = 1
     assert float(pointing(maps, mask)) == pytest.approx(2 / 3)

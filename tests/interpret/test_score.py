@@ -55,7 +55,7 @@ def test_independent_uniform_maps_come_near_their_expectation():
 
 
 def test_one_dark_place_that_moves_is_seen_by_the_centred_cosine_alone():
-    """Of n values all but one are 1: the cosine is (n - 2) / (n - 1), the centred one -1/(n - 1)."""
+    """All but one of n values are 1: the cosine is (n-2) / (n-1), the centred one -1 / (n-1)."""
     maps, modified = torch.ones(5, 8, 8), torch.ones(5, 8, 8)
     maps[:, 0, 0] = modified[:, 4, 4] = 0
     figures = score(maps, modified)
