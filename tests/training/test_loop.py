@@ -290,7 +290,6 @@ def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) ->
     assert all(note.startswith(f"{left_out} of {count} training images") for note in told)
 
 
-
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

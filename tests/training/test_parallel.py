@@ -94,11 +94,13 @@ def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     one, two = train_with(1, tmp_path), train_with(2, tmp_path)
     for which in ("last", "average"):
         for name, value in one[which].items():
-<<<<<<< ours
-            torch.testing.assert_close(two[which][name], value, rtol=1e-4, atol=1e-6, msg=name)
-    # The anchors' usage is counted over both, not over the first process alone.
-    assert torch.equal(one["last"]["quantizer.usage"], two["last"]["quantizer.usage"])
-    assert two["figures"] == pytest.approx(one["figures"], rel=1e-4)
+            torch.testing.assert_close(two[which][name], value, rtol=1e-3, atol=1e-5, msg=name)
+    # The anchors' usage is counted over both, not over the first process alone. A score on the
+    # boundary of two anchors may take either.
+    usage = [each["last"]["quantizer.usage"] for each in (one, two)]
+    assert usage[0].sum() == usage[1].sum() == 40 * 16 * 16
+    assert (usage[0] - usage[1]).abs().max() <= 5
+    assert two["figures"] == pytest.approx(one["figures"], rel=1e-3)
 
 
 def test_more_processes_than_cores_are_refused_unless_asked_for(
@@ -180,12 +182,3 @@ def test_workers_end_with_a_first_process_that_is_killed_before_they_meet(tmp_pa
     finally:
         for process in members(training.pid):
             os.kill(process, signal.SIGKILL)
-=======
-            torch.testing.assert_close(two[which][name], value, rtol=1e-3, atol=1e-5, msg=name)
-    # The anchors' usage is counted over both, not over the first process alone. A score on the
-    # boundary of two anchors may take either.
-    usage = [each["last"]["quantizer.usage"] for each in (one, two)]
-    assert usage[0].sum() == usage[1].sum() == 40 * 16 * 16
-    assert (usage[0] - usage[1]).abs().max() <= 5
-    assert two["figures"] == pytest.approx(one["figures"], rel=1e-3)
->>>>>>> theirs

@@ -376,7 +376,7 @@ def test_any_other_error_of_the_disk_keeps_its_name(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 import aib
-from aib.run import Run
+from aib.runs import Run
 from aib.settings import Settings
 net = aib.create_model("tiny_aib_qt", width=0.25)
 run = Run.create(Path("run"), net, Settings())
