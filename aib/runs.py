@@ -131,8 +131,8 @@ class Run:
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise AibError(
-                f"no space left in {self.folder} for this run: it writes {needed / 1e6:,.0f} MB "
-                f"and {free / 1e6:,.0f} MB are free; make room there or choose another --out"
+                f"no space left in {self.folder} for this run: it writes {needed / 1e6:,.1f} MB "
+                f"and {free / 1e6:,.1f} MB are free; make room there or choose another --out"
             )
 
     def log(self, row: dict[str, Any]) -> None:
