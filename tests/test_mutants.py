@@ -56,7 +56,7 @@ def run_tests(folder: Path, *tests: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-B", "-c", RUN, *tests],  # -B: no compiled file outlives its source
         cwd=folder,
-        env=environment | {"OMP_NUM_THREADS": "1"},
+        env=environment | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         timeout=1200,

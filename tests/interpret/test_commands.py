@@ -208,7 +208,7 @@ def test_a_run_without_maps_has_accuracy_and_a_sentence(compared):
     result = json.loads((compared[0]["plain"] / "interpret.json").read_text())
     with compared[1].open() as file:
         right = [row["correct"] for row in csv.DictReader(file) if row["run"] == "plain"]
-    assert result["accuracy"] == pytest.approx(sum(map(float, right)) / 16)
+    assert result["accuracy"] == pytest.approx(100 * sum(map(float, right)) / 16)
     assert "own" not in result["localisation"]
     assert result["reliance"]["verdict"] is None and "no map" in result["reliance"]["words"]
 
