@@ -82,16 +82,20 @@ def test_what_presets_say_of_themselves_is_what_was_measured():
 
 
 def test_the_readme_s_errors_are_those_of_the_results(readme):
-    vgg, wrn, wrn_100 = (
+    fast = ("cifar10_fast", "cifar10_wrn_fast", "cifar100_wrn_fast", "svhn_fast", "svhn_wrn_fast")
+    vgg, wrn, wrn_100, svhn, svhn_wrn = (
         f"{preset.settings.epochs} epochs in {preset.ours.minutes:.1f} minutes, "
-        for preset in map(get_preset, ("cifar10_fast", "cifar10_wrn_fast", "cifar100_wrn_fast"))
+        for preset in map(get_preset, fast)
     )
+    crops = "SVHN (crops made anew), "
     for file, preset, model, opening in (
         ("cifar10_vgg.json", "cifar10_fast", "vgg_aib_qt", vgg),
         ("cifar10_vgg.json", "cifar10_fast", "vgg_aib", "`vgg_aib` by the same recipe, "),
         ("cifar10_vgg.json", "cifar10_fast", "vgg_dvib", "`vgg_dvib` by the same recipe, "),
         ("cifar10_vgg.json", "cifar10_fast", "vgg", "10, plain `vgg` by the same recipe, "),
         ("cifar10_vgg.json", "cifar10_fast", "vgg_att3", "`vgg_att3` by the same recipe, "),
+        ("cifar10_vgg_others.json", "cifar10_fast", "vgg_att2", "`vgg_att2` by the same recipe, "),
+        ("cifar10_vgg_others.json", "cifar10_fast", "vgg_pan", "`vgg_pan` by the same recipe, "),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_aib_qt", wrn),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn_abn", "`wrn_abn` by the same recipe, "),
         ("cifar10_wrn.json", "cifar10_wrn_fast", "wrn", "10, plain `wrn` by the same recipe, "),
@@ -99,6 +103,10 @@ def test_the_readme_s_errors_are_those_of_the_results(readme):
         ("cifar100_vgg.json", "cifar100_fast", "vgg", "100, plain `vgg` by the same recipe, "),
         ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn_aib_qt", wrn_100),
         ("cifar100_wrn.json", "cifar100_wrn_fast", "wrn", "100, plain `wrn` by the same recipe, "),
+        ("svhn.json", "svhn_fast", "vgg_aib_qt", f"{crops}`vgg_aib_qt`, {svhn}"),
+        ("svhn.json", "svhn_fast", "vgg_dvib", f"{crops}`vgg_dvib` by the same recipe, "),
+        ("svhn.json", "svhn_fast", "vgg", f"{crops}plain `vgg` by the same recipe, "),
+        ("svhn.json", "svhn_wrn_fast", "wrn_aib_qt", f"{crops}`wrn_aib_qt`, {svhn_wrn}"),
     ):
         assert opening + errors_in_a_row(file, preset, model) in readme
     small = json.loads((packaged_models()["cifar10_small"] / "evaluation.json").read_text())
@@ -107,6 +115,23 @@ def test_the_readme_s_errors_are_those_of_the_results(readme):
     wrn = errors_by_name("cifar10_wrn.json")["batch_256_dropout_0.3"]
     assert f"gave {vgg:.2f}% for `vgg_aib_qt` (100 epochs, cut-out 8)" in readme
     assert f"{wrn:.2f}% for `wrn_aib_qt` (larger batches, dropout)" in readme
+
+
+def test_the_errors_on_svhn_are_those_of_the_results():
+    text = prose(ROOT / "docs" / "reproduce.md")
+    rows = re.findall(r"^  (\| `\w+` \| `svhn_\w+` \|.+\|)$", text, re.MULTILINE)
+    runs = [
+        run_of("svhn.json", f"{name}_0") for name in ("vgg", "vgg_dvib", "vgg_aib_qt", "wrn_aib_qt")
+    ]
+    assert rows == [
+        f"| `{run['model']}` | `{'svhn_wrn_fast' if 'wrn' in run['model'] else 'svhn_fast'}` "
+        f"| {run['epochs']} | {run['minutes']:.1f} "
+        f"| {run['evaluations'][run['reported']]['top1_error']:.2f} "
+        f"| {paper_error(run['model'], 'svhn'):.2f} |"
+        for run in runs
+    ]
+    intervals = [run["evaluations"][run["reported"]]["top1_interval"] for run in runs]
+    assert max(low for low, _ in intervals) < min(high for _, high in intervals)  # all overlap
 
 
 def test_the_error_on_birds_is_that_of_the_results():
