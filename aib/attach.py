@@ -16,7 +16,7 @@ from aib.errors import AibError
 from aib.latent import VariationalHead, mlp_decoder
 from aib.preprocessing import Preprocessing, check_image_size
 from aib.profiles import Modulation, get_profile
-from aib.types import Output, ProfileName, Sampling
+from aib.types import Given, Output, ProfileName, Sampling
 
 
 def attach(
@@ -97,8 +97,8 @@ class AttachedAIB(AIB):
         self._pass: dict[str, Any] = {}  # what the hook needs to know, and what it found
         layer.register_forward_hook(self._meet)
 
-    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
-        self._pass["request"] = sampling, attention_map
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
+        self._pass["request"] = sampling, given.attention_map
         e = self.tail(x)  # [S*B,d]: x to f, then _meet, then the rest of the network
         attention, aux_logits = self._pass.pop("found")
         samples = (e.shape[0] // x.shape[0], sampling.m)

@@ -55,16 +55,20 @@ class SpatialAttention(nn.Module):
     what speaks for a class.
     """
 
-    def __init__(self, trunk: nn.Module, sigma_kernel: int = 1, noise: float = 0.0):
+    def __init__(self, trunk: nn.Module, sigma_kernel: int | None = 1, noise: float = 0.0):
         super().__init__()
         self.noise = noise
         self.trunk = trunk  # f -> [B,1,h,w], or ClassMaps
-        self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
+        self.to_sigma: nn.Module | None = None  # without it the map has no noise
+        if sigma_kernel is not None:
+            self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
 
     def forward(self, f: Tensor) -> AttentionParameters:
         guided = isinstance(self.trunk, ClassMaps)
         score, aux_logits = self.trunk(f) if guided else (self.trunk(f), None)
         mu = widen(score).sigmoid()  # [B,1,h,w]
+        if self.to_sigma is None:
+            return AttentionParameters(mu.squeeze(1), None, aux_logits)
         sigma = positive_sigma(self.to_sigma(mu.to(self.to_sigma.weight.dtype)))  # [B,1,h,w]
         if self.noise:
             sigma = sigma + self.noise

@@ -18,7 +18,7 @@ from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
 from aib.profiles import Modulation, get_modulation
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Output, ProfileName, Sampling
+from aib.types import Attention, Given, Output, ProfileName, Sampling
 
 
 class AIB(Classifier):
@@ -32,10 +32,10 @@ class AIB(Classifier):
     `stem` maps images to features [B,c,h,w], `tail` maps those to embeddings [B,d].
     """
 
-    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The forward pass; `Classifier.forward` has checked the input and the samples."""
         f = self.stem(x)  # [B,c,h,w], computed once for all samples
-        f, attention, aux_logits = self.attend(f, sampling, attention_map)  # [S*B,c,h,w]
+        f, attention, aux_logits = self.attend(f, sampling, given.attention_map)  # [S*B,c,h,w]
         e = self.tail(f)  # [S*B,d]
         samples = (e.shape[0] // x.shape[0], sampling.m)  # a deterministic map has one sample
         eps_z = sampling.noise.z

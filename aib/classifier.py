@@ -14,7 +14,7 @@ from aib.explanation import Explanation, explain_output
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Noise, Output, ProfileName, Sampling
+from aib.types import Attention, Given, Noise, Output, ProfileName, Sampling
 from aib.weights import SCHEMA, save
 
 MAX_CLASSES = 1_000_000  # more are a slip of the hand, and their layer would not fit anywhere
@@ -70,28 +70,39 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         deterministic: bool = False,
         noise: Noise | tuple[Tensor | None, ...] | None = None,
         attention_map: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Output:
         """Normalised images [B,3,H,W] to an Output.
 
         `samples` = (S, M): S attention samples and M latent samples for each of them; 1 x 1 in
         training and the profile's in evaluation unless given. `deterministic` takes the means.
         `noise` = Noise(a, z) replaces the draws, for a repeatable pass. `attention_map` [B,h,w]
-        takes the place of the model's own map, where the model `takes_map`.
+        takes the place of the model's own map, where the model `takes_map`; `mask` [B,H,W] that of
+        a masked model's mask.
         """
         self.check_input(x)
         s, m = self.resolve_samples(samples, deterministic)
         if attention_map is not None and not self.takes_map:
             raise AibError("this model has no single attention map that another could replace")
+        if mask is not None and not self.takes_mask:
+            raise AibError("this model masks no pixels; only masked models take a mask")
+        if mask is not None and attention_map is not None:
+            raise AibError("give an attention_map or a mask, not both")
         sampling = Sampling(s, m, deterministic, Noise(*(noise or ())))
-        return self.decide(x, sampling, attention_map)
+        return self.decide(x, sampling, Given(attention_map, mask))
 
-    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """Images to an Output, input and samples already checked: what a model implements."""
         raise NotImplementedError
 
     @property
     def takes_map(self) -> bool:
         """Whether the model can be run under a given `attention_map`."""
+        return False
+
+    @property
+    def takes_mask(self) -> bool:
+        """Whether the model can be run under a given `mask` of pixels."""
         return False
 
     def check_input(self, x: Tensor) -> None:

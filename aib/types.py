@@ -64,6 +64,7 @@ class Output:
     aux_logits: Tensor | None = None  # [B,C], of a second head: ABN's, a guided attention's
     profile: ProfileName = "paper"  # the loss needs to know
     kl_weight: float = 1.0  # beside beta: 0.5 for VGG at 32 in the released profile
+    mask: Tensor | None = None  # [S,B,H,W], masked models: the share of each pixel that is seen
 
     @property
     def logits(self) -> Tensor:
@@ -101,6 +102,14 @@ class Noise(NamedTuple):
 
     a: Tensor | None = None  # [S,B,h,w]
     z: Tensor | None = None  # [S,M,B,K]
+    x: Tensor | None = None  # [S,B,3,H,W], masked models: in place of closed pixels
+
+
+class Given(NamedTuple):
+    """What a caller puts in place of the model's own map; None is the model's."""
+
+    attention_map: Tensor | None = None  # [B,h,w], in place of a_q
+    mask: Tensor | None = None  # [B,H,W], masked models: in place of m
 
 
 class Sampling(NamedTuple):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from aib.backbones.parts import scaled
 from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.classifier import Classifier
-from aib.types import Attention, Output, ProfileName, Sampling, widen
+from aib.types import Attention, Given, Output, ProfileName, Sampling, widen
 
 
 class LocalContext(nn.Module):
@@ -37,7 +37,7 @@ class ProgressiveAttention(Classifier):
         self.contexts = nn.ModuleList([LocalContext(c3), LocalContext(c), LocalContext(c)])
         self.classify = nn.Linear(c, num_classes)
 
-    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         f, maps = x, []
         for stage, context in zip(self.stages[:-1], self.contexts[:-1], strict=True):
             f = stage(f)

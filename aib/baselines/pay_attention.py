@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from aib.backbones.parts import Embed, scaled
 from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.classifier import Classifier
-from aib.types import Attention, Output, ProfileName, Sampling, widen
+from aib.types import Attention, Given, Output, ProfileName, Sampling, widen
 
 
 class Compatibility(nn.Module):
@@ -42,7 +42,7 @@ class PayAttention(Classifier):
         self.compatibilities = nn.ModuleList(Compatibility(c) for _ in range(levels))
         self.classify = nn.Linear(levels * c, num_classes)
 
-    def decide(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Output:
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         l1 = self.stem(x)  # [B,256,16,16]
         l2 = self.block4(l1)  # [B,512,8,8]
         l3 = self.block5(l2)  # [B,512,4,4]

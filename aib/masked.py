@@ -1,0 +1,202 @@
+"""Masked models: the map is the only way in which pixels reach the decision.
+
+    x -> proposal mu -> attention a ~ N(mu, sigma) -> nearest anchor a_q -> mask m
+      -> masked image m x + (1 - m) noise -> classifier -> logits
+
+Where m = 0 the classifier receives noise and nothing of x. Once mask and noise are given, such a
+pixel cannot change the logits: not by a little, not at all. What remains is the map itself, which
+has seen the whole image; the tests of `interpret/` measure that channel.
+"""
+
+import math
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aib.attention import sample_attention
+from aib.classifier import Classifier
+from aib.errors import AibError
+from aib.gaussian import nats_to_bits
+from aib.latent import LinearHead, VariationalHead
+from aib.preprocessing import Preprocessing
+from aib.propose import FirstPass
+from aib.quantize import AnchorQuantizer
+from aib.types import Attention, Given, Output, ProfileName, Sampling, expect, standard_noise
+
+Propose = Literal["separate", "twice"]
+# m is stretched past [0, 1] and clipped, so that exact zeros and ones occur. Without that, nothing
+# moves m from 0.1 to 0, and an average over an object's pixels restores what 0.1 lets through.
+STRETCH = 1.1
+MAX_BITS = 8.0  # per pixel and channel: what a byte holds
+
+
+class Masked(Classifier):
+    """proposal, attention, quantiser, mask; then body and head classify what the mask leaves.
+
+    `body` maps images to embeddings [B,d]. `propose` maps images to (mu, sigma) on a grid [B,h,w];
+    with `first_pass` it maps the features of a first pass of `body` instead ("twice").
+    """
+
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
+        """The forward pass; `Classifier.forward` has checked the input and the samples."""
+        if given.mask is None:
+            attention = self.attend(x, sampling, given.attention_map)
+            m = self.mask_of(attention, x.shape[2:])  # [S,B,H,W], or [1,B,H,W] without sigma
+        else:
+            attention, m = None, self.check_mask(given.mask, x)[None]  # [1,B,H,W]
+        m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
+        seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
+        e = self.body(seen.flatten(0, 1))  # [S*B,d]
+        samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
+        latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
+        return Output(logits, attention, latent, None, self.profile, self.kl_weight, mask=m)
+
+    def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
+        """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""
+        if attention_map is not None:
+            return Attention.fixed(self.check_map(attention_map, x))
+        source = x if self.first_pass is None else self.first_pass(self.body, x)
+        mu, sigma, _ = self.propose(source)  # [B,h,w]
+        return sample_attention(mu, sigma, self.quantizer, sampling)
+
+    def mask_of(self, attention: Attention, size: torch.Size) -> Tensor:
+        """m = clip(1.1 upsample(a) - 0.05, 0, 1): samples [S,B,h,w] to masks [S,B,H,W]."""
+        a = attention.a_q
+        a = a + (a.clamp(0, 1) - a).detach()  # straight through: samples may leave [0, 1]
+        large = F.interpolate(a.flatten(0, 1)[:, None], size=size, mode="bilinear")  # [S*B,1,H,W]
+        m = (STRETCH * large - (STRETCH - 1) / 2).clamp(0, 1)
+        return m.squeeze(1).unflatten(0, a.shape[:2])
+
+    def pixel_noise(self, x: Tensor, sampling: Sampling) -> Tensor:
+        """eps ~ N(0, noise_std^2) in normalised pixels, [S,B,3,H,W]: new in every pass.
+
+        A deterministic pass has one fixed field for every image and device, so that an
+        explanation depends neither on the batch nor on the position in it.
+        """
+        shape = (sampling.s, *x.shape)
+        if sampling.noise.x is not None:
+            return expect(sampling.noise.x, shape, "x").to(x.dtype)
+        if sampling.deterministic:
+            return self.noise_std * fixed_noise(x).expand(shape)
+        return self.noise_std * standard_noise(shape, like=x)
+
+    def __init__(
+        self,
+        body: nn.Module,
+        head: VariationalHead | LinearHead,
+        propose: nn.Module,
+        num_classes: int,
+        *,
+        first_pass: FirstPass | None = None,
+        quantizer: AnchorQuantizer | None = None,
+        area: float = 0.25,
+        noise_std: float = 1.0,
+        profile: ProfileName = "paper",
+        min_size: int = 1,
+        preprocessing: Preprocessing | None = None,
+    ):
+        super().__init__(
+            num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
+        )
+        check_budget(area, noise_std)
+        self.area, self.noise_std = area, noise_std
+        self.body, self.head = body, head
+        self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
+
+    @property
+    def is_random(self) -> bool:
+        """Closed pixels are noise, in evaluation too."""
+        return True
+
+    @property
+    def takes_map(self) -> bool:
+        """Any map can be put in front of the classifier."""
+        return True
+
+    @property
+    def takes_mask(self) -> bool:
+        """Any mask, too."""
+        return True
+
+    def check_map(self, attention_map: Tensor, x: Tensor) -> Tensor:
+        """Check a given map [B,h,w]: one per image, values in [0, 1]."""
+        if attention_map.dim() != 3 or len(attention_map) != len(x):
+            raise AibError(
+                f"an attention_map for these images must be [{len(x)}, h, w], "
+                f"not {list(attention_map.shape)}"
+            )
+        return _check_range(attention_map, "attention_map").to(x)
+
+    def check_mask(self, mask: Tensor, x: Tensor) -> Tensor:
+        """Check a given mask [B,H,W]: the size of the images, values in [0, 1]."""
+        wanted = (len(x), *x.shape[2:])
+        if tuple(mask.shape) != wanted:
+            raise AibError(
+                f"a mask for these images must be {list(wanted)}, not {list(mask.shape)}"
+            )
+        return _check_range(mask, "mask").to(x)
+
+
+def replace_closed(x: Tensor, m: Tensor, noise: Tensor) -> Tensor:
+    """x~ = m x + (1 - m) noise, and exactly the noise where m = 0: [S,B,3,H,W].
+
+    0 times infinity is not a number, so the sum alone would let an infinite pixel through.
+    """
+    m = m.unsqueeze(2).to(x.dtype)  # [S,B,1,H,W]
+    return torch.where(m == 0, noise, m * x + (1 - m) * noise)
+
+
+@lru_cache(maxsize=8)
+def _standard_field(height: int, width: int) -> Tensor:
+    values = np.random.Generator(np.random.PCG64(0)).standard_normal((3, height, width))
+    return torch.from_numpy(values)  # [3,H,W]
+
+
+def fixed_noise(x: Tensor) -> Tensor:
+    """The noise of deterministic passes, [3,H,W]: the same for every image and device."""
+    return _standard_field(x.shape[2], x.shape[3]).to(x)
+
+
+def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:
+    """area_i = mean(mu_i) + stop_gradient(mean(m_i) - mean(mu_i)), [B].
+
+    The value is that of the mask, the gradient that of mu [B,h,w]: m has none where it is clipped.
+    """
+    opened = mask.mean((0, 2, 3))  # [B], over samples and pixels
+    proposed = mu.mean((1, 2))  # [B]
+    return proposed + (opened - proposed).detach()
+
+
+def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
+    """An upper bound on the bits that each pixel carries given the map, [B,H,W].
+
+    A channel of the masked image is N(m x, s^2 (1 - m)^2); the noise alone is N(0, s^2). Hence
+
+        KL = (m^2 x^2 / s^2 + (1 - m)^2 - 1) / 2 - ln(1 - m)   nats,
+
+    capped at 8 bits per channel, which is what a pixel has at most, and 8 bits where m = 1. What
+    the shape of the map says about the image is not counted.
+    """
+    m = m.unsqueeze(1)  # [B,1,H,W]
+    kept = (1 - m).clamp_min(torch.finfo(m.dtype).tiny)
+    nats = ((m * x / noise_std).square() + kept.square() - 1) / 2 - kept.log()
+    return nats_to_bits(nats).clamp(0, MAX_BITS).sum(1)
+
+
+def check_budget(area: float, noise_std: float) -> None:
+    """Check the options of a masked model."""
+    if not 0 < area <= 1:
+        raise AibError(f"area must be above 0 and at most 1, not {area}")
+    if not 0 < noise_std < math.inf:
+        raise AibError(f"noise_std must be positive, not {noise_std}")
+
+
+def _check_range(values: Tensor, name: str) -> Tensor:
+    if not torch.compiler.is_compiling() and not bool(((values >= 0) & (values <= 1)).all()):
+        low, high = (float(v) for v in values.detach().float().aminmax())
+        raise AibError(f"the values of a {name} must lie in [0, 1], not in [{low:g}, {high:g}]")
+    return values

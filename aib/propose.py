@@ -1,0 +1,130 @@
+"""Where a masked model's map comes from: a small network of its own, or a first pass."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _NormBase
+
+from aib.errors import AibError
+
+OPEN = 2.0  # bias of the last layer: sigmoid(2) = 0.88, the model starts open
+
+
+class ProposalNet(nn.Module):
+    """propose="separate": an encoder-decoder from images to one score per position, [B,1,h,w].
+
+    Down to the map's grid h, on to h/2 and h/4 with a global average, and back up to h.
+    """
+
+    def __init__(self, halvings: int, width: float = 1.0):
+        super().__init__()
+        c = [max(1, round(channels * width)) for channels in (32, 64, 96, 128, 192)]
+        steps = [conv_bn_relu(3, c[0])]
+        for i in range(halvings):
+            steps.append(conv_bn_relu(c[min(i, 2)], c[min(i + 1, 2)], stride=2))
+        grid = c[min(halvings, 2)]
+        self.to_grid = nn.Sequential(*steps)  # [B,grid,h,w]
+        self.to_half = conv_bn_relu(grid, c[3], stride=2)  # [B,128,h/2,w/2]
+        self.to_quarter = nn.Sequential(
+            conv_bn_relu(c[3], c[4], stride=2), conv_bn_relu(c[4], c[4])
+        )
+        self.up_half = conv_bn_relu(c[4] + c[3], c[3])
+        self.up_grid = conv_bn_relu(c[3] + grid, c[1])
+        self.to_score = last_layer(c[1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        grid = self.to_grid(x)
+        half = self.to_half(grid)
+        quarter = self.to_quarter(half)
+        quarter = quarter + quarter.mean((2, 3), keepdim=True)
+        half = self.up_half(_join(quarter, half))
+        return self.to_score(self.up_grid(_join(half, grid)))  # [B,1,h,w]
+
+
+class FeatureProposal(nn.Sequential):
+    """propose="twice": features of a first pass [B,c,h,w] to one score per position."""
+
+    def __init__(self, channels: int, hidden: int = 128):
+        super().__init__(conv_bn_relu(channels, hidden), last_layer(hidden))
+
+
+class FirstPass(nn.Module):
+    """A first pass of a network over whole images, for the features at one of its layers.
+
+    The second pass sees masked images, whose statistics differ. So the first pass has running
+    statistics of its own for every BatchNorm: they are buffers here, and the network gets them
+    for the duration of the pass. Weights are shared. One set for both passes fails in evaluation.
+    """
+
+    def __init__(self, network: nn.Module, layer: str = ""):
+        super().__init__()
+        self.layer = layer  # "" is the network's own output
+        self._features: list[Any] = []
+        self._active = False
+        for name, buffer in batch_norm_buffers(network).items():
+            self.register_buffer(_key(name), buffer.clone())
+        if layer:
+            network.get_submodule(layer).register_forward_hook(self._keep)
+
+    def forward(self, network: nn.Module, x: Tensor) -> Tensor:
+        """The features at the layer; BatchNorm in training updates this pass's buffers."""
+        own = {name: getattr(self, _key(name)) for name in batch_norm_buffers(network)}
+        self._active = True
+        try:
+            out = functional_call(network, own, (x,))
+        finally:
+            self._active = False
+        return self._features.pop() if self.layer else out
+
+    def _keep(self, layer: nn.Module, inputs: Any, f: Any) -> None:
+        if self._active:
+            self._features.append(f)
+
+
+def batch_norm_buffers(network: nn.Module) -> dict[str, Tensor]:
+    """The running statistics of every BatchNorm in a network, by name."""
+    return {
+        f"{prefix}.{name}" if prefix else name: buffer
+        for prefix, module in network.named_modules()
+        if isinstance(module, _NormBase) and module.track_running_stats
+        for name, buffer in module.named_buffers(recurse=False)
+    }
+
+
+def conv_bn_relu(c_in: int, c_out: int, stride: int = 1) -> nn.Sequential:
+    """A 3 x 3 convolution, BatchNorm, ReLU."""
+    conv = nn.Conv2d(c_in, c_out, 3, stride, padding=1, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU())
+
+
+def last_layer(channels: int) -> nn.Conv2d:
+    """A 1 x 1 convolution to the score: small weights and a bias that opens the map."""
+    layer = nn.Conv2d(channels, 1, 1)
+    nn.init.normal_(layer.weight, std=0.01)
+    nn.init.constant_(layer.bias, OPEN)
+    return layer
+
+
+def halvings(image_size: int, map_size: int) -> int:
+    """How often an image is halved on the way to a map: an integer, or a readable error."""
+    if not 1 <= map_size <= image_size:
+        raise AibError(f"map_size must lie between 1 and the image's {image_size}, not {map_size}")
+    steps = math.log2(image_size / map_size)
+    if steps != int(steps):
+        raise AibError(
+            f"map_size must be the image's {image_size} divided by a power of two, not {map_size}"
+        )
+    return int(steps)
+
+
+def _join(coarse: Tensor, fine: Tensor) -> Tensor:
+    large = F.interpolate(coarse, size=fine.shape[2:], mode="nearest")
+    return torch.cat([large, fine], dim=1)
+
+
+def _key(name: str) -> str:
+    return name.replace(".", "/")  # a buffer's own name may not hold dots

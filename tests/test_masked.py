@@ -1,0 +1,219 @@
+"""Masked models: what the map closes never reaches the decision."""
+
+import math
+from copy import deepcopy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from aib.attention import SpatialAttention
+from aib.backbones import tiny
+from aib.errors import AibError
+from aib.latent import LinearHead, VariationalHead, mlp_decoder
+from aib.masked import Masked, area_per_image, information_bits, replace_closed
+from aib.propose import FeatureProposal, FirstPass, ProposalNet, batch_norm_buffers, halvings
+from aib.quantize import AnchorQuantizer
+from aib.types import Attention, Noise
+
+C, K, SIDE = 5, 4, 16
+
+
+def make(propose="separate", *, stochastic=True, anchors=None, bottleneck=True, **options):
+    parts = tiny(0.25)
+    body = nn.Sequential(parts.stem, parts.tail)
+    if propose == "twice":
+        trunk, first_pass = FeatureProposal(parts.feature_channels, 8), FirstPass(body, "0")
+    else:
+        trunk, first_pass = ProposalNet(halvings(SIDE, 4), 0.1), None
+    if bottleneck:
+        head = VariationalHead(parts.embedding_dim, K, mlp_decoder(K, C))
+    else:
+        head = LinearHead(parts.embedding_dim, C)
+    return Masked(
+        body, head, SpatialAttention(trunk, 1 if stochastic else None), C,
+        first_pass=first_pass, quantizer=AnchorQuantizer(anchors) if anchors else None, **options,
+    ).eval()  # fmt: skip
+
+
+def images(count=3, seed=0):
+    return torch.randn(count, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(seed))
+
+
+def noise(count=3, s=2, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    eps_x = torch.randn(s, count, 3, SIDE, SIDE, generator=generator)
+    return Noise(z=torch.randn(s, 1, count, K, generator=generator), x=eps_x)
+
+
+MODELS = {"separate": make(), "twice": make("twice"), "quantised": make(anchors=5)}
+
+
+@given(st.sampled_from(sorted(MODELS)), st.integers(0, 2**31 - 1), st.floats(0.05, 0.95))
+def test_closed_pixels_cannot_change_the_logits(name, seed, share):
+    model, x, eps = MODELS[name], images(seed=seed), noise(seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.rand(3, SIDE, SIDE, generator=generator)
+    mask[torch.rand(mask.shape, generator=generator) < share] = 0
+    closed = (mask == 0)[:, None].expand_as(x)
+    before = model(x, samples=(2, 1), noise=eps, mask=mask).sample_logits
+    for value in (1e6, math.inf, -math.inf, math.nan):
+        changed = torch.where(closed, torch.full_like(x, value), x)
+        after = model(changed, samples=(2, 1), noise=eps, mask=mask).sample_logits
+        assert torch.equal(before, after)
+
+
+def test_an_open_pixel_does_change_them():
+    model, x, mask = MODELS["separate"], images(), torch.ones(3, SIDE, SIDE)
+    other = x.clone()
+    other[:, :, 3, 3] += 5
+    first, second = (model(v, samples=(2, 1), noise=noise(), mask=mask) for v in (x, other))
+    assert not torch.equal(first.sample_logits, second.sample_logits)
+
+
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_gradients_of_closed_pixels_are_exactly_zero(propose):
+    model, x = make(propose), images().requires_grad_()
+    mask = torch.rand(3, SIDE, SIDE)
+    mask[:, :8] = 0
+    model(x, samples=(2, 1), noise=noise(), mask=mask).logits.square().sum().backward()
+    assert (x.grad[:, :, :8] == 0).all() and (x.grad[:, :, 8:] != 0).any()
+
+
+def test_with_everything_open_the_model_is_the_plain_classifier():
+    model, x = make(bottleneck=False), images()
+    out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
+    _, plain = model.head(model.body(x), (1, 1), False, None)  # [1,1,B,C]
+    torch.testing.assert_close(out.sample_logits, plain.expand(2, 1, 3, C))
+
+
+def test_the_mask_is_the_stretched_map_with_exact_ends():
+    model = make()
+    a = torch.tensor([[0.0, 0.04, 0.5], [0.96, 1.0, 0.3]]).expand(3, 2, 3)
+    out = model(images(), deterministic=True, attention_map=a)
+    for corner, value in ((out.mask[0, :, 0, 0], 0.0), (out.mask[0, :, -1, 0], 1.0)):
+        assert (corner == value).all()
+    at_centres = model.mask_of(out.attention, torch.Size((2, 3)))[0]
+    expected = (1.1 * a - 0.05).clamp(0, 1)
+    torch.testing.assert_close(at_centres, expected)
+    assert (at_centres[:, 0, 1] == 0).all() and (at_centres[:, 1, 0] == 1).all()
+
+
+def test_samples_outside_the_unit_interval_are_clamped_and_keep_their_gradient():
+    a = torch.tensor([[[-0.3, 0.8]]], requires_grad=True)  # [1,1,2]
+    mask = make().mask_of(Attention.fixed(a), torch.Size((1, 8)))[0, 0, 0]
+    within = 0.8 * torch.tensor([0, 0, 1 / 8, 3 / 8, 5 / 8, 7 / 8, 1, 1])  # between 0 and 0.8
+    torch.testing.assert_close(mask, (1.1 * within - 0.05).clamp(0, 1))
+    mask.sum().backward()
+    assert (a.grad > 0).all()
+
+
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_a_deterministic_pass_does_not_depend_on_the_batch(propose):
+    model, x = make(propose, anchors=5), images(8)
+    together = model(x, deterministic=True)
+    alone = model(x[5:6], deterministic=True)
+    torch.testing.assert_close(alone.logits[0], together.logits[5], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(alone.mask[:, 0], together.mask[:, 5], rtol=1e-5, atol=1e-6)
+    assert torch.equal(model(x, deterministic=True).logits, together.logits)
+
+
+def test_noise_is_new_in_every_pass_and_has_its_scale():
+    model, x = make(noise_std=0.5), torch.zeros(200, 3, SIDE, SIDE)
+    seen = []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    for _ in range(2):
+        model(x, samples=(1, 1), mask=torch.zeros(200, SIDE, SIDE))
+    assert not torch.equal(*seen)
+    assert seen[0].std() == pytest.approx(0.5, rel=0.02)
+
+
+def test_each_pass_has_running_statistics_of_its_own():
+    """Against two copies of the network, of which one saw the images and one the masked images."""
+    model, x = make("twice", stochastic=False).train(), images(6)
+    copies = [deepcopy(model).body for _ in range(2)]
+    seen = []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    model(x)
+    assert torch.equal(seen[0], x) and not torch.equal(seen[1], x)
+    for copy, batch in zip(copies, seen.copy(), strict=True):
+        copy(batch)
+    first, second = map(batch_norm_buffers, copies)
+    assert len(first) == len(second) > 0
+    for name, value in batch_norm_buffers(model.body).items():
+        torch.testing.assert_close(value, second[name])
+        torch.testing.assert_close(model.first_pass.get_buffer(name.replace(".", "/")), first[name])
+
+
+def test_with_a_map_given_the_first_pass_does_not_run():
+    model, calls = make("twice"), []
+    model.body.register_forward_pre_hook(lambda *_: calls.append(1))
+    model(images(), samples=(1, 1))
+    assert len(calls) == 2
+    model(images(), samples=(1, 1), attention_map=torch.rand(3, 4, 4))
+    assert len(calls) == 3
+
+
+def test_area_has_the_value_of_the_mask_and_the_gradient_of_the_proposal():
+    mu = torch.rand(2, 3, 3, requires_grad=True)
+    mask = torch.rand(4, 2, 6, 6)
+    area = area_per_image(mu, mask)
+    torch.testing.assert_close(area, mask.transpose(0, 1).flatten(1).mean(1))
+    area.sum().backward()
+    torch.testing.assert_close(mu.grad, torch.full_like(mu, 1 / 9))
+
+
+def test_bits_are_the_kl_of_the_masked_pixel_to_noise():
+    """By numerical integration of p log(p / r) for one pixel and channel."""
+    s = 0.7
+    for m, value in ((0.2, 0.5), (0.6, -1.5), (0.9, 1.0)):
+        std = s * (1 - m)
+        grid = torch.linspace(m * value - 12 * std, m * value + 12 * std, 200_001).double()
+        p = torch.exp(-((grid - m * value) ** 2) / (2 * std**2)) / math.sqrt(2 * math.pi * std**2)
+        log_r = -(grid**2) / (2 * s**2) - math.log(math.sqrt(2 * math.pi) * s)
+        log_p = -((grid - m * value) ** 2) / (2 * std**2) - math.log(math.sqrt(2 * math.pi) * std)
+        bits = float(torch.trapezoid(p * (log_p - log_r), grid)) / math.log(2)
+        x = torch.full((1, 3, 1, 1), value, dtype=torch.float64)
+        found = information_bits(x, torch.full((1, 1, 1), m, dtype=torch.float64), s)
+        assert float(found) == pytest.approx(3 * min(bits, 8), rel=1e-5)
+
+
+def test_bits_are_none_where_closed_and_eight_per_channel_where_open():
+    x = images(1)
+    assert (information_bits(x, torch.zeros(1, SIDE, SIDE), 1.0) == 0).all()
+    assert (information_bits(x, torch.ones(1, SIDE, SIDE), 1.0) == 24).all()
+
+
+def test_an_infinite_closed_pixel_becomes_noise():
+    x, eps = torch.full((1, 3, 1, 2), math.inf), torch.rand(1, 1, 3, 1, 2)
+    seen = replace_closed(x, torch.tensor([[[[0.0, 0.5]]]]), eps)
+    assert torch.equal(seen[..., 0], eps[..., 0]) and seen[..., 1].isinf().all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda m, x: m(x, mask=torch.ones(3, 8, 8)),
+            r"mask for these images must be \[3, 16, 16\]",
+        ),
+        (lambda m, x: m(x, mask=torch.full((3, SIDE, SIDE), 1.5)), r"mask must lie in \[0, 1\]"),
+        (lambda m, x: m(x, attention_map=torch.full((3, 4, 4), -0.1)), r"must lie in \[0, 1\]"),
+        (lambda m, x: m(x, attention_map=torch.ones(2, 4, 4)), r"must be \[3, h, w\]"),
+        (
+            lambda m, x: m(x, attention_map=torch.ones(3, 4, 4), mask=torch.ones(3, SIDE, SIDE)),
+            "not both",
+        ),
+        (lambda m, x: m(x, noise=Noise(x=torch.ones(1, 3, 3, 4, 4))), "noise for x"),
+        (lambda m, x: make(area=0.0), "area must be above 0"),
+        (lambda m, x: make(area=1.1), "area must be above 0 and at most 1, not 1.1"),
+        (lambda m, x: make(noise_std=0.0), "noise_std must be positive"),
+        (lambda m, x: halvings(16, 32), "map_size must lie between 1 and the image's 16"),
+        (lambda m, x: halvings(16, 6), "power of two"),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises(AibError, match=words):
+        call(MODELS["separate"], images())
