@@ -89,9 +89,9 @@ class AIB(Classifier):
         parts = make_parts(
             stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
         )
-        self.stem = stem
-        self.attention, self.quantizer, self.head = parts
-        self.tail = tail
+        self.stem = stem  # registered in the order of the forward pass
+        self.attention, self.quantizer, head = parts
+        self.tail, self.head = tail, head
 
     @property
     def is_random(self) -> bool:
