@@ -10,7 +10,7 @@ from typing import Any
 from aib.data import cifar, cub, folder, shapes, stl10, svhn
 from aib.data.imageset import ImageSet
 from aib.data.specs import SPECS, spec_of
-from aib.data.split import part
+from aib.data.split import split_indices
 from aib.errors import AibError
 from aib.types import check_seed
 
@@ -65,7 +65,7 @@ def load(
     reader = READERS[kind]
     dataset = reader(official, **fixed, **_checked(kind, reader, fixed, options))
     if split in ("train", "val") and not own_val:
-        indices = part(dataset.labels, split, holdout, seed, dataset.class_names)
+        indices = split_indices(dataset.labels, split, holdout, seed, dataset.class_names)
         dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         dataset = replace(dataset, split=split)
     return _at_size(dataset, image_size)
