@@ -14,7 +14,7 @@ from PIL import Image
 from aib.data import load
 from aib.data.decode import MAX_PIXELS, open_rgb
 from aib.errors import AibError
-from tests.data.test_bad_input import bomb
+from tests.data.official import bomb
 from tests.fuzz.damage import damaged
 from tests.fuzz.harness import WATCH, World, fuzz, limited
 

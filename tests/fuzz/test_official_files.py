@@ -3,6 +3,7 @@
 import pickle
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from tests.fuzz.harness import WATCH, fuzz, limited
 # name -> (function that writes a small set, the files that are read)
 SETS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "cifar10": (official.write_cifar10, ("cifar-10-batches-bin/test_batch.bin",)),
-    "cifar10 pickled": (official.write_cifar10_pickles, ("cifar-10-batches-py/test_batch",)),
+    "cifar10 pickled": (
+        partial(official.write_cifar10, pickled=True),
+        ("cifar-10-batches-py/test_batch",),
+    ),
     "cifar100": (official.write_cifar100, ("cifar-100-binary/test.bin",)),
     "stl10": (official.write_stl10, ("stl10_binary/test_X.bin", "stl10_binary/test_y.bin")),
     "svhn": (official.write_svhn, ("svhn/test_32x32.mat",)),
