@@ -168,7 +168,7 @@ TABLE = [
      "export/test_check.py -k fixed_levels"),
     ("export/one_pass.py", "out.attention.a_q[0]", "out.attention.mu",
      "export/test_export.py -k one_pass"),
-    ("export/one_pass.py", "(pixels - self.mean) / self.std", "pixels - self.mean",
+    ("export/one_pass.py", "normalise(pixels, self.mean, self.std)", "pixels - self.mean",
      "export/test_export.py -k one_pass"),
     ("export/check.py", "not difference <= self.limits[name]", "difference > self.limits[name]",
      "export/test_check.py"),

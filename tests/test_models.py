@@ -10,7 +10,7 @@ from torch import nn
 import aib
 from aib.backbones.vgg import conv_bn_relu, without_bias
 from aib.bench.counts import measure
-from tests.networks import Numbers, fill
+from tests.helpers import Numbers, fill
 
 NARROW = 1 / 32
 TWELVE = [

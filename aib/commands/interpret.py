@@ -12,13 +12,13 @@ from rich.text import Text
 
 from aib.commands.bar import progress
 from aib.commands.options import parse
+from aib.data import Batches
 from aib.errors import AibError
 from aib.figures.picture import save_figure
 from aib.figures.table import Table
 from aib.files import write_json
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.pictures import disagreement, modified_grid
-from aib.interpret.pixels import Feed
 from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
 from aib.interpret.study import Plan, Study
 from aib.interpret.tables import all_tables, randomisation_words, write_csv
@@ -93,7 +93,8 @@ def interpret(
     known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
     plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
     notes = [] if here else [str(others)]
-    work = sum(len(f) * (len(known) + 1) + 5 * min(subset, len(f)) * (not quick) for f in feeds)
+    counts = [feed.num_images for feed in feeds]
+    work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
     with progress(work) as tick:
         studies = [
             study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)
@@ -116,7 +117,7 @@ def interpret(
 
 
 def draw(
-    opened: list[Opened], feeds: list[Feed], studies: list[Study], plan: Plan, places: list[Path]
+    opened: list[Opened], feeds: list[Batches], studies: list[Study], plan: Plan, places: list[Path]
 ) -> list[Path]:
     """The qualitative grid of each run, and for several where each pair disagrees."""
     made = []
@@ -142,12 +143,12 @@ def draw(
     return made
 
 
-def show(results: dict[str, dict[str, Any]], feed: Feed, data: str) -> None:
+def show(results: dict[str, dict[str, Any]], feed: Batches, data: str) -> None:
     """Tables for people, then what has to be said in words."""
     console = Console()
     if not console.is_terminal:
         console.width = 180  # a pipe's 80 columns would break every cell
-    count, total = len(feed), len(feed.data)
+    count, total = feed.num_images, len(feed.data)
     chosen = "" if count == total else f" (of {total:,}, chosen at random)"
     console.print(
         f"{data} {feed.data.split}: {count:,} images{chosen}", highlight=False, markup=False

@@ -2,10 +2,10 @@
 
 from copy import deepcopy
 
-import torch
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
+from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
 
@@ -26,8 +26,9 @@ class OnePass(nn.Module):
     def __init__(self, model: Classifier):
         super().__init__()
         self.model = model
-        self.register_buffer("mean", torch.tensor(model.preprocessing.mean).view(3, 1, 1))
-        self.register_buffer("std", torch.tensor(model.preprocessing.std).view(3, 1, 1))
+        mean, std = model.preprocessing.statistics()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
         out: Output = self.model(self.normalise(pixels), deterministic=True)
@@ -39,8 +40,8 @@ class OnePass(nn.Module):
         return found
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """As `Preprocessing.normalise` does it for whole numbers."""
-        return (pixels - self.mean) / self.std
+        """Normalise pixels in 0..1."""
+        return normalise(pixels, self.mean, self.std)
 
 
 class FixedLevels(nn.Module):

@@ -44,7 +44,6 @@ from aib.interpret.metrics.reliance import (
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
 from aib.interpret.per_image import Survey, survey
-from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.study import Plan, Study, study
 
@@ -56,7 +55,6 @@ __all__ = [
     "Curves",
     "Drop",
     "Explained",
-    "Feed",
     "InterpretabilityScore",
     "LayerChange",
     "Localisation",

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.data import ImageSet
+from aib.data import Batch, Batches, ImageSet
 from aib.interpret.maps import logits, make_maps
 from aib.interpret.metrics.bootstrap import ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.faithfulness import deletion_insertion
 from aib.interpret.metrics.localise import Localisation
 from aib.interpret.per_image import Tick, silent
-from aib.interpret.pixels import Feed, Pixels
 from aib.interpret.posthoc import completeness, has_captum
 
 Source = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
@@ -44,7 +43,7 @@ def sources(has_maps: bool) -> tuple[Source, ...]:
 
 def compare(
     model: Classifier,
-    feed: Feed,
+    feed: Batches,
     named: Sequence[Source],
     *,
     masks: bool,
@@ -80,14 +79,14 @@ def compare(
         gap = float((total - change).abs().sum() / change.abs().sum())
         faithfulness["integrated_gradients"]["completeness_gap"] = gap
     return Comparison(
-        images=len(feed),
+        images=feed.num_images,
         localisation={name: _plain(locators[name]) for name in named} if masks else {},
         faithfulness=faithfulness,
     )
 
 
 def maps_from(
-    model: Classifier, x: Tensor, batch: Pixels, name: Source, seed: int, chunk: int
+    model: Classifier, x: Tensor, batch: Batch, name: Source, seed: int, chunk: int
 ) -> Tensor:
     """Maps of one source for a batch of normalised images."""
     size = (x.shape[2], x.shape[3])

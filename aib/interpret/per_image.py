@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
+from aib.data import Batch, Batches
 from aib.interpret.maps import Look, entropy_bits, look
 from aib.interpret.metrics.information import anchor_counts, count_entropy, perplexity
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.similarity import min_max
-from aib.interpret.pixels import Feed, Pixels
 
 Tick = Callable[[str, int], None]  # what is being done, and how many images have been
 
@@ -71,7 +71,7 @@ class _Tables:
 @torch.no_grad()
 def survey(
     model: Classifier,
-    feed: Feed,
+    feed: Batches,
     modifications: Mapping[str, Modification],
     *,
     foreign: Tensor | None = None,
@@ -99,7 +99,7 @@ def survey(
     return Survey(len(columns["index"]), columns, stability, shares, anchors)
 
 
-def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Look) -> None:
+def _note_image(tables: _Tables, model: Classifier, batch: Batch, seen: Look) -> None:
     probability, prediction = seen.logits.softmax(-1).max(-1)
     tables.add(
         index=batch.index,
@@ -131,7 +131,7 @@ def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Look) -
 def _note_change(
     tables: _Tables,
     name: str,
-    batch: Pixels,
+    batch: Batch,
     before: Look,
     after: Look,
     score: InterpretabilityScore,

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
-from aib.data import ImageSet
+from aib.data import Batches, ImageSet
 from aib.figures.picture import Array, draw_mosaic, image_tile, map_tile
 from aib.interpret.maps import own_maps
 from aib.interpret.metrics.perturb import Modification
-from aib.interpret.pixels import Feed
 
 BLOCK = 8  # side of the occluding block shown
 
@@ -25,7 +24,7 @@ def shown_modifications(known: Mapping[str, Modification]) -> dict[str, Modifica
 
 def modified_grid(
     model: Classifier,
-    feed: Feed,
+    feed: Batches,
     modifications: Mapping[str, Modification],
     *,
     foreign: Tensor | None = None,
@@ -33,7 +32,7 @@ def modified_grid(
     columns: int = 8,
 ) -> Any:
     """Like Fig. 3: the images, each row modified in one way, with their maps beneath."""
-    batch = next(iter(feed.few(columns, seed)))
+    batch = next(iter(feed.sample(columns, seed)))
     variants = {"original": batch.images}
     for name, modify in shown_modifications(modifications).items():
         variants[name] = modify(batch.images, batch.index, seed=seed, foreign=foreign)
@@ -49,8 +48,8 @@ def modified_grid(
 
 
 def disagreement(
-    first: tuple[str, Classifier, Feed, Mapping[str, Tensor]],
-    second: tuple[str, Classifier, Feed, Mapping[str, Tensor]],
+    first: tuple[str, Classifier, Batches, Mapping[str, Tensor]],
+    second: tuple[str, Classifier, Batches, Mapping[str, Tensor]],
     columns: int = 8,
 ) -> Any | None:
     """Like Fig. 5: images that the first gets wrong and the second right, with both maps.
@@ -66,7 +65,7 @@ def disagreement(
         return None
     rows: list[list[Array]] = []
     for model, feed in ((model_a, feed_a), (model_b, feed_b)):
-        chosen = Feed(feed.data, feed.chosen[places], feed.batch_size, feed.device)
+        chosen = feed.subset(places)
         images = torch.cat([batch.images for batch in chosen])
         size = (images.shape[2], images.shape[3])
         maps = own_maps(model, model.preprocessing.normalise(images))

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from aib.data import ImageSet, load
+from aib.data import Batches, ImageSet, load
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
+from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.interpret.per_image import Tick, silent
-from aib.interpret.pixels import Feed, sample
 from aib.interpret.study import Plan, Study, study
 from aib.paper import has_papers_form
 from aib.runs import Opened, environment
@@ -28,17 +28,16 @@ def feed_for(
     batch_size: int = 256,
     workers: int = 0,
     seed: int = 0,
-) -> Feed:
+) -> Batches:
     """All images of the data, or a seeded sample of them, on the model's device."""
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
-    if batch_size < 1:
-        raise AibError(f"--batch-size must be at least 1, not {batch_size}")
     device = next(opened.model.parameters()).device
-    return Feed(data, sample(len(data), images, seed), batch_size, device, workers)
+    indices = sample_indices(len(data), images, seed)
+    return Batches(data, batch_size, indices=indices, device=device, workers=workers)
 
 
-def check_alike(feeds: list[Feed], opened: list[Opened]) -> None:
+def check_alike(feeds: list[Batches], opened: list[Opened]) -> None:
     """Several runs are compared on the same modified images or not at all."""
     for feed, run in zip(feeds[1:], opened[1:], strict=True):
         first = feeds[0].data
@@ -61,14 +60,14 @@ def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
         )
     data = load(name, "train" if kind == "folder" else "test", root=root, holdout=0)
     if data.images is None:
-        data = data.subset(sample(len(data), MAX_FOREIGN, seed)).in_memory()
+        data = data.subset(sample_indices(len(data), MAX_FOREIGN, seed)).in_memory()
     assert data.images is not None
     return data.images
 
 
 def study_run(
     run: Opened,
-    feed: Feed,
+    feed: Batches,
     plan: Plan,
     data: str,
     *,

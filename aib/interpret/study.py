@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
+from aib.data import Batches
 from aib.errors import AibError, missing_extra
 from aib.files import finite
 from aib.interpret.comparison import Comparison, compare, no_masks, sources
@@ -16,7 +17,6 @@ from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.per_image import Survey, Tick, by_class, silent, survey
-from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
 from aib.paper import paper_score
 
@@ -113,7 +113,7 @@ class Study:
 
 def study(
     model: Classifier,
-    feed: Feed,
+    feed: Batches,
     plan: Plan,
     *,
     name: str = "model",
@@ -127,7 +127,7 @@ def study(
             model, feed, plan.modifications, foreign=plan.foreign, seed=plan.seed, tick=tick
         )
         has_maps = "contrast" in walked.columns
-        few = feed.few(plan.subset, plan.seed)
+        few = feed.sample(plan.subset, plan.seed)
         located = no_masks(feed.data)
         notes = [located] if located else []
         comparison, layer = None, None
@@ -157,7 +157,7 @@ def study(
     )
 
 
-def rely(model: Classifier, feed: Feed, seed: int, tick: Tick = silent) -> Reliance | str:
+def rely(model: Classifier, feed: Batches, seed: int, tick: Tick = silent) -> Reliance | str:
     """Does the decision use the map? Or why the question makes no sense here."""
     why_not = takes_maps(model)
     if why_not:
@@ -172,7 +172,7 @@ def rely(model: Classifier, feed: Feed, seed: int, tick: Tick = silent) -> Relia
     return map_reliance(predict, lambda x: own_maps(model, x), batches(), seed=seed)
 
 
-def _first(model: Classifier, feed: Feed, count: int) -> Tensor:
+def _first(model: Classifier, feed: Batches, count: int) -> Tensor:
     """Some normalised images [n,3,S,S] of a feed."""
     parts, have = [], 0
     for batch in feed:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
+from aib.data import Batches
 from aib.interpret.per_image import Tick, silent
-from aib.interpret.pixels import Feed
 
 BINS = 15
 
@@ -31,7 +31,7 @@ class Reliability:
 
 @torch.no_grad()
 def reliability(
-    model: Classifier, feed: Feed, *, seed: int = 0, tick: Tick = silent
+    model: Classifier, feed: Batches, *, seed: int = 0, tick: Tick = silent
 ) -> Reliability:
     """Bin the model's sampled predictions on the feed's images."""
     device = torch.device(feed.device)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from aib.classifier import Classifier, evaluating
+from aib.data import Batches
 from aib.errors import AibError
 from aib.figures.overlay import overlay
 from aib.figures.picture import SIGMA_COLORS, Array, image_tile
@@ -14,7 +15,6 @@ from aib.files import read_json
 from aib.interpret.maps import make_maps
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
-from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import has_captum
 from aib.interpret.runs import RESULT, feed_for, study_run
 from aib.interpret.study import SCHEMA, Plan
@@ -109,13 +109,13 @@ def gather(
 
 
 def _measure(
-    opened: Opened, feed: Feed, data: str, subset: int, seed: int, tick: Tick
+    opened: Opened, feed: Batches, data: str, subset: int, seed: int, tick: Tick
 ) -> dict[str, Any]:
     """What `aib interpret` would, without foreign images."""
     known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
     sentence = (
-        f"Measured for this page on {len(feed):,} images, without occlusion by foreign images; "
-        "`aib interpret` measures in full."
+        f"Measured for this page on {feed.num_images:,} images, without occlusion by foreign "
+        "images; `aib interpret` measures in full."
     )
     plan = Plan(known, None, subset, seed)
     return study_run(opened, feed, plan, data, notes=[sentence], tick=tick).to_dict()
@@ -137,10 +137,10 @@ def read_result(opened: Opened, data: str | None) -> tuple[dict[str, Any] | None
 
 @torch.no_grad()
 def make_gallery(
-    model: Classifier, feed: Feed, *, count: int = 12, seed: int = 0
+    model: Classifier, feed: Batches, *, count: int = 12, seed: int = 0
 ) -> tuple[Maps, ...]:
     """A seeded sample of images with their maps; for a model without maps, Grad-CAM's."""
-    batch = next(iter(feed.few(count, seed)))
+    batch = next(iter(feed.sample(count, seed)))
     x = model.preprocessing.normalise(batch.images)
     with evaluating(model):
         out = model(x, deterministic=True)

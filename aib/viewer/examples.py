@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from PIL import Image
 
 from aib.data import ImageSet, load
+from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
-from aib.interpret.pixels import sample
 from aib.runs import Opened, images_for
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
@@ -77,7 +77,7 @@ def take(data: ImageSet, count: int, seed: int) -> list[Example]:
             f"{data.name}, {data.split}: {_class(data, index)}",
             _class(data, index),
         )
-        for index in sample(len(data), count, seed).tolist()
+        for index in sample_indices(len(data), count, seed).tolist()
     ]
 
 

@@ -55,7 +55,7 @@ def test_verify_cub_and_stl10_state_what_differs(capsys, tmp_path):
     (tmp_path / "CUB_200_2011/images/002.Bird_1/Bird_1.png").unlink()
     assert main(["data", "verify", "cub200", "--root", str(tmp_path)]) == 2
     printed = capsys.readouterr().out
-    assert "officially .jpg" in printed and "1 files are missing, Bird_1.png" in printed
+    assert "officially .jpg" in printed and "1 files are missing, such as Bird_1.png" in printed
     assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
     assert "test_X.bin is missing" in capsys.readouterr().out
 

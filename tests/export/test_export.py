@@ -21,7 +21,7 @@ from aib.export.metadata import weights_checksum
 from aib.export.one_pass import OnePass, traceable
 from aib.files import sha256
 from tests.export.small import POLICY, by_hand, make, random_pixels
-from tests.networks import SmallNet
+from tests.helpers import SmallNet
 
 
 def assert_same_function(path, model, size=32):

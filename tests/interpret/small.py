@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 import aib
-from aib.data import load
+from aib.data import Batches, load
 from aib.data.imageset import ImageSet
-from aib.interpret.pixels import Feed, sample
+from aib.data.split import sample_indices
 from aib.runs import Run
 from aib.settings import Settings
 
@@ -26,7 +26,7 @@ class Net(nn.Module):
 
 def shapes(count: int = 24) -> ImageSet:
     data = load("shapes", "test", holdout=0)
-    return data.subset(sample(len(data), count, 0))
+    return data.subset(sample_indices(len(data), count, 0))
 
 
 def make_model(name: str = "tiny_aib_qt", data: ImageSet | None = None, **options):
@@ -37,8 +37,8 @@ def make_model(name: str = "tiny_aib_qt", data: ImageSet | None = None, **option
     return model
 
 
-def feed(data: ImageSet, batch_size: int = 8) -> Feed:
-    return Feed(data, torch.arange(len(data)), batch_size)
+def feed(data: ImageSet, batch_size: int = 8) -> Batches:
+    return Batches(data, batch_size)
 
 
 def make_run(folder, name: str = "tiny_aib_qt", model=None, **settings):

@@ -10,7 +10,6 @@ from aib.interpret.comparison import compare, no_masks, sources
 from aib.interpret.maps import make_maps
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import by_class, survey
-from aib.interpret.pixels import Feed, sample
 from tests.interpret.small import feed, make_model, shapes
 
 DATA = shapes(20)
@@ -102,52 +101,6 @@ def test_class_means_are_means_over_the_images_of_a_class(model):
         here = columns["label"] == DATA.class_names.index(row["class"])
         assert row["images"] == int(here.sum())
         assert row["kl_bits"] == pytest.approx(float(columns["kl_bits"][here].mean()), rel=1e-5)
-
-
-def test_a_sample_is_random_rising_and_the_same_for_a_seed():
-    chosen = sample(1000, 50, 7)
-    assert torch.equal(chosen, sample(1000, 50, 7)) and (chosen.diff() > 0).all()
-    assert not torch.equal(chosen, sample(1000, 50, 8))
-    assert sample(5, None, 0).tolist() == sample(5, 9, 0).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_files_and_memory_feed_the_same_pixels(tmp_path):
-    from PIL import Image
-
-    from aib.data import load
-
-    for i in range(4):
-        folder = tmp_path / "test" / DATA.class_names[int(DATA.labels[i])]
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(DATA.images[i].permute(1, 2, 0).numpy()).save(folder / f"{i}.png")
-    files = load(f"folder:{tmp_path}:image_size=96", "test")
-    assert files.files is not None
-    chosen = torch.arange(4)
-    [lazy] = Feed(files, chosen, 8)
-    [eager] = Feed(files.in_memory(), chosen, 8)
-    assert torch.equal(lazy.images, eager.images) and torch.equal(lazy.labels, eager.labels)
-    assert lazy.masks is None
-
-
-def test_boxes_of_files_are_masks_of_what_the_model_sees(tmp_path):
-    from PIL import Image
-
-    from aib.data import ImageFiles, ImageSet
-    from aib.preprocessing import Preprocessing
-
-    Image.new("RGB", (80, 40), "red").save(tmp_path / "wide.png")
-    data = ImageSet(
-        name="boxed",
-        split="test",
-        labels=torch.tensor([0, 1]),
-        preprocessing=Preprocessing(image_size=16, class_names=("a", "b")),
-        files=ImageFiles((tmp_path / "wide.png",) * 2),
-        boxes=torch.tensor([[0.0, 0.0, 40.0, 40.0], [20.0, 10.0, 60.0, 20.0]]),
-    )
-    assert no_masks(data) is None
-    [batch] = Feed(data, torch.arange(2), 8)
-    assert batch.masks[0, :, :8].all() and not batch.masks[0, :, 8:].any()
-    assert batch.masks[1].sum() == 8 * 4 and batch.masks[1, 4:8, 4:12].all()
 
 
 def test_a_map_that_is_the_mask_is_located_perfectly_and_beside_the_controls(monkeypatch):
