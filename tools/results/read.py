@@ -144,16 +144,23 @@ def by_recipe(runs: Iterable[StoredRun]) -> list[list[StoredRun]]:
 def options(run: StoredRun, compared: Iterable[StoredRun], brief: bool = False) -> str:
     """The options that change the model, and those that differ between the compared runs.
 
-    In brief, only the latter.
+    In brief, only those that differ between runs of the same model whose maps were measured.
     """
+    hidden = {"seed", "data", "model", "channels_last", "compile"}
+    if brief:
+        always: set[str] = set()
+        compared = [other for other in compared if other.model == run.model and other.study]
+    else:
+        always, hidden = (
+            OTHER_FORM | {"profile", "dropout", "cutout", "holdout"},
+            hidden | {"epochs"},
+        )
     recipes = [other.recipe for other in compared]
     differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
-    always = set() if brief else OTHER_FORM | {"profile", "dropout", "cutout", "holdout"}
-    shown = (always | differs) - {"seed", "data", "model", "epochs", "channels_last", "compile"}
     found = [
         name if value is True else f"{name} {value}"
         for name, value in run.recipe.items()
-        if name in shown
+        if name in (always | differs) - hidden
     ]
     return ", ".join(found).replace("_", " ")
 
