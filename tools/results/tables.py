@@ -144,7 +144,12 @@ def fill(text: str, results: Results, where: Path) -> str:
 
 def _by_preset(results: Results) -> list[list[StoredRun]]:
     """The runs of a preset's recipe, grouped by recipe, in the order of data sets and models."""
-    runs = [run for file in results.runs.values() for run in file.runs if run.preset]
+    runs = [
+        run
+        for file in results.runs.values()
+        for run in file.runs
+        if run.model in MODELS and run.preset
+    ]
     runs.sort(key=lambda run: (run.data, list(MODELS).index(run.model), run.preset))
     return by_recipe(runs)
 
