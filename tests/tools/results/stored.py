@@ -18,12 +18,17 @@ RESULTS = ROOT / "results"
 def write_finished_run(folder: Path, error: float, **settings) -> Path:
     """A run's folder as training leaves it, with a made-up error and no weights."""
     defaults = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"}
-    s = Settings(**(defaults | settings))
+    s = changed(Settings(), **(defaults | settings))
     run = Run.create(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
     run.write_evaluation(s.reported, evaluation(error, s.data, s.measured_split))
     return folder
+
+
+def changed(settings: Settings, **values) -> Settings:
+    """The settings with other values, the model's options among them."""
+    return Settings.from_dict(settings.to_dict() | values, Path("config.json"))
 
 
 def evaluation(error: float, data="cifar10", split="test", classes="own", images=10000) -> dict:

@@ -13,7 +13,7 @@ from aib.cli import main
 from aib.commands import train
 from aib.configs import get_preset
 from aib.settings import Settings
-from tests.tools.results.stored import RESULTS, stored, write_finished_run
+from tests.tools.results.stored import RESULTS, changed, stored, write_finished_run
 from tools.results.collect import collect
 from tools.results.command import portable, train_command
 from tools.results.read import read_results
@@ -55,7 +55,7 @@ def test_only_paths_are_removed_from_a_command():
         Settings(),
         get_preset("cifar10_fast").settings,
         replace(get_preset("cifar10_fast").settings, seed=3),
-        replace(get_preset("cifar10_fast").settings, lr=0.4, milestones=(3, 7), tap=1),
+        changed(get_preset("cifar10_fast").settings, lr=0.4, milestones=[3, 7], tap=1),
         Settings(data="shapes:count=40", compile=True, augment=False, clip=0.5, beta=1e-4),
     ],
 )
