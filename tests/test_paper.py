@@ -3,7 +3,7 @@ import pytest
 from aib.interpret import PAPER_MODIFICATIONS
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.study import Plan, study
-from aib.paper import PAPER_ERRORS, PAPER_SCORES, paper_error, paper_score
+from aib.paper import PAPER_SCORES, paper_score
 from tests.interpret.small import feed, make_model, shapes
 
 
@@ -39,11 +39,3 @@ def test_the_papers_scores_stand_beside_models_of_its_form(papers_form, expected
     model = make_model(data=data)
     found = study(model, feed(data), plan, name="vgg_aib_qt", facts=facts, expensive=False)
     assert found.paper() == expected
-
-
-def test_errors_of_table_1():
-    assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
-    assert paper_error("vgg", "cifar10") == 7.77
-    assert paper_error("wrn_aib_qt", "stl10 test") == 50.49
-    assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
-    assert paper_error("wrn", "svhn") is None and paper_error("tiny", "shapes") is None

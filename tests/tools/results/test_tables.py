@@ -4,6 +4,7 @@ import pytest
 
 import aib
 from aib.configs import get_preset
+from aib.paper import PAPER_ERRORS, paper_error
 from tests.tools.results.stored import RESULTS, ROOT, pages_of_runs, write_finished_run
 from tools.results.__main__ import documents, main
 from tools.results.read import read_results
@@ -51,6 +52,15 @@ def test_an_unknown_table_or_file_is_an_error(name, message):
     results = read_results(RESULTS)
     with pytest.raises(aib.AibError, match=message):
         fill(f"<!-- table: {name} -->\n<!-- end -->", results, ROOT / "README.md")
+
+
+def test_the_paper_s_errors_are_as_printed():
+    assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
+    rows = {row[0]: row[1:] for row in TABLES["paper_errors"](None).rows}
+    assert rows["`vgg`"][0] == "7.77" and rows["`wrn_aib_qt`"][-1] == "50.49"
+    assert rows["`wrn`"] == ("4.00", "19.25", "26.50", "-", "-", "-")
+    assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
+    assert paper_error("wrn", "svhn") is None and paper_error("tiny", "shapes") is None
 
 
 def test_every_kind_of_table_is_used():
