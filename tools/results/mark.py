@@ -4,7 +4,7 @@
 
 Studies of schema 1 attributed `Output.logits`. In profile `paper` those are log-probabilities, not
 the raw class scores that Grad-CAM and Integrated Gradients are defined on and that are attributed
-now. No metric is changed; `python -m tools.results page` shows the note.
+now. No metric is changed; the pages of docs/results/ show the note.
 """
 
 import argparse
@@ -21,7 +21,7 @@ NOTE = (
 
 
 def mark(found: dict[str, Any]) -> int:
-    """Write the note into every study that it is true of; return how many.
+    """Add the note to every study that it applies to; return how many.
 
     `found` is a results file of runs, or one study: an interpret.json.
     """

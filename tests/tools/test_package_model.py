@@ -1,4 +1,4 @@
-"""Models that come with the package, and how a run becomes one."""
+"""Packaged models, and how a run becomes one."""
 
 import json
 import shlex
@@ -23,7 +23,7 @@ from tools.package_model import CARD, card, package, replace_maps
 
 @pytest.fixture(scope="module")
 def packaged(tmp_path_factory) -> tuple[Path, Path]:
-    """A run of one epoch, and what was made of it."""
+    """A run of one epoch, and the packaged model made from it."""
     folder = tmp_path_factory.mktemp("package")
     photos = official.write_folder(folder / "photos", per_class=8, side=32)
     settings = Settings(
@@ -46,24 +46,24 @@ def test_the_weights_are_the_runs_in_half_precision(packaged):
     assert next(model.parameters()).dtype == torch.float32  # computed in full precision
 
 
-def test_the_card_states_the_figures_that_were_measured(packaged):
+def test_the_card_states_what_was_measured(packaged):
     _, small = packaged
-    [figures] = json.loads((small / "evaluation.json").read_text()).values()
+    [found] = json.loads((small / "evaluation.json").read_text()).values()
     text = (small / CARD).read_text()
-    assert f"{figures['top1_error']:.2f}% on the {figures['images']:,} val images" in text
+    assert f"{found['top1_error']:.2f}% on the {found['images']:,} val images" in text
     assert "--model tiny_aib_qt" in text and "--width 0.25" in text
     for name in aib.from_pretrained(small).preprocessing.class_names:
         assert name in text
 
 
-def test_maps_can_be_measured_anew_with_the_packaged_weights(packaged, tmp_path):
+def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path):
     run, small = packaged
     data = json.loads((run / "config.json").read_text())["settings"]["data"]
     words = ["--data", data, "--images", "6", "--quick", "--foreign", "shapes", "--out"]
     assert main(["interpret", str(small), *words, str(tmp_path / "study")]) == 0
-    assert "these weights)" not in (small / CARD).read_text()
+    assert "Does the decision use the map?" not in (small / CARD).read_text()
     replace_maps(tmp_path / "study", small)
-    assert "6 train images, with these weights)" in (small / CARD).read_text()
+    assert "6 train images\n  with these weights" in (small / CARD).read_text()
     assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
     with pytest.raises(aib.AibError, match="of the weights in"):
         replace_maps(tmp_path / "before", small)
@@ -83,8 +83,8 @@ def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
     config["preprocessing"]["class_names"][1] = name
     config["trained"]["recipe"]["data"] = f"folder:{name}"
     (folder / "config.json").write_text(json.dumps(config))
-    [figures] = json.loads((folder / "evaluation.json").read_text()).values()
-    reported = {f"folder:{name} val": figures | {"data": name}}
+    [found] = json.loads((folder / "evaluation.json").read_text()).values()
+    reported = {f"folder:{name} val": found | {"data": name}}
     (folder / "evaluation.json").write_text(json.dumps(reported))
     _, front, body = card(folder).split("---\n", 2)
     assert yaml.safe_load(front) == {"library_name": "aib", "license": "mit", "datasets": [name]}
@@ -101,14 +101,14 @@ def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
     assert any(shlex.quote(f"folder:{line}") in p.content for p in parts if p.type == "code_inline")
 
 
-def test_a_saved_model_without_a_run_is_refused(packaged, tmp_path):
+def test_a_saved_model_without_a_run_is_an_error(packaged, tmp_path):
     _, small = packaged
     with pytest.raises(aib.AibError, match="is a saved model, not a run"):
         package(small, tmp_path / "again")
 
 
 @pytest.mark.parametrize("name", packaged_models())
-def test_what_comes_with_the_package_is_small_and_its_card_is_true(name):
+def test_packaged_models_are_small_and_their_cards_are_current(name):
     folder = packaged_models()[name]
     assert (folder / "model.safetensors").stat().st_size <= 12_000_000
     assert (folder / CARD).read_text(encoding="utf-8") == card(folder)
@@ -116,7 +116,7 @@ def test_what_comes_with_the_package_is_small_and_its_card_is_true(name):
     assert PRESETS[name].settings.recipe() == recipe
 
 
-def test_there_is_a_model_for_pictures_right_after_the_install():
+def test_the_packaged_model_classifies_a_picture():
     assert "cifar10_small" in packaged_models()
     model = aib.from_pretrained(packaged_models()["cifar10_small"])
     assert model.preprocessing.class_names[0] == "airplane"
