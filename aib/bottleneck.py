@@ -90,8 +90,8 @@ class AIB(Classifier):
             stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
         )
         self.stem = stem  # registered in the order of the forward pass
-        self.attention, self.quantizer, head = parts
-        self.tail, self.head = tail, head
+        self.attention, self.quantizer = parts[:2]
+        self.tail, self.head = tail, parts[2]
 
     @property
     def is_random(self) -> bool:
