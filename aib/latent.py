@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from aib.gaussian import positive_sigma, reparameterise
-from aib.types import Latent, widen
+from aib.types import Latent, noise_or_sample, widen
 from aib.validation import Count, check
 
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tyro
+
 from aib.data import has_split
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions
@@ -42,7 +44,9 @@ class Settings:
     """Folder that holds the data set's official files; the cache folder if not given."""
     model: str = "vgg_aib_qt"
     """Model name; `aib models` lists them."""
-    options: ModelOptions = field(default_factory=ModelOptions)
+    options: Annotated[ModelOptions, tyro.conf.arg(name="model")] = field(
+        default_factory=ModelOptions
+    )
     init: str | None = None
     """Start from a trained model: a folder with model.safetensors, for example another run."""
 

@@ -2,15 +2,14 @@
 
 import shutil
 import types
-from dataclasses import fields
 from itertools import chain
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aib.settings import Settings
+from aib.settings import setting_types
 from tests.fuzz.harness import fuzz
 from tests.fuzz.worlds import CHEAP, PHOTOS, World
 
@@ -102,7 +101,7 @@ def kind(hint: Any) -> st.SearchStrategy[str]:
     return {int: integers, float: floats}.get(hint, odd)
 
 
-HINTS = get_type_hints(Settings)
+HINTS = setting_types()
 
 
 def option(name: str) -> st.SearchStrategy[list[str]]:
@@ -129,7 +128,7 @@ def words(base: list[str], names: str) -> st.SearchStrategy[list[str]]:
     return st.lists(extra, min_size=1, max_size=2).map(lambda more: [*base, *chain(*more)])
 
 
-SETTINGS = " ".join(f.name for f in fields(Settings) if f.name != "compile")
+SETTINGS = " ".join(name for name in HINTS if name != "compile")
 PLACES = st.sampled_from(["out", "out/deep", "run", "run/config.json/x", "/proc/x", "x" * 300])
 
 

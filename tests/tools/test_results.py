@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 def finished(folder: Path, error: float, **settings) -> Path:
     """A run's folder as training leaves it, with a made-up error and no weights."""
     made_by = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"}
-    s = Settings(**(made_by | settings))
+    s = Settings().updated(**(made_by | settings))
     run = Run.create(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
@@ -230,7 +230,7 @@ def test_paths_leave_the_command_and_nothing_else_does():
         Settings(),
         get_preset("cifar10_fast").settings,
         replace(get_preset("cifar10_fast").settings, seed=3),
-        replace(get_preset("cifar10_fast").settings, lr=0.4, milestones=(3, 7), tap=1),
+        get_preset("cifar10_fast").settings.updated(lr=0.4, milestones=(3, 7), tap=1),
         Settings(data="shapes:count=40", compile=True, augment=False, clip=0.5, beta=1e-4),
     ],
 )

@@ -1,4 +1,4 @@
-"""A network of a user's own, for `attach`; and weights that need no random generator of torch."""
+"""Helpers shared by the tests."""
 
 import math
 
@@ -6,8 +6,17 @@ import numpy as np
 import torch
 from torch import nn
 
+# --- core: images, networks, weights
+
+
+def images(batch=2, height=32, width=None):
+    """Random normalised images; square unless a width is given."""
+    return torch.randn(batch, 3, height, width or height)
+
 
 class SmallNet(nn.Module):
+    """A user's own network, for `attach`."""
+
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU())
