@@ -1,4 +1,4 @@
-"""Every number printed in the paper, and the rule for showing one beside a result of ours."""
+"""Every number printed in the paper, and when it can be compared with a result of ours."""
 
 from collections.abc import Mapping
 from typing import Any
