@@ -89,9 +89,10 @@ class AIB(Classifier):
         parts = make_parts(
             stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
         )
-        self.stem = stem
-        self.attention, self.quantizer, self.head = parts
+        self.stem = stem  # in the order of the forward pass, which the state dict keeps
+        self.attention, self.quantizer, ready_head = parts
         self.tail = tail
+        self.head = ready_head
 
     @property
     def is_random(self) -> bool:
