@@ -95,7 +95,7 @@ def evaluate(
         split=data.split,
         classes=classes,
         images=len(data),
-        samples=model.drawn(samples, deterministic),
+        samples=model.describe_samples(samples, deterministic),
         averaged=average,
         images_per_second=len(data) / seconds,
         **figures,

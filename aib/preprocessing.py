@@ -1,48 +1,39 @@
-"""Preprocessing of a model's images: size, normalisation, class names. Stored in config.json."""
+"""Preprocessing of images: saved with the weights, in config.json."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.validation import Count, Positive, Rule, check, check_fields, from_json
 
 Resize = Literal["squash", "crop"]
-MAX_IMAGE_SIZE = 4096
-ROUNDING = 1e-3  # tolerance around 0..1, for floats interpolated in half precision
+THREE = Rule("(three in all)", lambda values: len(values) == 3)
+ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Image size, channel statistics and class names of the data that a model was trained on."""
+    """Image size, normalisation and class names of the data that a model was made for."""
 
-    image_size: int = 32
-    # squash: resize both sides to image_size (the aspect ratio changes, nothing is cut off);
-    # crop: resize the short side to image_size, then take the centre square.
+    image_size: Count = 32
+    # squash: both sides to image_size, the aspect ratio changes (nothing is cut off);
+    # crop: the short side to image_size, then the centre square.
     resize: Resize = "squash"
-    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
-    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    mean: Annotated[tuple[float, ...], THREE] = (0.5, 0.5, 0.5)
+    std: Annotated[tuple[Positive, ...], THREE] = (0.5, 0.5, 0.5)
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # Types are checked too: the values may come from a file.
-        check_image_size(self.image_size)
-        if self.resize not in get_args(Resize):
-            raise AibError(f"resize must be 'squash' or 'crop', not {self.resize!r}")
-        if not (_three_numbers(self.mean) and _three_numbers(self.std) and min(self.std) > 0):
-            raise AibError(
-                f"mean and std need three numbers each, those of std above 0: "
-                f"mean {self.mean!r}, std {self.std!r}"
-            )
-        names = self.class_names
-        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-            raise AibError(f"class_names must be strings, not {names!r}")
+        check_fields(self)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Check pixels [..., 3, H, W] and normalise them for a model.
+        """Convert pixels [..., 3, H, W] to the model's normalised floats.
 
-        Integers must lie in 0..255 and floats in 0..1, as in torchvision.
+        Integers lie in 0..255 and floats in 0..1, as in torchvision; anything else is an error.
         """
         _check_range(pixels)
         return normalise(pixels, *self.statistics(pixels.device))
@@ -53,21 +44,16 @@ class Preprocessing:
         return mean, std
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON types."""
+        """The fields as plain JSON types."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
-        """Inverse of `to_dict`; an unknown or missing key is an error."""
-        if set(values) != set(cls.__dataclass_fields__):
-            raise AibError(
-                f"preprocessing needs exactly {sorted(cls.__dataclass_fields__)}, "
-                f"not {sorted(values)}"
-            )
-        fields: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        return cls(**fields)
+    def from_dict(cls, values: dict[str, Any], where: Path) -> "Preprocessing":
+        """The inverse of `to_dict`; a missing key is an error."""
+        missing = sorted(set(cls.__dataclass_fields__) - set(values))
+        if missing:
+            raise AibError(f"{where}: preprocessing has no {missing[0]}")
+        return from_json(cls, values, where)
 
 
 def normalise(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -81,9 +67,8 @@ def normalise(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 def check_image_size(size: int) -> int:
-    """Check the type and range of an image size."""
-    if not _is_integer(size) or not 1 <= size <= MAX_IMAGE_SIZE:
-        raise AibError(f"image_size must be an integer from 1 to {MAX_IMAGE_SIZE}, not {size!r}")
+    """Raise an error unless this is a possible side of an image."""
+    check("image_size", size, Count)
     return size
 
 
@@ -100,16 +85,3 @@ def _check_range(pixels: Tensor) -> None:
             f"{low:g} to {high:g}: convert them with .to(torch.uint8) or clamp them, and do "
             "not normalise twice"
         )
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _three_numbers(values: object) -> bool:
-    return (
-        isinstance(values, tuple)
-        and len(values) == 3
-        and all(_is_integer(v) or isinstance(v, float) for v in values)
-        and all(abs(v) < 1e6 for v in values)  # false for NaN as well
-    )

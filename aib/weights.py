@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -17,18 +17,18 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
-    """Write both files; a reader never meets half a file."""
+    """Write both files, each atomically."""
     text = json.dumps(config, indent=2) + "\n"
     write_whole(folder / WEIGHTS, lambda path: write_weights(model, path))
     write_whole(folder / CONFIG, lambda path: path.write_text(text))
 
 
 def write_weights(model: nn.Module, path: Path) -> None:
-    """The weights as safetensors, from whatever device."""
+    """Write the weights as safetensors, from any device."""
     weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
     try:
         save_file(weights, path, metadata={"format": "pt"})
-    except SafetensorError as error:  # the disk's own error is only a number in its text
+    except SafetensorError as error:  # the operating system's error is only a number in its text
         number = re.search(r"\(os error (\d+)\)", str(error))
         if number is None:
             raise
@@ -36,7 +36,7 @@ def write_weights(model: nn.Module, path: Path) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A config.json of ours, checked."""
+    """Read a config.json and check its structure."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -51,11 +51,20 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -> list[str]:
-    """Strictly: every key, every shape. Half-precision files are read into the model's type.
+def tensor_shapes(path: Path) -> dict[str, list[int]]:
+    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
-    With `other_classes` a tensor of another shape stays as it is, and its name is returned: a
-    model of the same form that was trained for other classes.
+
+def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -> list[str]:
+    """Load weights; every name and shape has to match. Half precision is converted.
+
+    With `other_classes` the file may be of a model for other classes: tensors of another shape
+    are skipped, and their names returned.
     """
     try:
         weights = load_file(path)
@@ -80,7 +89,7 @@ def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -
     ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
     broken = [name for name, value in ready.items() if not bool(value.isfinite().all())]
     if broken:
-        raise AibError(f"{path} is of no use: {broken[0]} holds NaN or infinite values")
+        raise AibError(f"{path} cannot be used: {broken[0]} holds NaN or infinite values")
     shapes_only = any(value.is_meta for value in expected.values())
     # Not strict: of tied names only the first is in the file, and the others were checked above.
     model.load_state_dict(ready, strict=False, assign=shapes_only)
@@ -88,7 +97,7 @@ def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -
 
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """The state by name, each tensor once: safetensors has no notion of tied weights."""
+    """The state by name, each tensor once: safetensors does not support tied weights."""
     seen: set[int] = set()
     state: dict[str, Tensor] = {}
     for name, value in model.state_dict(keep_vars=True).items():

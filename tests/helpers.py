@@ -105,6 +105,8 @@ def make_run(
 ) -> Path:
     """A run folder as `aib train` on the shapes leaves it, with an untrained model."""
     model = small_model(name, preprocessing=shapes(2).preprocessing) if model is None else model
-    run = Run.create(folder, model, Settings(data="shapes", model=name, width=0.25, **settings))
+    run = Run.create(
+        folder, model, Settings(data="shapes", model=name).updated(width=0.25, **settings)
+    )
     run.write_weights(model)
     return folder

@@ -1,4 +1,4 @@
-"""Weights on disk: what is written, how strictly it is read, what is said of a bad file."""
+"""Saved models: what is written, how strictly it is read, errors for bad files."""
 
 import json
 
@@ -10,16 +10,13 @@ from torch import nn
 
 import aib
 from aib import memory, pretrained
+from tests.helpers import SmallNet, images
 
 ALL = [*aib.list_models(), "tiny_aib_qt"]
 
 
 def make(name="tiny_aib_qt", **options):
     return aib.create_model(name, num_classes=3, **{"width": 1 / 16, **options}).eval()
-
-
-def images():
-    return torch.randn(2, 3, 32, 32)
 
 
 @pytest.fixture
@@ -235,12 +232,12 @@ def test_a_part_of_the_config_of_another_type_is_an_error(folder, part, value):
         ({"image_size": 32.5}, "image_size .* not 32.5"),
         ({"image_size": True}, "image_size .* not True"),
         ({"image_size": 0}, "image_size .* not 0"),
-        ({"mean": "abc"}, "mean 'abc'"),
-        ({"mean": [0, 0]}, r"mean \(0, 0\)"),
-        ({"std": [1, 0, 1]}, r"std \(1, 0, 1\)"),
-        ({"std": [1, "1", 1]}, r"std \(1, '1', 1\)"),
+        ({"mean": "abc"}, "mean .* not 'abc'"),
+        ({"mean": [0, 0]}, r"mean .* not \(0, 0\)"),
+        ({"std": [1, 0, 1]}, r"std .* not \(1, 0, 1\)"),
+        ({"std": [1, "1", 1]}, r"std .* not \(1, '1', 1\)"),
         ({"std": [1, float("nan"), 1]}, "nan"),
-        ({"std": None}, "std None"),
+        ({"std": None}, "std .* not None"),
         ({"class_names": [1, 2, 3]}, "class_names"),
         ({"class_names": "abc"}, "class_names .* 'abc'"),
         ({"class_names": ["a"]}, "1 class names for a model of 3 classes"),
@@ -258,48 +255,42 @@ def with_memory(monkeypatch, gigabytes):
     monkeypatch.setattr(memory, "machine_memory", lambda: int(gigabytes * 1e9))
 
 
-def test_a_file_cannot_ask_for_larger_images_than_the_memory_holds(tmp_path, monkeypatch):
-    make(width=1).save_pretrained(tmp_path)
-    edit_config(tmp_path, lambda config: config["preprocessing"].update(image_size=4096))
-    with_memory(monkeypatch, 4)
-    # The first layers keep the image's size: 16 channels of floats are read, 16 are written.
-    assert 2 * 16 * 4096**2 * 4 > 0.5 * 4e9
-    assert_refused(tmp_path, "asks for images of 4096 x 4096: .* 2.1 GB .* this machine has 4.0")
-    with_memory(monkeypatch, 64)
-    assert aib.from_pretrained(tmp_path).preprocessing.image_size == 4096
+def test_a_file_cannot_ask_for_larger_images_than_the_memory_holds(folder, monkeypatch):
+    edit_config(folder, lambda config: config["preprocessing"].update(image_size=4096))
+    with_memory(monkeypatch, 4)  # 64 feature maps of 4096 x 4096 floats take 4.3 GB
+    assert_refused(folder, "asks for images of 4096 x 4096: .* 4 GB, and this machine has 4.0")
+    with_memory(monkeypatch, 5)
+    assert aib.from_pretrained(folder).preprocessing.image_size == 4096
 
 
 def test_an_attached_model_cannot_either_and_no_image_is_passed(tmp_path, monkeypatch):
-    passes = []
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = nn.Conv2d(3, 4, 3, padding=1)
-            self.fc = nn.Linear(4, 3)
-
-        def forward(self, x):
-            passes.append(x.device.type)
-            return self.fc(self.conv(x).mean((2, 3)))
-
-    aib.attach(Net(), at="conv", num_classes=3, image_size=16).save_pretrained(tmp_path)
-    edit_config(tmp_path, lambda config: config["model"].update(image_size=4096))
-    passes.clear()
-    with_memory(monkeypatch, 1)
-    with pytest.raises(aib.AibError, match="asks for images of 4096 x 4096"):
-        aib.from_pretrained(tmp_path, backbone=Net())
-    assert passes == ["meta"]
+    aib.attach(SmallNet(), "features", 3, image_size=32).save_pretrained(tmp_path)
+    edit_config(tmp_path, lambda config: config["model"].update(image_size=10**9))
+    backbone = SmallNet()
+    monkeypatch.setattr(SmallNet, "forward", lambda self, x: pytest.fail("an image was passed"))
+    with pytest.raises(aib.AibError, match="asks for images of 1000000000 x 1000000000"):
+        aib.from_pretrained(tmp_path, backbone=backbone)
 
 
-def test_the_memory_of_a_pass_is_that_of_its_largest_operation():
-    net = nn.Sequential(nn.Conv2d(3, 8, 1, bias=False), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
-    assert memory.pass_memory(net, 100, images=2) == 2 * 2 * 8 * 100**2 * 4  # the ReLU, in and out
-    assert not any(value.is_meta for value in net.state_dict().values())  # as it was
+@pytest.mark.parametrize("key", ["num_classes", "latent_dim", "quantizer"])
+def test_a_file_cannot_ask_for_larger_layers_than_its_weights_have(tmp_path, key):
+    """A small model is described as a large one; no memory is allocated for it."""
+    model = aib.attach(SmallNet(), "features", 3, image_size=32, quantizer=4, latent_dim=8)
+    model.save_pretrained(tmp_path)
+    assert aib.from_pretrained(tmp_path, backbone=SmallNet()).num_classes == 3
+    edit_config(tmp_path, lambda config: config["model"].update({key: 100_000}))
+    with pytest.raises(aib.AibError, match=f"{key} is 100000, above {model.recipe[key]}"):
+        aib.from_pretrained(tmp_path, backbone=SmallNet())
+
+
+def test_a_file_cannot_ask_for_more_layers_than_its_weights_have(folder):
+    edit_config(folder, lambda config: config["model"].update(attention_depth=10**9))
+    assert_refused(folder, "attention_depth is 1000000000, above")
 
 
 def test_a_missing_preprocessing_key_is_an_error(folder):
     edit_config(folder, lambda c: c["preprocessing"].pop("mean"))
-    assert_refused(folder, "preprocessing needs exactly")
+    assert_refused(folder, "preprocessing has no mean")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])

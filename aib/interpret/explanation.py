@@ -125,7 +125,7 @@ def explain_image(
         path=path,
         shown=_shown(image, model),
         method=method,
-        samples=model.drawn(samples, deterministic),
+        samples=model.describe_samples(samples, deterministic),
         seed=seed,
         top=tuple(
             (names[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)

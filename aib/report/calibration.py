@@ -46,7 +46,7 @@ def reliability(
             confident.append(probability)
             right.append(prediction == batch.labels)
             tick("calibration", len(batch.images))
-    samples = model.drawn(None, deterministic=False)
+    samples = model.describe_samples(None, deterministic=False)
     return binned(torch.cat(confident).cpu(), torch.cat(right).cpu(), samples=samples)
 
 

@@ -1,7 +1,6 @@
 """How to reproduce a run: the commands, the seed, versions, hardware, every setting."""
 
 import shlex
-from dataclasses import fields
 from html import escape
 
 from aib.figures.table import Table
@@ -37,14 +36,14 @@ def reproduce(m: Material) -> list[str]:
 def command_of(settings: Settings) -> str:
     """The command line that these settings come from, defaults left out."""
     words = ["aib train"]
-    for f in fields(Settings):
-        value, default = getattr(settings, f.name), f.default
-        if value == default:
+    defaults = Settings().to_dict()
+    for name, value in settings.to_dict().items():
+        if value == defaults[name]:
             continue
-        flag = "--" + f.name.replace("_", "-")
+        flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             words.append(flag if value else "--no-" + flag[2:])
-        elif isinstance(value, tuple):
+        elif isinstance(value, list):
             words += [flag, *map(str, value)]
         else:
             words += [flag, shlex.quote(str(value))]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from aib.errors import AibError
-from aib.settings import MACHINE, Settings
+from aib.settings import MACHINE, Settings, setting_types
 
 # The paper's letters for two of the settings.
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}
@@ -31,7 +31,7 @@ class Grid:
 
 def knobs() -> dict[str, Any]:
     """The types of what can be varied, by name. A seed is not a knob: `--seeds` repeats."""
-    hints, others = typing.get_type_hints(Settings), MACHINE | {"seed"}
+    hints, others = setting_types(), MACHINE | {"seed"}
     simple = {
         n: h for n, h in hints.items() if n not in others and typing.get_origin(h) is not tuple
     }
@@ -97,13 +97,12 @@ def check_grids(grids: typing.Sequence[Grid]) -> None:
 
 def quick_grids(base: Settings) -> tuple[Grid, ...]:
     """Three points for each of the paper's three knobs, around what `base` has for them."""
-    if base.latent_dim is None or base.num_anchors is None or not base.beta:
+    latent_dim, num_anchors = base.options.latent_dim, base.options.num_anchors
+    if latent_dim is None or num_anchors is None or not base.beta:
         raise AibError("--quick varies beta, K and Q around the preset's own: it has to have them")
     beta = tuple(float(f"{base.beta * times:.12g}") for times in (0.1, 1, 10))
-    size = tuple(
-        dict.fromkeys((max(2, base.latent_dim // 4), base.latent_dim, 4 * base.latent_dim))
-    )
-    anchors = tuple(dict.fromkeys((2, base.num_anchors, 5 * base.num_anchors)))
+    size = tuple(dict.fromkeys((max(2, latent_dim // 4), latent_dim, 4 * latent_dim)))
+    anchors = tuple(dict.fromkeys((2, num_anchors, 5 * num_anchors)))
     return (Grid("beta", beta), Grid("latent_dim", size), Grid("num_anchors", anchors))
 
 

@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from aib.data.augment import check_cutout
 from aib.errors import AibError
 from aib.files import write_json
 from aib.latent import VariationalHead
+from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
 from aib.runs import different, environment
 from aib.settings import Settings
@@ -34,17 +35,11 @@ MOST_SEEDS, MOST_RUNS = 1_000, 10_000  # more are a slip of the hand
 NEEDS = {
     "beta": "latent",
     "beta_warmup": "latent",
-    "latent_dim": "latent",
-    "num_anchors": "anchors",
     "lambda_q": "anchors",
     "lambda_c": "anchors",
     "revive_anchors": "anchors",
     "lambda_a": "attention",
-    "modulation": "aib attention",
-    "attention_depth": "aib attention",
-    "attention_noise": "aib attention",
-    "attention_guide": "aib attention",
-}
+} | OPTION_NEEDS
 
 
 @dataclass(frozen=True)
@@ -100,11 +95,11 @@ class Plan:
         """The run at a point. Its name says what differs from the preset, and nothing else: the
         same settings have the same name in every panel and in every plan of this preset."""
         words = [
-            f"{LETTERS.get(f.name, f.name)}={safe(written(changes[f.name]))}"
-            for f in fields(Settings)
-            if f.name in changes and changes[f.name] != getattr(self.base, f.name)
+            f"{LETTERS.get(name, name)}={safe(written(changes[name]))}"
+            for name, value in self.base.to_dict().items()
+            if name in changes and changes[name] != value
         ]
-        settings = keep_some_aside(replace(self.base, **changes, seed=seed))
+        settings = keep_some_aside(self.base.updated(**changes, seed=seed))
         return Planned(",".join(words) or "base", settings)
 
     def find(self, name: str) -> Planned:
@@ -190,7 +185,7 @@ def make_plan(
     if not {"model", "data", "profile"} & names:
         # What the family and the profile decide, written out: a grid that has the preset's own
         # value is then seen to have it.
-        base = replace(base, **{name: model.recipe[name] for name in RESOLVED})
+        base = base.updated(**{name: model.recipe[name] for name in RESOLVED})
     if not grids:
         grids = [grid for grid in quick_grids(base) if not _lacks(model, grid)]
         check_grids(grids)

@@ -11,7 +11,7 @@ from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
-from aib.registry import MODELS, create_model
+from aib.registry import create_model, family
 from aib.runs import Run, refuse_used
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
@@ -126,26 +126,10 @@ def load_data(s: Settings, split: str) -> ImageSet:
 
 def build_model(s: Settings, data: ImageSet) -> Classifier:
     """A model for these images, with fresh weights or those of `init`."""
-    if s.model not in MODELS:
-        create_model(s.model)  # says which names are close
+    size = family(s.model, data.preprocessing.image_size)
     require_trainable(s.data, data)
-    size, sizes = data.preprocessing.image_size, MODELS[s.model].sizes
     torch.manual_seed(s.seed)
-    model = create_model(
-        s.model,
-        data.num_classes,
-        224 if size >= 112 and 224 in sizes else 32,
-        width=s.width,
-        dropout=s.dropout,
-        latent_dim=s.latent_dim,
-        num_anchors=s.num_anchors,
-        modulation=s.modulation,
-        attention_depth=s.attention_depth,
-        attention_noise=s.attention_noise,
-        attention_guide=s.attention_guide,
-        tap=s.tap,
-        profile=s.profile,
-    )
+    model = create_model(s.model, data.num_classes, size, options=s.options)
     model.preprocessing = data.preprocessing
     if s.init is not None:
         path = Path(s.init)

@@ -68,7 +68,8 @@ def write_run(folder: Path) -> None:
     torch.manual_seed(0)
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
     model.preprocessing = data.preprocessing
-    run = Run.create(folder, model, Settings(data=name, model=model_name, width=0.25, holdout=0.2))
+    settings = Settings(data=name, model=model_name, holdout=0.2).updated(width=0.25)
+    run = Run.create(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     figures = Evaluation(
         data.name, "val", "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",

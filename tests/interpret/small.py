@@ -45,6 +45,7 @@ def make_run(folder, name: str = "tiny_aib_qt", model=None, **settings):
     """What `aib train` leaves behind, less the training."""
     data = shapes(2)
     model = make_model(name, data) if model is None else model
-    run = Run.create(folder, model, Settings(data="shapes", model=name, width=0.25, **settings))
+    made_with = Settings(data="shapes", model=name).updated(width=0.25, **settings)
+    run = Run.create(folder, model, made_with)
     run.write_weights(model)
     return folder

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from aib.evaluate import evaluate
+from aib.options import ModelOptions
 from aib.settings import Settings
 from aib.training.loop import fit
 from aib.training.train import build_model, load_data
@@ -19,7 +20,8 @@ def test_what_is_left_of_the_bits_after_a_short_training(
 ) -> None:
     """The weight of the KL is ten times the usual one, so that a hundred steps are enough."""
     settings = Settings(
-        data="shapes:clutter=2,count=320", model="tiny_aib_qt", width=0.25, profile=profile,
+        data="shapes:clutter=2,count=320", model="tiny_aib_qt",
+        options=ModelOptions(width=0.25, profile=profile),
         epochs=10, batch_size=32, lr=0.05, beta=0.1, schedule="cosine", clip=2.0,
         accelerator="cpu", workers=0,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 import aib
 from aib.cli import main
 from aib.configs import PRESETS
+from aib.options import ModelOptions
 from aib.runs import packaged_models
 from aib.settings import Settings
 from aib.training.train import train
@@ -27,8 +28,8 @@ def packaged(tmp_path_factory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("package")
     photos = official.write_folder(folder / "photos", per_class=8, side=32)
     settings = Settings(
-        data=f"folder:{photos}:image_size=32", model="tiny_aib_qt", width=0.25, epochs=1,
-        batch_size=8, accelerator="cpu", workers=0,
+        data=f"folder:{photos}:image_size=32", model="tiny_aib_qt", epochs=1,
+        batch_size=8, accelerator="cpu", workers=0, options=ModelOptions(width=0.25),
     )  # fmt: skip
     train(settings, folder / "run")
     package(folder / "run", folder / "small")

@@ -253,7 +253,7 @@ def test_metrics_are_one_json_object_a_line(tmp_path: Path) -> None:
 
 def test_revived_anchors_are_counted(tmp_path: Path) -> None:
     model = tiny()
-    s = replace(SMALL, revive_anchors=True, num_anchors=20)
+    s = replace(SMALL, revive_anchors=True)
     run = Run.create(tmp_path / "run", model, s)
     fit(model, images(), s, run=run)
     assert all("revived" in r for r in read_metrics(run.folder) if "usage" in r)
@@ -349,7 +349,7 @@ def test_a_replayed_run_is_the_same_as_a_launched_one(
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     torch.compiler.reset()
     s = replace(
-        SMALL, accelerator="cuda", clip=1.0, ema=0.9, revive_anchors=True, num_anchors=20,
+        SMALL, accelerator="cuda", clip=1.0, ema=0.9, revive_anchors=True,
         beta_warmup=1.0, compile=compiled, optimizer=optimizer, lr=0.01, graphs=True,
     )  # fmt: skip
     replayed = fit(tiny(), images(), s)

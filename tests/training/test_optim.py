@@ -59,7 +59,7 @@ def test_two_steps_follow_the_profiles_momentum_and_decay(profile: ProfileName) 
     """With g + decay p for g: v = 0.9 v + g, then p -= lr v, or Nesterov's p -= lr (g + 0.9 v)."""
     torch.manual_seed(0)
     model = aib.create_model("tiny_aib_qt", width=0.25, profile=profile).double()
-    optimizer = make_optimizer(model, Settings(lr=0.2, weight_decay=0.5, profile=profile))
+    optimizer = make_optimizer(model, Settings(lr=0.2, weight_decay=0.5))
     named = dict(model.named_parameters())
     want = {name: p.detach().clone() for name, p in named.items()}
     speed = {name: torch.zeros_like(p) for name, p in want.items()}

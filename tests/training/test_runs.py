@@ -22,6 +22,7 @@ import aib
 from aib.cli import main
 from aib.data import load
 from aib.files import write_whole
+from aib.options import ModelOptions
 from aib.runs import Run, read_metrics, read_settings
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint, save_checkpoint
@@ -33,6 +34,7 @@ OPTIONS = (
     "--log-every 1 --checkpoint-every 0 --ema 0.9 --beta-warmup 2 --accelerator cpu "
     "--schedule cosine --revive-anchors"
 ).split()
+SMALL = ModelOptions(width=0.25)
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
@@ -215,7 +217,7 @@ def test_a_run_is_resumed_by_one_process_only(uninterrupted: Path, tmp_path: Pat
 def test_a_start_where_another_has_begun_is_refused(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", model(), Settings())  # it has no checkpoint yet
     before = (run.folder / "config.json").read_bytes()
-    s = Settings(data="shapes:count=96", model="tiny_aib_qt", width=0.25, accelerator="cpu")
+    s = Settings(data="shapes:count=96", model="tiny_aib_qt", options=SMALL, accelerator="cpu")
     with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
         train(s, run.folder)
     assert (run.folder / "config.json").read_bytes() == before
@@ -224,7 +226,7 @@ def test_a_start_where_another_has_begun_is_refused(tmp_path: Path) -> None:
 SHORT = Settings(
     data="shapes:count=96",
     model="tiny_aib_qt",
-    width=0.25,
+    options=SMALL,
     epochs=1,
     batch_size=16,
     log_every=1,
@@ -497,7 +499,7 @@ def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     from aib.data import ImageSet, load
     from aib.training.train import build_model
 
-    s = Settings(model="tiny_aib_qt", width=0.25, init=str(uninterrupted))
+    s = Settings(model="tiny_aib_qt", options=SMALL, init=str(uninterrupted))
     started = build_model(s, load("shapes:count=96", "train"))
     want = load_file(uninterrupted / "model.safetensors")
     for name, value in started.state_dict().items():
