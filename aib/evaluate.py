@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchmetrics.classification import MulticlassCalibrationError
 
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
@@ -51,7 +51,6 @@ def wilson(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
     return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
 
 
-@torch.no_grad()
 def evaluate(
     model: Classifier,
     data: ImageSet,
@@ -77,9 +76,7 @@ def evaluate(
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     tally = Tally(model.num_classes, device)
-    cuda = [device] if device.type == "cuda" else []
-    with evaluating(model), torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(seed)
+    with seeded_evaluation(model, seed):
         began = time.monotonic()
         for x, y in batches.epoch(0):
             with autocast(device, precision):
