@@ -139,12 +139,12 @@ def test_options_that_an_older_file_does_not_name_have_their_defaults(folder):
 
 def test_a_missing_key_is_an_error(folder):
     edit_weights(folder, lambda w: w.pop("head.encode.bias"))
-    assert_refused(folder, r"1 keys missing \(head.encode.bias first\), 0 foreign")
+    assert_refused(folder, r"1 keys missing \(head.encode.bias first\), 0 unexpected")
 
 
-def test_a_foreign_key_is_an_error(folder):
+def test_an_unexpected_key_is_an_error(folder):
     edit_weights(folder, lambda w: w.update({"extra": torch.zeros(1)}))
-    assert_refused(folder, r"0 keys missing, 1 foreign \(extra first\)")
+    assert_refused(folder, r"0 keys missing, 1 unexpected \(extra first\)")
 
 
 def test_a_wrong_shape_is_an_error_with_both_shapes(folder):
@@ -178,7 +178,9 @@ def test_a_pickle_is_never_opened(folder):
 )
 def test_a_corrupt_or_foreign_config_is_an_error(folder, content):
     (folder / "config.json").write_bytes(content)
-    assert_refused(folder, "cannot be read as JSON|not an aib model's config")
+    assert_refused(
+        folder, "cannot be read as JSON|not hold a JSON object|not an aib model's config"
+    )
 
 
 def test_another_schema_is_an_error_with_both_numbers(folder):

@@ -7,8 +7,8 @@ import aib
 from aib.data import load
 from aib.data.imageset import ImageSet
 from aib.interpret.pixels import Feed, sample
-from aib.runs import Run
 from aib.settings import Settings
+from aib.training.folder import RunFolder
 
 
 class Net(nn.Module):
@@ -45,6 +45,8 @@ def make_run(folder, name: str = "tiny_aib_qt", model=None, **settings):
     """What `aib train` leaves behind, less the training."""
     data = shapes(2)
     model = make_model(name, data) if model is None else model
-    run = Run.create(folder, model, Settings(data="shapes", model=name, width=0.25, **settings))
+    run = RunFolder.create(
+        folder, model, Settings(data="shapes", model=name, width=0.25, **settings)
+    )
     run.write_weights(model)
     return folder

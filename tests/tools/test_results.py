@@ -17,8 +17,8 @@ from aib.data.shapes import TEST_SEED
 from aib.figures.table import Table
 from aib.interpret.study import SCHEMA
 from aib.paper import PAPER_ERRORS, paper_error
-from aib.runs import Run
 from aib.settings import Settings
+from aib.training.folder import RunFolder
 from tools.results.collect import collect
 from tools.results.command import portable, train_command
 from tools.results.errors import BESIDE, OTHERS
@@ -33,7 +33,7 @@ def finished(folder: Path, error: float, **settings) -> Path:
     """A run's folder as training leaves it, with a made-up error and no weights."""
     made_by = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"}
     s = Settings(**(made_by | settings))
-    run = Run.create(folder, aib.create_model("tiny_aib_qt"), s)
+    run = RunFolder.create(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
     run.write_evaluation(s.reported, evaluated(error, s.data, s.measured_split))
@@ -155,8 +155,8 @@ def test_columns_without_a_figure_are_left_out():
 
 def test_the_training_error_is_that_of_the_last_steps(tmp_path):
     folder = finished(tmp_path / "a", 4.0)
-    Run(folder).log({"step": 10, "epoch": 1, "error": 7.5, "seconds": 91.0})
-    Run(folder).log({"step": 10, "epoch": 1, "anchors": [0.5]})
+    RunFolder(folder).log({"step": 10, "epoch": 1, "error": 7.5, "seconds": 91.0})
+    RunFolder(folder).log({"step": 10, "epoch": 1, "anchors": [0.5]})
     [run] = collect([folder], "t")["runs"]
     assert run["training_error"] == 7.5
     [head, row] = rows(paged(tmp_path, [folder]), "Every run")
@@ -168,7 +168,7 @@ def test_other_data_are_averaged_over_seeds_and_the_paper_stands_beside_its_own_
     for i, folder in enumerate(runs):
         for classes, images, error in (("raw", 3996, 49.0 + i), ("matched", 3593, 14.0)):
             figures = evaluated(error, "stl10", "train", classes, images)
-            Run(folder).write_evaluation(f"stl10 train {classes}", figures)
+            RunFolder(folder).write_evaluation(f"stl10 train {classes}", figures)
     head, *cells = rows(paged(tmp_path, runs), "Other data")
     raw, matched = (dict(zip(head, row, strict=True)) for row in cells)
     assert raw["n"] == matched["n"] == "2"
@@ -183,16 +183,18 @@ def test_samples_tell_evaluations_apart_where_there_is_noise(tmp_path, bits, row
     for folder, ways in zip(runs, (["4x12"], ["4x12", "deterministic"]), strict=True):
         for samples in ways:
             figures = evaluated(49.0, "svhn") | {"kl_bits": bits, "samples": samples}
-            Run(folder).write_evaluation(f"svhn test {samples} over probabilities", figures)
+            RunFolder(folder).write_evaluation(f"svhn test {samples} over probabilities", figures)
     head, *cells = rows(paged(tmp_path, runs), "Other data")
     assert [row[head.index("n")] for row in cells] == rows_of_seeds
 
 
 def test_other_data_are_told_from_a_run_s_own_and_named_without_folders(tmp_path):
     run = finished(tmp_path / "a", 4.0, data="folder:/home/me/photos")
-    Run(run).write_evaluation("folder:/home/me/birds val", evaluated(5, "folder:/home/me/birds"))
+    RunFolder(run).write_evaluation(
+        "folder:/home/me/birds val", evaluated(5, "folder:/home/me/birds")
+    )
     cluttered = finished(tmp_path / "b", 4.0, data="shapes:clutter=2")
-    Run(cluttered).write_evaluation("shapes test", evaluated(6.0, "shapes"))
+    RunFolder(cluttered).write_evaluation("shapes test", evaluated(6.0, "shapes"))
     text = paged(tmp_path, [run, cluttered])
     _, *cells = rows(text, "Other data")
     assert [row[0] for row in cells] == ["folder:birds test", "shapes test"]

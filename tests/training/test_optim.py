@@ -11,7 +11,13 @@ import aib
 from aib.configs import get_preset
 from aib.settings import Settings
 from aib.training.ema import WeightAverage
-from aib.training.optim import beta_at, learning_rate, load_state, make_optimizer, parameter_groups
+from aib.training.optim import (
+    beta_at,
+    learning_rate,
+    load_optimizer_state,
+    make_optimizer,
+    parameter_groups,
+)
 from aib.types import ProfileName
 
 
@@ -90,7 +96,7 @@ def test_a_rate_on_the_device_gives_the_same_steps_and_a_state_that_others_take(
             optimizer.step()
     for expected, found in zip(plain.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(found, expected)
-    load_state(usual, fused.state_dict())
+    load_optimizer_state(usual, fused.state_dict())
     assert usual.param_groups[0]["lr"] == 0.05 and not usual.param_groups[0]["fused"]
 
 
