@@ -52,10 +52,10 @@ def fit(
     _check_arguments(model, data, validation)
     model.preprocessing = data.preprocessing
     loop = Loop(model, data, settings or Settings(), validation, run, report, fabric)
-    if run is not None and loop.fabric.is_global_zero:
-        run.update_preprocessing(model)
     if resume:
         loop.restore()
+    elif run is not None and loop.fabric.is_global_zero:
+        run.update_preprocessing(model)
     run_on_rank_zero(loop.fabric, loop.check_space)
     with SignalCatcher() as stop:
         return loop.train(stop)
