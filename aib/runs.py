@@ -196,7 +196,7 @@ def find_model(run: Path | None) -> Path:
         return known.get(str(run), run) if not run.exists() else run
     if not known:
         raise AibError(
-            "this version has no packaged model; train one "
+            "no pretrained model is packaged with this version; train one "
             "(`aib train shapes_tiny --out runs/demo`) and name it with --run runs/demo"
         )
     return next(iter(known.values()))
