@@ -13,7 +13,7 @@ import aib
 from aib.data import ImageSet, load
 from aib.settings import Settings
 from aib.training.folder import RunFolder
-from aib.training.progress import SilentReporter
+from aib.training.progress import Reporter
 
 # --- images -------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def make_run(
 SMALL = Settings(epochs=2, batch_size=8, lr=0.05, log_every=3, accelerator="cpu", workers=0)
 
 
-class RecordingReporter(SilentReporter):
+class RecordingReporter(Reporter):
     """Collects rows of metrics and messages."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from aib.preprocessing import check_image_size
 from aib.registry import create_model
 from aib.settings import Precision, Settings
 from aib.training.loop import fit
-from aib.training.progress import SilentReporter
+from aib.training.progress import Reporter
 
 PLAIN_BATCH = 128
 
@@ -225,7 +225,7 @@ def random_images(count: int, size: int) -> ImageSet:
     return ImageSet.from_tensors(images, labels, class_names=names, name="noise")
 
 
-class _Recorder(SilentReporter):
+class _Recorder(Reporter):
     """Collects the rows of metrics."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Reporter, SilentReporter
+from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
 
 
@@ -99,7 +99,7 @@ class Loop:
             fabric = make_fabric(s, run.folder if run else None)
             launch_processes(fabric)
         self.fabric, self.validation, self.run = fabric, validation, run
-        self.report = report if report and fabric.is_global_zero else SilentReporter()
+        self.report = report if report and fabric.is_global_zero else Reporter()
         world = fabric.world_size
         # On the hosts: to agree on a stop after each step, without waiting for the devices.
         self.hosts = dist.new_group(backend="gloo") if world > 1 else None

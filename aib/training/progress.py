@@ -2,7 +2,7 @@
 
 import math
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 
-class Reporter(Protocol):
-    """Receives the metrics at every log interval, and messages."""
+class Reporter:
+    """Receives the metrics at every log interval, and messages; this one ignores them."""
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
     def metrics(self, row: dict[str, Any]) -> None: ...
@@ -19,16 +19,7 @@ class Reporter(Protocol):
     def close(self) -> None: ...
 
 
-class SilentReporter:
-    """For Python callers, and for every process but the first."""
-
-    def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
-    def metrics(self, row: dict[str, Any]) -> None: ...
-    def message(self, text: str) -> None: ...
-    def close(self) -> None: ...
-
-
-class LineReporter:
+class LineReporter(Reporter):
     """One line per log interval, for logs and pipes."""
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
@@ -48,10 +39,8 @@ class LineReporter:
     def message(self, text: str) -> None:
         print(text, flush=True)
 
-    def close(self) -> None: ...
 
-
-class BarReporter:
+class BarReporter(Reporter):
     """A progress bar with the latest metrics below it."""
 
     def __init__(self, console: Console | None = None) -> None:

@@ -18,7 +18,7 @@ from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import fit
-from aib.training.progress import Reporter, SilentReporter
+from aib.training.progress import Reporter
 from aib.weights import WEIGHTS, load_weights
 
 
@@ -49,7 +49,7 @@ def train(
     fabric = make_fabric(settings, folder)
     launch_processes(fabric)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
-    report = (report or SilentReporter()) if fabric.is_global_zero else SilentReporter()
+    report = report if report and fabric.is_global_zero else Reporter()
     with ExitStack() as lock:
         return _train(settings, RunFolder(folder), fabric, resume, report, lock)
 

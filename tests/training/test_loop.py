@@ -17,7 +17,7 @@ from aib.runs import read_metrics
 from aib.training.checkpoint import load_checkpoint
 from aib.training.folder import RunFolder
 from aib.training.loop import Loop, fit
-from aib.training.progress import SilentReporter
+from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
 from tests.helpers import SMALL, RecordingReporter, image_set, small_model
 
@@ -360,7 +360,7 @@ def test_a_captured_sgd_run_is_that_of_the_plain_loop() -> None:
 
 @needs_cuda
 def test_a_captured_run_can_be_resumed(tmp_path: Path) -> None:
-    class Break(SilentReporter):
+    class Break(Reporter):
         def metrics(self, row: dict) -> None:
             if row["step"] == 9:
                 raise KeyboardInterrupt
