@@ -1,4 +1,4 @@
-"""Files: atomic writes, JSON, hashes."""
+"""Atomic writes, JSON and hashes of files."""
 
 import errno
 import hashlib
@@ -26,18 +26,20 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     except (OSError, RuntimeError) as error:  # torch.save reports a full disk as RuntimeError
         partial.unlink(missing_ok=True)
         kept = "; the previous file is unchanged" if path.exists() else ""
-        raise AibError(f"{path} could not be written: {why_not(error, path)}{kept}") from error
+        raise AibError(
+            f"{path} could not be written: {describe_write_error(error, path)}{kept}"
+        ) from error
 
 
-def why_not(error: Exception, path: Path) -> str:
-    """Short reason why a file could not be written."""
+def describe_write_error(error: Exception, path: Path) -> str:
+    """The reason why a file could not be written."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
-        cause = cause.__context__  # torch raises errors of its own while it handles the disk's
+        cause = cause.__context__  # torch replaces the OSError by errors of its own
     if not isinstance(cause, OSError):
         return str(error).partition("\n")[0]
     if cause.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space left in {path.parent}, make room there"
+        return f"no space left in {path.parent}, free some"
     return os.strerror(cause.errno or errno.EIO)
 
 
@@ -55,19 +57,19 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, value: Any, indent: int = 2) -> None:
-    """Write a value as JSON, atomically."""
+    """Write a JSON file atomically. NaN is an error; see `finite`."""
     text = json.dumps(value, indent=indent, allow_nan=False) + "\n"
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinity by None, because JSON has neither."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 import aib
 from aib.data import ImageSet
 from aib.latent import LinearHead
-from aib.runs import Run
-from aib.training.progress import reporter
-from aib.training.train import finish, load_data
+from aib.training.folder import RunFolder
+from aib.training.progress import make_reporter
+from aib.training.train import load_data, save_and_evaluate
 
 # Convolutions of VGG-19 by their channels; at a 0 the image is halved.
 CHANNELS = (64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4)
@@ -161,10 +161,10 @@ def main(
         settings = replace(both, model=name)
         torch.manual_seed(seed)
         model = build(VGG19(train.num_classes, weights), train)
-        run = Run.create(out / name, model, settings)
+        run = RunFolder.create(out / name, model, settings)
         print(f"{name}: {len(train):,} images, {epochs} epochs")
-        fitted = aib.fit(model, train, settings, run=run, report=reporter())
-        found = finish(run, fitted.model, test, settings)
+        fitted = aib.fit(model, train, settings, run=run, report=make_reporter())
+        found = save_and_evaluate(run, fitted.model, test, settings)
         low, high = found.top1_interval
         print(f"{name}: error {found.top1_error:.2f}% ({low:.2f} to {high:.2f})")
         if fitted.model.attention is not None:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 import aib
 from aib.data import ImageSet, load
-from aib.runs import Run
 from aib.settings import Settings
+from aib.training.folder import RunFolder
+from aib.training.progress import Reporter
 
 # --- images -------------------------------------------------------------------------------------
 
@@ -105,8 +106,27 @@ def make_run(
 ) -> Path:
     """A run folder as `aib train` on the shapes leaves it, with an untrained model."""
     model = small_model(name, preprocessing=shapes(2).preprocessing) if model is None else model
-    run = Run.create(
+    run = RunFolder.create(
         folder, model, Settings(data="shapes", model=name).updated(width=0.25, **settings)
     )
     run.write_weights(model)
     return folder
+
+
+# --- training -----------------------------------------------------------------------------------
+
+SMALL = Settings(epochs=2, batch_size=8, lr=0.05, log_every=3, accelerator="cpu", workers=0)
+
+
+class RecordingReporter(Reporter):
+    """Collects rows of metrics and messages."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict] = []
+        self.messages: list[str] = []
+
+    def metrics(self, row: dict) -> None:
+        self.rows.append(row)
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)

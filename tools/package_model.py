@@ -25,7 +25,7 @@ from aib.errors import AibError
 from aib.evaluate import evaluate
 from aib.files import read_json, sha256, write_json, write_whole
 from aib.interpret.runs import RESULT
-from aib.runs import EVALUATION, FOLDER, images_for, open_runs
+from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import count_parameters, interpreted
 from tools.results.command import portable, train_command
@@ -54,7 +54,7 @@ def package(run: Path, target: Path, root: str | None = None) -> None:
         halve(run / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
         [small] = open_runs((halved,))
-        measured = evaluate(small.model, images_for(opened, root=root))
+        measured = evaluate(small.model, opened.images(root=root))
         write_json(halved / EVALUATION, {settings.reported: measured.to_dict()}, indent=1)
         maps = interpreted(run)
         if maps is not None:
@@ -171,7 +171,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--root", help="folder of the data set's official files")
     parser.add_argument("--maps", action="store_true", help="replace only the metrics of its maps")
     options = parser.parse_args(argv)
-    target = Path(options.name) if "/" in options.name else FOLDER / options.name
+    target = Path(options.name) if "/" in options.name else PACKAGED / options.name
     try:
         if options.maps:
             replace_maps(options.run, target)

@@ -11,12 +11,13 @@ import tyro
 from aib.commands.bar import progress
 from aib.commands.options import parse, parse_samples
 from aib.data.decode import open_rgb
+from aib.environment import environment
 from aib.errors import AibError
 from aib.figures.picture import is_figure, save_figure
 from aib.files import read_json, sha256, write_whole
 from aib.interpret.explanation import explain_image, find_images
 from aib.interpret.maps import Method
-from aib.runs import Opened, environment, find_model, open_runs
+from aib.runs import Run, find_model, open_runs
 from aib.types import check_seed
 
 
@@ -98,7 +99,7 @@ def explain(
         print(jsonlib.dumps({"explanations": made, **how}, indent=2))
 
 
-def _subtitle(opened: Opened, samples: str) -> str:
+def _subtitle(opened: Run, samples: str) -> str:
     return f"{opened.name} · {opened.label} · {samples} samples"
 
 

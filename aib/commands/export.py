@@ -12,11 +12,12 @@ from torch import Tensor
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.data import ImageSet
+from aib.environment import environment
 from aib.errors import AibError
 from aib.export import STEPS, Exported, Format, Int8, check_target, export, quantise
 from aib.export.check import BATCHES
 from aib.export.formats import SUFFIXES
-from aib.runs import Opened, environment, find_model, images_for, open_runs, packaged_models
+from aib.runs import Run, find_model, open_runs, packaged_models
 from aib.types import check_seed
 
 COMPARED = 256  # images that int8 and float32 are compared on
@@ -91,11 +92,11 @@ def default_target(folder: Path, format: Format) -> Path:
 
 
 def int8_images(
-    opened: Opened, data: str | None, root: str | None, count: int, seed: int
+    opened: Run, data: str | None, root: str | None, count: int, seed: int
 ) -> tuple[Tensor, Tensor, str]:
     """Training images to calibrate with, others to compare on, and the name of the data."""
-    training = images_for(opened, data, "train", root)
-    others = images_for(opened, data, None, root)
+    training = opened.images(data, "train", root)
+    others = opened.images(data, None, root)
     order = torch.randperm(len(training), generator=torch.Generator().manual_seed(seed))
     if others.split == training.split:  # a folder without test images: divide it
         count = min(count, len(training) // 2)

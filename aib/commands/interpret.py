@@ -13,6 +13,7 @@ from rich.text import Text
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.data import Batches
+from aib.environment import environment
 from aib.errors import AibError
 from aib.figures.picture import save_figure
 from aib.figures.table import Table
@@ -22,7 +23,7 @@ from aib.interpret.pictures import disagreement, modified_grid
 from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
 from aib.interpret.study import Plan, Study
 from aib.interpret.tables import all_tables, randomisation_words, write_csv
-from aib.runs import Opened, environment, labelled_images, open_runs
+from aib.runs import Run, open_runs
 from aib.types import check_seed
 
 
@@ -78,7 +79,7 @@ def interpret(
     feeds = [
         feed_for(
             run,
-            labelled_images(run, name, split, root, like=opened[0]),
+            run.labelled_images(name, split, root, like=opened[0]),
             images=images,
             batch_size=batch_size,
             workers=workers,
@@ -117,7 +118,7 @@ def interpret(
 
 
 def draw(
-    opened: list[Opened], feeds: list[Batches], studies: list[Study], plan: Plan, places: list[Path]
+    opened: list[Run], feeds: list[Batches], studies: list[Study], plan: Plan, places: list[Path]
 ) -> list[Path]:
     """The qualitative grid of each run, and for several where each pair disagrees."""
     made = []
@@ -173,7 +174,7 @@ def rich_table(table: Table) -> RichTable:
     return made
 
 
-def _place(run: Opened, out: Path | None, count: int) -> Path:
+def _place(run: Run, out: Path | None, count: int) -> Path:
     if out is None:
         return run.folder
     if count == 1:

@@ -29,7 +29,7 @@ from aib.sweep.one import check, is_done, read_measured
 from aib.sweep.panels import draw
 from aib.sweep.plan import Plan, Planned, make_plan
 from aib.sweep.results import gather, shown_measures, tables, write_results
-from aib.training.interrupt import StopRequest
+from aib.training.interrupt import SignalCatcher
 
 LOOK = 2.0  # seconds between looks at how far the runs are
 
@@ -132,7 +132,7 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
         f"{begun} begun, {len(left) - begun} to do"
     )
     failed: dict[str, str] = {}
-    with StopRequest() as stop, watching(folder, len(left)) as (note, beat):
+    with SignalCatcher() as stop, watching(folder, len(left)) as (note, beat):
 
         def ended(run: Planned, error: str | None) -> None:
             if error is not None:

@@ -10,7 +10,7 @@ from aib.classifier import Classifier
 from aib.export.formats import Format
 from aib.export.one_pass import INPUT, OnePass
 from aib.runs import model_name
-from aib.weights import unshared
+from aib.weights import unique_tensors
 
 
 def describe(
@@ -50,7 +50,9 @@ def describe(
 
 def weights_checksum(model: Classifier) -> str:
     """SHA-256 of the model.safetensors that this model would be saved as."""
-    weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
+    weights = {
+        name: value.detach().cpu().contiguous() for name, value in unique_tensors(model).items()
+    }
     return hashlib.sha256(to_safetensors(weights, metadata={"format": "pt"})).hexdigest()
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier, seeded_evaluation
 from aib.data.decode import centre_square, resized, to_tensor
 from aib.data.folder import SUFFIXES
 from aib.errors import AibError
@@ -100,9 +99,7 @@ def explain_image(
     device = next(model.parameters()).device
     pixels = to_tensor(resized(image, policy.image_size, policy.resize)).to(device)
     x = policy.normalise(pixels[None])  # [1,3,S,S]
-    cuda = [device] if device.type == "cuda" else []
-    with evaluating(model), torch.random.fork_rng(devices=cuda), torch.no_grad():
-        torch.manual_seed(seed)
+    with seeded_evaluation(model, seed):
         out = model(x, samples, deterministic=deterministic)
         probability = out.logits.softmax(-1)[0]  # [C]
         layer = gradcam_layer(model, x) if method == "gradcam" else None

@@ -10,18 +10,19 @@ from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
+from aib.environment import environment
 from aib.errors import AibError
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.study import Plan, Study, study
 from aib.paper import has_papers_form
-from aib.runs import Opened, environment
+from aib.runs import Run
 
 RESULT = "interpret.json"  # in a run's folder
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
 def feed_for(
-    opened: Opened,
+    opened: Run,
     data: ImageSet,
     *,
     images: int | None = None,
@@ -37,7 +38,7 @@ def feed_for(
     return Batches(data, batch_size, indices=indices, device=device, workers=workers)
 
 
-def check_alike(feeds: list[Batches], opened: list[Opened]) -> None:
+def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
     """Several runs are compared on the same modified images or not at all."""
     for feed, run in zip(feeds[1:], opened[1:], strict=True):
         first = feeds[0].data
@@ -66,7 +67,7 @@ def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
 
 
 def study_run(
-    run: Opened,
+    run: Run,
     feed: Batches,
     plan: Plan,
     data: str,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches
 from aib.interpret.per_image import Tick, silent
 
@@ -29,17 +29,13 @@ class Reliability:
         return sum(self.counts)
 
 
-@torch.no_grad()
 def reliability(
     model: Classifier, feed: Batches, *, seed: int = 0, tick: Tick = silent
 ) -> Reliability:
     """Bin the model's sampled predictions on the feed's images."""
-    device = torch.device(feed.device)
     confident: list[Tensor] = []
     right: list[Tensor] = []
-    cuda = [device] if device.type == "cuda" else []
-    with evaluating(model), torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(seed)
+    with seeded_evaluation(model, seed):
         for batch in feed:
             out = model(model.preprocessing.normalise(batch.images))
             probability, prediction = out.logits.softmax(-1).max(-1)

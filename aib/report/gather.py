@@ -19,7 +19,7 @@ from aib.interpret.posthoc import has_captum
 from aib.interpret.runs import RESULT, feed_for, study_run
 from aib.interpret.study import SCHEMA, Plan
 from aib.report.calibration import Reliability, reliability
-from aib.runs import EVALUATION, Opened, labelled_images, read_metrics
+from aib.runs import EVALUATION, Run, read_metrics
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
 
@@ -55,7 +55,7 @@ class Material:
 
 
 def gather(
-    opened: Opened,
+    opened: Run,
     *,
     data: str | None = None,
     root: str | None = None,
@@ -63,7 +63,7 @@ def gather(
     subset: int = 64,
     seed: int = 0,
     stored: bool = False,
-    like: Opened | None = None,
+    like: Run | None = None,
     tick: Tick = silent,
 ) -> Material:
     """Read a run's folder; measure what it lacks on at most `images` test images.
@@ -80,7 +80,7 @@ def gather(
     gallery: tuple[Maps, ...] = ()
     if not stored:
         try:
-            dataset = labelled_images(opened, data, None, root, like)
+            dataset = opened.labelled_images(data, None, root, like)
             feed = feed_for(opened, dataset, images=min(images, len(dataset)), seed=seed)
             calibrated = reliability(opened.model, feed, seed=seed, tick=tick)
             gallery = make_gallery(opened.model, feed, seed=seed)
@@ -109,7 +109,7 @@ def gather(
 
 
 def _measure(
-    opened: Opened, feed: Batches, data: str, subset: int, seed: int, tick: Tick
+    opened: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick
 ) -> dict[str, Any]:
     """What `aib interpret` would, without foreign images."""
     known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
@@ -121,7 +121,7 @@ def _measure(
     return study_run(opened, feed, plan, data, notes=[sentence], tick=tick).to_dict()
 
 
-def read_result(opened: Opened, data: str | None) -> tuple[dict[str, Any] | None, str]:
+def read_result(opened: Run, data: str | None) -> tuple[dict[str, Any] | None, str]:
     """interpret.json, if it is of these weights and of the data asked for."""
     result = read_json(opened.folder / RESULT)
     if result is None:

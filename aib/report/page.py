@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from html import escape, unescape
 from typing import Any
 
-from aib.evaluate import samples_in_words
+from aib.evaluate import describe_samples
 from aib.figures.table import NOTHING, Table, number
 from aib.interpret.tables import all_tables, own_localisation, randomisation_words
 from aib.paper import paper_error
@@ -203,7 +203,7 @@ def _evaluation(m: Material) -> list[str]:
     if m.reliability:
         r = m.reliability
         parts.append(curves.calibration(r))
-        drawn = samples_in_words(r.samples)
+        drawn = describe_samples(r.samples)
         words = f"Drawn from {r.images:,} test images, {drawn}; 15 equal bins of confidence."
         parts.append(paragraph(words, "soft"))
     return parts

@@ -12,7 +12,7 @@ from aib.errors import AibError, missing_extra
 from aib.sweep.local import Beat, Ended
 from aib.sweep.one import LOGS, is_done, perform
 from aib.sweep.plan import Planned
-from aib.training.interrupt import Interrupted, StopRequest
+from aib.training.interrupt import Interrupted, SignalCatcher
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def run_cluster(
     jobs: int | None,
     ended: Ended,
     beat: Beat,
-    stop: StopRequest,
+    stop: SignalCatcher,
     poll: float = 5.0,
 ) -> None:
     """Submit the runs and wait for them; a stop cancels what is left."""

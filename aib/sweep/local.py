@@ -13,7 +13,7 @@ import torch
 
 from aib.sweep.one import log_of
 from aib.sweep.plan import Planned
-from aib.training.interrupt import StopRequest
+from aib.training.interrupt import SignalCatcher
 
 Ended = Callable[[Planned, str | None], None]  # a run, and what went wrong with it if anything
 Beat = Callable[[Sequence[Planned]], None]  # now and then: the runs under way
@@ -21,7 +21,7 @@ POLL = 0.2  # seconds
 
 
 def run_local(
-    sweep: Path, runs: Sequence[Planned], jobs: int, ended: Ended, beat: Beat, stop: StopRequest
+    sweep: Path, runs: Sequence[Planned], jobs: int, ended: Ended, beat: Beat, stop: SignalCatcher
 ) -> None:
     """Do the runs. One that fails leaves the others alone; a stop lets those under way save."""
     waiting = deque(runs)

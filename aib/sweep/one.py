@@ -14,23 +14,17 @@ from typing import Any
 from filelock import FileLock
 
 from aib.classifier import evaluating
+from aib.environment import environment
 from aib.errors import AibError
 from aib.files import finite, sha256, write_json
 from aib.interpret.per_image import Survey, survey
 from aib.interpret.runs import feed_for
-from aib.runs import (
-    CHECKPOINT,
-    EVALUATION,
-    Run,
-    environment,
-    labelled_images,
-    open_runs,
-    train_seconds,
-)
+from aib.runs import CHECKPOINT, EVALUATION, open_runs, train_seconds
 from aib.settings import Settings
 from aib.sweep.plan import Planned, read_plan
+from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
-from aib.training.progress import PlainLines
+from aib.training.progress import LineReporter
 from aib.training.train import train
 from aib.weights import CONFIG, WEIGHTS
 
@@ -50,7 +44,7 @@ def perform(sweep: Path, name: str) -> None:
             return
         if not _is_trained(folder, run.settings):
             started = (folder / CHECKPOINT).is_file()
-            train(run.settings, folder, resume=started, report=PlainLines())
+            train(run.settings, folder, resume=started, report=LineReporter())
         write_json(folder / MEASURED, measure(folder, run.settings))
 
 
@@ -62,7 +56,7 @@ def log_of(sweep: Path, name: str) -> Path:
 def check(run: Planned, folder: Path) -> None:
     """A run that is there already must be of the plan's settings."""
     if (folder / CONFIG).is_file():
-        Run.reopen(folder, run.settings)
+        RunFolder.reopen(folder, run.settings)
 
 
 def is_done(folder: Path) -> bool:
@@ -97,7 +91,7 @@ def measure(folder: Path, settings: Settings) -> dict[str, Any]:
     """The figures of a trained run on the images it is reported on."""
     [opened] = open_runs((folder,), "cpu" if settings.accelerator == "cpu" else None)
     evaluation = _evaluations(folder)[settings.reported]
-    feed = feed_for(opened, labelled_images(opened), workers=settings.workers)
+    feed = feed_for(opened, opened.labelled_images(), workers=settings.workers)
     with evaluating(opened.model):
         seen = survey(opened.model, feed, {})
     return finite(

@@ -16,15 +16,16 @@ from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
+from aib.environment import environment
 from aib.errors import AibError
 from aib.files import write_json
 from aib.latent import VariationalHead
 from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
-from aib.runs import different, environment
+from aib.runs import describe_changes
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, check_grids, quick_grids, safe, written
-from aib.training.train import build_model, keep_some_aside, load_data
+from aib.training.train import build_model, load_data, with_test_images
 
 PLAN = "sweep.json"
 SCHEMA = 1
@@ -99,7 +100,7 @@ class Plan:
             for name, value in self.base.to_dict().items()
             if name in changes and changes[name] != value
         ]
-        settings = keep_some_aside(self.base.updated(**changes, seed=seed))
+        settings = with_test_images(self.base.updated(**changes, seed=seed))
         return Planned(",".join(words) or "base", settings)
 
     def find(self, name: str) -> Planned:
@@ -127,7 +128,7 @@ class Plan:
         that starts from other settings may not."""
         path = folder / PLAN
         if path.exists():
-            differences = different(read_plan(folder).base, self.base, but=("seed",))
+            differences = describe_changes(read_plan(folder).base, self.base, frozenset({"seed"}))
             if differences:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
@@ -179,7 +180,7 @@ def make_plan(
         raise AibError("each run of a sweep takes one device: leave --devices and --nodes out")
     if grids or not quick:
         check_grids(grids)
-    images = load_data(keep_some_aside(base), base.measured_split)  # the data are there, then
+    images = load_data(with_test_images(base), base.measured_split)  # the data are there, then
     model = _shape_of(base, images)
     names = {grid.name for grid in grids}
     if not {"model", "data", "profile"} & names:

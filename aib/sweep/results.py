@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aib.environment import environment
 from aib.errors import AibError
 from aib.figures.table import Table
 from aib.files import read_json, write_json
-from aib.runs import environment
 from aib.sweep.grid import LETTERS, Grid, written
 from aib.sweep.one import read_measured
 from aib.sweep.plan import Plan

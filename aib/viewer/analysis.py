@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier, seeded_evaluation
 from aib.errors import install
 from aib.gaussian import kl_to_standard_normal
 from aib.interpret.maps import Method, make_maps
@@ -59,9 +59,7 @@ def analyse(
     """
     device = next(model.parameters()).device
     x = model.preprocessing.normalise(pixels[None].to(device))  # [1,3,S,S]
-    cuda = [device] if device.type == "cuda" else []
-    with evaluating(model), torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(seed)
+    with seeded_evaluation(model, seed):
         out: Output = model(x, samples)
         probabilities = out.logits.softmax(-1)[0].float().cpu()  # [C]
         method = map_method(out.attention)

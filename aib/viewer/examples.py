@@ -8,7 +8,7 @@ from aib.data import ImageSet, load
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
-from aib.runs import Opened, images_for
+from aib.runs import Run
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
 
@@ -24,21 +24,21 @@ class Example:
     label: str = ""  # its class
 
 
-def find_examples(runs: list[Opened], seed: int = 0) -> list[Example]:
+def find_examples(runs: list[Run], seed: int = 0) -> list[Example]:
     """Of the first run whose own data is here; shapes always are, since they are generated."""
     for run in runs:
         data = data_of(run)
         if data is None or data == "shapes":
             continue
         try:
-            own = take(images_for(run, data), OWN, seed)
+            own = take(run.images(data), OWN, seed)
         except (AibError, OSError):
             continue  # the data is elsewhere, and looking at a model must not need it
         return own + shapes(SHAPES)
     return shapes(OWN)
 
 
-def data_of(run: Opened) -> str | None:
+def data_of(run: Run) -> str | None:
     """What a model was trained on: a run's settings say it, and a packaged model's recipe."""
     if run.settings is not None:
         return run.settings.data
@@ -51,7 +51,7 @@ def data_of(run: Opened) -> str | None:
     return data if isinstance(data, str) else None
 
 
-def strangers(runs: list[Opened], examples: list[Example]) -> str:
+def strangers(runs: list[Run], examples: list[Example]) -> str:
     """A sentence where no example shows a class of some model, whose answers then mislead."""
     shown = {example.label for example in examples}
     known = {run.label: set(run.model.preprocessing.class_names) for run in runs}

@@ -13,7 +13,7 @@ from aib.data.decode import centre_square, open_rgb, resized, to_tensor
 from aib.errors import AibError
 from aib.figures.picture import Array
 from aib.preprocessing import Preprocessing
-from aib.runs import Opened
+from aib.runs import Run
 from aib.viewer.analysis import Analysis, analyse
 
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
@@ -72,7 +72,7 @@ class Viewer:
 
     def __init__(
         self,
-        runs: list[Opened],
+        runs: list[Run],
         *,
         samples: tuple[int, int] | None = None,
         max_pixels: int = 40_000_000,

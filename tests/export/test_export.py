@@ -285,7 +285,7 @@ def test_metadata_that_is_none_is_refused(tmp_path, content, sentence):
 
 
 def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(packaged, "FOLDER", tmp_path)
+    monkeypatch.setattr(packaged, "PACKAGED", tmp_path)
     make("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
     for run in (None, Path("shapes_small")):
         assert default_target(packaged.find_model(run), "onnx") == Path("shapes_small.onnx")

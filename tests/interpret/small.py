@@ -7,8 +7,8 @@ import aib
 from aib.data import Batches, load
 from aib.data.imageset import ImageSet
 from aib.data.split import sample_indices
-from aib.runs import Run
 from aib.settings import Settings
+from aib.training.folder import RunFolder
 
 
 class Net(nn.Module):
@@ -46,6 +46,6 @@ def make_run(folder, name: str = "tiny_aib_qt", model=None, **settings):
     data = shapes(2)
     model = make_model(name, data) if model is None else model
     made_with = Settings(data="shapes", model=name).updated(width=0.25, **settings)
-    run = Run.create(folder, model, made_with)
+    run = RunFolder.create(folder, model, made_with)
     run.write_weights(model)
     return folder

@@ -190,7 +190,7 @@ def test_a_plan_reads_back(tmp_path):
 def test_a_folder_takes_more_points_but_no_other_base(tmp_path):
     plan("beta=0.1,1").write(tmp_path / "s")
     plan("beta=0.1,1,2", "K=8,16", seeds=(5, 6)).write(tmp_path / "s")
-    with pytest.raises(aib.AibError, match=r"other settings: lr 0\.1 there, 0\.3 here"):
+    with pytest.raises(aib.AibError, match=r"other settings: lr was 0\.1 and is now 0\.3"):
         plan("beta=0.1", base=RESOLVED.updated(lr=0.3)).write(tmp_path / "s")
     assert len(read_plan(tmp_path / "s").grids) == 2
 

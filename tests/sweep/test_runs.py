@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import aib
 from aib.cli import main
-from aib.runs import labelled_images, open_runs, train_seconds
+from aib.runs import open_runs, train_seconds
 from aib.sweep.one import is_done, perform
 from aib.sweep.plan import read_plan
 from aib.training.train import train
@@ -52,7 +52,7 @@ def test_a_run_is_trained_as_planned_and_measured(sweep):
 def test_localisation_and_perplexity_are_those_of_the_maps(sweep):
     """Against a loop over the images: pairs of pixels, and a histogram."""
     [run] = open_runs((sweep / "base,seed=3",), "cpu")
-    images = labelled_images(run)
+    images = run.labelled_images()
     x = run.model.preprocessing.normalise(images.images)
     with torch.no_grad():
         attention = run.model.eval()(x, deterministic=True).attention
@@ -112,11 +112,11 @@ def test_a_run_of_other_settings_is_refused_by_name(tmp_path, capsys):
     made = plan("beta=0.01,0.1", base=SMALL)
     made.write(tmp_path / "s")
     train(replace(SMALL, beta=0.2, epochs=1), tmp_path / "s" / "beta=0.1,seed=3")
-    with pytest.raises(aib.AibError, match=r"epochs 1 there, 2 here"):
+    with pytest.raises(aib.AibError, match=r"epochs was 1 and is now 2"):
         perform(tmp_path / "s", "beta=0.1,seed=3")
     words = [*OPTIONS, "--grid", "beta=0.01,0.1", "--out", str(tmp_path / "s")]
     assert main(["sweep", *words]) == 2
-    assert "beta 0.2 there, 0.1 here" in capsys.readouterr().err
+    assert "beta was 0.2 and is now 0.1" in capsys.readouterr().err
     assert not (tmp_path / "s" / "base,seed=3").exists()  # nothing was begun
 
 

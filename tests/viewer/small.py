@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from aib.data import ImageSet, load
-from aib.runs import Opened
+from aib.runs import Run
 from aib.viewer.scene import Viewer
 from tests.interpret.small import make_model
 
@@ -18,9 +18,9 @@ def shapes() -> ImageSet:
     return load("shapes:count=2", "test")
 
 
-def opened(tmp_path, name: str = "tiny_aib_qt", model=None) -> Opened:
+def opened(tmp_path, name: str = "tiny_aib_qt", model=None) -> Run:
     model = make_model(name, shapes()) if model is None else model
-    return Opened(folder=tmp_path / name, label=name, name=name, model=model, settings=None)
+    return Run(folder=tmp_path / name, label=name, model=model, settings=None)
 
 
 def viewer(tmp_path, *names: str, **options) -> Viewer:

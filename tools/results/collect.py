@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
+from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.interpret.runs import RESULT
 from aib.registry import create_model
-from aib.runs import EVALUATION, METRICS, environment, read_metrics, read_settings, train_seconds
+from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
 from aib.weights import CONFIG, read_config
 from tools.results.command import portable, without_folders
 

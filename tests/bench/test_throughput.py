@@ -1,4 +1,4 @@
-"""The benchmarks run and say what they measured; how fast is not a test's business."""
+"""The throughput benchmarks run and report consistent numbers."""
 
 import json
 from importlib.metadata import version
@@ -9,7 +9,7 @@ from torch import nn
 
 import aib
 from aib.cli import main
-from aib.commands.bench import pick
+from aib.commands.bench import speed_options
 from aib.settings import Precision, Settings
 
 
@@ -20,21 +20,21 @@ def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture
     ratio = result["images_per_second"] / result["plain_images_per_second"]
     assert result["ratio"] == pytest.approx(ratio, abs=0.02)
     # A step costs three forward passes.
-    tflops = 3 * forward_operations() * result["images_per_second"] / 1e12
+    tflops = 3 * forward_flops_by_hand() * result["images_per_second"] / 1e12
     assert result["tflops"] == pytest.approx(tflops, rel=0.01)
     share = result["tflops"] / result["matmul_tflops"]
     assert result["share_of_matmul"] == pytest.approx(share, rel=1e-6)
     assert result["environment"]["torch"] == version("torch")
 
 
-def forward_operations() -> int:
-    """Of one image, from the sizes of the layers: a multiplication and an addition a weight."""
+def forward_flops_by_hand() -> int:
+    """FLOPs of one image from the sizes of the layers: two per weight and position."""
     model = aib.create_model("tiny_aib_qt", 10, width=0.1).eval()
     counted = []
 
     def count(layer: nn.Module, _inputs: object, out: torch.Tensor) -> None:
-        places = out[0, 0].numel() if isinstance(layer, nn.Conv2d) else 1
-        counted.append(2 * layer.weight.numel() * places)
+        positions = out[0, 0].numel() if isinstance(layer, nn.Conv2d) else 1
+        counted.append(2 * layer.weight.numel() * positions)
 
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -52,14 +52,14 @@ def test_evaluation_is_measured(capsys: pytest.CaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_what_a_gpu_is_measured_with_can_be_trained_with(precision: Precision) -> None:
-    how = pick(torch.device("cuda"), None, precision, None)
-    assert how.graphs == (precision != "fp16")
-    Settings(precision=how.precision, compile=how.compile, graphs=how.graphs)
+def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
+    options = speed_options(torch.device("cuda"), None, precision, None)
+    assert options.graphs == (precision != "fp16")
+    Settings(precision=precision, compile=options.compile, graphs=options.graphs)
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         ("train --steps -3", "at least 1, not -3"),
         ("infer --batch-size 0", "at least 1, not 0"),
@@ -68,8 +68,8 @@ def test_what_a_gpu_is_measured_with_can_be_trained_with(precision: Precision) -
         ("data --seconds inf", "above 0 and finite, not inf"),
     ],
 )
-def test_a_size_that_makes_no_sense_is_refused(
-    words: str, sentence: str, capsys: pytest.CaptureFixture
+def test_an_invalid_value_is_an_error(
+    words: str, message: str, capsys: pytest.CaptureFixture
 ) -> None:
     assert main(["bench", *words.split()]) == 2
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err

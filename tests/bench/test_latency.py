@@ -1,4 +1,4 @@
-"""Latency is measured for every way there is; how fast is not a test's business."""
+"""Latency is measured for every available variant."""
 
 import json
 
@@ -6,24 +6,24 @@ import pytest
 import torch
 
 import aib
-from aib.bench.latency import latency, summarise, take_turns
+from aib.bench.latency import bench_latency, summarise, time_in_turns
 from aib.cli import main
-from aib.commands.bench import show_latency
+from aib.commands.bench import print_latency
 from aib.export import formats
 
 
-def test_the_ways_take_turns_and_one_that_fails_is_named():
+def test_the_variants_take_turns_and_a_failure_is_noted():
     calls = []
 
     def broken(x):
         raise RuntimeError("no C++ compiler\nand a long story")
 
-    ways = {
+    variants = {
         "eager": lambda x: calls.append("eager"),
         "compiled": broken,
         "onnx": lambda x: calls.append("onnx"),
     }
-    times, notes = take_turns(ways, torch.zeros(1), seconds=0.1)
+    times, notes = time_in_turns(variants, torch.zeros(1), seconds=0.1)
     assert notes == ["compiled was not measured: no C++ compiler"]
     assert list(times) == ["eager", "onnx"] and len(times["eager"]) == len(times["onnx"]) > 3
     turns = calls[4:]  # after two calls of each to warm up
@@ -40,19 +40,19 @@ def test_the_summary_is_in_milliseconds_and_relative_to_eager():
     assert (second["way"], second["batch"], second["calls"]) == ("onnx", 2, 3)
 
 
-def test_without_onnxruntime_the_rest_is_measured_and_a_sentence_says_why(monkeypatch, capsys):
+def test_without_onnxruntime_the_others_are_measured_and_a_note_says_why(monkeypatch, capsys):
     monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)
     model = aib.create_model("tiny_aib_qt", 3, width=0.1)
-    found = latency(model, batches=(1, 3), seconds=0.01, compile=False)
+    found = bench_latency(model, batches=(1, 3), seconds=0.01, compile=False)
     rows = [(row["batch"], row["way"]) for row in found["rows"]]
     assert rows == [(b, way) for b in (1, 3) for way in ("eager", "eager channels-last")]
-    show_latency(found)
+    print_latency(found)
     out = capsys.readouterr().out
     assert "onnx was not measured: ONNX needs onnx: pip install '.[onnx]'" in out
     assert "eager channels-last" in out
 
 
-def test_compiling_that_is_switched_off_is_off_in_the_latency_too(monkeypatch, capsys):
+def test_without_compiling_the_latency_leaves_it_out_too(monkeypatch, capsys):
     monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)  # quicker
     words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 1x1 --seconds 0.01"
     assert main(["bench", *words.split(), "--device", "cpu", "--compile", "False", "--json"]) == 0
@@ -61,7 +61,7 @@ def test_compiling_that_is_switched_off_is_off_in_the_latency_too(monkeypatch, c
 
 
 @pytest.mark.slow
-def test_bench_infer_measures_every_way_on_the_cpu(capsys):
+def test_bench_infer_measures_every_variant_on_the_cpu(capsys):
     words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 1x1 --seconds 0.01"
     assert main(["bench", *words.split(), "--device", "cpu", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["latency"]

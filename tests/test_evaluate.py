@@ -1,4 +1,4 @@
-"""Evaluation against hand counts."""
+"""Evaluation against counts by hand, and `aib eval`."""
 
 import json
 import math
@@ -10,29 +10,23 @@ from PIL import Image
 
 import aib
 from aib.cli import main
+from aib.commands.options import parse_samples
 from aib.data import ImageSet
-from aib.evaluate import Tally, evaluate, fit_classes, wilson
+from aib.evaluate import EvaluationMetrics, evaluate, match_classes, wilson_interval
 from aib.preprocessing import Preprocessing
+from tests.helpers import image_set, small_model
 
 
 def images(count: int = 30, names: tuple[str, ...] = tuple("abcdefgh")) -> ImageSet:
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
-    return ImageSet.from_tensors(pixels, torch.arange(count) % len(names), class_names=names)
+    return image_set(count, len(names), class_names=names)
 
 
 def tiny(num_classes: int = 8, names: tuple[str, ...] = ()) -> aib.Classifier:
-    torch.manual_seed(0)
-    return aib.create_model(
-        "tiny_aib_qt",
-        num_classes,
-        width=0.25,
-        preprocessing=Preprocessing(class_names=names),
-    )
+    return small_model(num_classes=num_classes, preprocessing=Preprocessing(class_names=names))
 
 
 @pytest.mark.parametrize("batch_size", [7, 64])
-def test_the_figures_match_a_count_by_hand(batch_size: int) -> None:
+def test_the_metrics_match_a_count_by_hand(batch_size: int) -> None:
     model, data = tiny().eval(), images()
     got = evaluate(model, data, deterministic=True, batch_size=batch_size)
     with torch.no_grad():
@@ -56,9 +50,9 @@ def test_the_calibration_error_is_its_definition() -> None:
     logits = 2 * torch.randn(300, 8)
     confidence, guess = logits.double().softmax(-1).max(-1)
     labels = (guess + (confidence * 15).long() % 2) % 8  # right in every other bin
-    tally = Tally(8, torch.device("cpu"))
+    metrics = EvaluationMetrics(8, torch.device("cpu"))
     for part in torch.arange(300).split(70):
-        tally.add(logits[part], labels[part])
+        metrics.add(logits[part], labels[part])
     bins = (confidence * 15).ceil()
     gaps = [
         (bins == b).double().mean()
@@ -66,11 +60,11 @@ def test_the_calibration_error_is_its_definition() -> None:
         for b in bins.unique()
     ]
     assert len(gaps) > 10
-    assert tally.read()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
+    assert metrics.compute()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
 
 
 def test_the_kl_is_averaged_over_the_attentions_samples() -> None:
-    """Each sample of the map gives another latent: much another with much noise."""
+    """Each sample of the map gives another latent; with much noise a very different one."""
     model, data = tiny().eval(), images()
     with torch.no_grad():
         model.attention.to_sigma.bias.fill_(6.0)
@@ -100,7 +94,7 @@ def test_the_noise_is_seeded_and_the_global_generator_left_alone() -> None:
     assert model.training
 
 
-def test_averaging_is_said_and_makes_a_difference() -> None:
+def test_averaging_is_recorded_and_makes_a_difference() -> None:
     model, data = tiny(), images()
     # Make the noise matter.
     with torch.no_grad():
@@ -113,7 +107,7 @@ def test_averaging_is_said_and_makes_a_difference() -> None:
 @pytest.mark.parametrize("errors, count", [(0, 10), (3, 40), (410, 10_000), (7, 7)])
 def test_wilsons_interval_solves_its_equation(errors: int, count: int) -> None:
     """Its ends are the p at which |errors / count - p| = z sqrt(p (1 - p) / count)."""
-    low, high = (end / 100 for end in wilson(errors, count))
+    low, high = (end / 100 for end in wilson_interval(errors, count))
     share, z = errors / count, 1.959964
     assert 0 <= low <= share <= high <= 1
     for p in (low, high):
@@ -128,11 +122,11 @@ STL = tuple("airplane bird car cat deer dog horse monkey ship truck".split())
 def test_stl10_is_read_raw_and_matched_by_name() -> None:
     model = tiny(10, CIFAR)
     data = images(20, STL)
-    ways = dict(fit_classes(model, data))
-    assert list(ways) == ["raw", "matched"]
-    assert torch.equal(ways["raw"].labels, data.labels)
+    found = dict(match_classes(model, data))
+    assert list(found) == ["raw", "matched"]
+    assert torch.equal(found["raw"].labels, data.labels)
     kept = [STL[y] for y in data.labels if STL[y] != "monkey"]
-    matched = ways["matched"]
+    matched = found["matched"]
     names = [CIFAR[y].replace("automobile", "car") for y in matched.labels]
     assert names == kept
     assert len(matched) == 18
@@ -140,22 +134,22 @@ def test_stl10_is_read_raw_and_matched_by_name() -> None:
 
 
 def test_the_same_names_are_read_as_they_are() -> None:
-    assert [way for way, _ in fit_classes(tiny(10, CIFAR), images(20, CIFAR))] == ["own"]
+    assert [how for how, _ in match_classes(tiny(10, CIFAR), images(20, CIFAR))] == ["own"]
 
 
 def test_a_subset_of_names_is_matched() -> None:
     data = images(9, ("dog", "cat", "zebra"))
-    ((way, kept),) = fit_classes(tiny(10, CIFAR), data)
-    assert way == "matched"
+    ((how, kept),) = match_classes(tiny(10, CIFAR), data)
+    assert how == "matched"
     assert sorted(set(kept.labels.tolist())) == [3, 5]
 
 
-def test_classes_that_do_not_fit_are_refused() -> None:
+def test_classes_without_a_common_name_are_an_error() -> None:
     with pytest.raises(aib.AibError, match="8 classes do not fit"):
-        fit_classes(tiny(8, tuple("abcdefgh")), images(9, ("x", "y", "z")))
+        match_classes(tiny(8, tuple("abcdefgh")), images(9, ("x", "y", "z")))
 
 
-def test_the_command_prints_json_and_keeps_it(
+def test_the_command_prints_json_and_stores_it(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     run = tmp_path / "run"
@@ -171,22 +165,18 @@ def test_the_command_prints_json_and_keeps_it(
     assert any("2x3" in key for key in json.loads((run / "evaluation.json").read_text()))
 
 
-def test_a_folder_that_is_no_run_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_folder_without_a_run_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["eval", str(tmp_path)]) == 2
     assert "has no config.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["4", "x", "0x3", "4x-1", "axb"])
-def test_samples_are_written_with_an_x(text: str, tmp_path: Path) -> None:
-    from aib.commands.options import parse_samples
-
+def test_samples_are_written_with_an_x(text: str) -> None:
     with pytest.raises(aib.AibError, match="such as 4x12"):
         parse_samples(text)
 
 
-def test_a_plain_folder_of_classes_is_trained_on_and_measured_on_what_was_kept_aside(
+def test_a_folder_without_test_images_is_evaluated_on_held_out_images(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     (tmp_path / "x").mkdir()
@@ -198,15 +188,15 @@ def test_a_plain_folder_of_classes_is_trained_on_and_measured_on_what_was_kept_a
     data, run = f"folder:{tmp_path / 'photos'}:image_size=32", str(tmp_path / "run")
     words = f"--data {data} --model tiny_aib_qt --width 0.25 --epochs 1 --batch-size 8"
     assert main(["train", *words.split(), "--accelerator", "cpu", "--out", run]) == 0
-    assert "on what was kept aside" in capsys.readouterr().out
+    assert "on the held-out images" in capsys.readouterr().out
     assert main(["eval", run, "--device", "cpu", "--json"]) == 0
     (own,) = json.loads(capsys.readouterr().out)["evaluations"]
     assert (own["split"], own["images"]) == ("val", 4)  # a fifth of twenty
-    # However its folder is spelled, what the run was trained on is not measured on.
+    # However the folder is spelled, training images are not evaluated.
     assert main(["eval", run, "--data", f"folder:{tmp_path}/x/../photos", "--json"]) == 0
     (again,) = json.loads(capsys.readouterr().out)["evaluations"]
     assert (again["split"], again["images"]) == ("val", 4)
-    # The same pictures under another name are somebody else's: all of them are measured on.
+    # The same images under another name count as another data set: all are evaluated.
     (tmp_path / "photos").rename(tmp_path / "others")
     foreign = f"folder:{tmp_path / 'others'}"
     assert main(["eval", run, "--data", foreign, "--device", "cpu", "--json"]) == 0
@@ -214,7 +204,7 @@ def test_a_plain_folder_of_classes_is_trained_on_and_measured_on_what_was_kept_a
     assert other["images"] == 20
 
 
-def test_a_damaged_picture_is_named_and_counted_or_stops_the_run(
+def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     for name in ("a", "b"):
@@ -227,13 +217,13 @@ def test_a_damaged_picture_is_named_and_counted_or_stops_the_run(
     assert main(["train", *words, "--out", str(tmp_path / "run")]) == 0
     out = capsys.readouterr().out
     assert "bad.png" in out
-    assert "1 damaged files were left out" in out
+    assert "1 damaged files were skipped" in out
     assert main(["train", *words, "--strict", "--out", str(tmp_path / "other")]) == 2
     assert "bad.png" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
-def test_a_damaged_evaluation_file_does_not_cost_the_figures(
+def test_results_are_printed_even_if_the_evaluation_file_is_damaged(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     model = tiny(10)
@@ -242,12 +232,12 @@ def test_a_damaged_evaluation_file_does_not_cost_the_figures(
     words = ["eval", str(tmp_path), "--data", "shapes:count=40", "--split", "train"]
     assert main([*words, "--device", "cpu", "--deterministic"]) == 2
     shown = capsys.readouterr()
-    assert "40 images" in shown.out  # all of them: nothing is held out from what is only measured
+    assert "40 images" in shown.out  # all of them: nothing is held out
     assert "evaluation.json cannot be read as JSON" in shown.err
 
 
 @pytest.mark.parametrize("device", ["foo", "cuda:99"])
-def test_a_device_that_is_not_there_is_one_sentence(
+def test_an_unavailable_device_is_an_error(
     device: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     tiny(10).save_pretrained(tmp_path)
