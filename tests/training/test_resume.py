@@ -181,7 +181,7 @@ def test_only_one_process_can_resume_a_run(uninterrupted: Path, tmp_path: Path) 
 
 
 def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
-    s = Settings(model="tiny_aib_qt", width=0.25, init=str(uninterrupted))
+    s = Settings(model="tiny_aib_qt", init=str(uninterrupted)).updated(width=0.25)
     started = build_model(s, load("shapes:count=96", "train"))
     want = load_file(uninterrupted / "model.safetensors")
     for name, value in started.state_dict().items():
