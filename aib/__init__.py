@@ -18,13 +18,19 @@ from aib.types import Attention, Latent, LossTerms, Output
 from aib.version import __version__
 
 if TYPE_CHECKING:
-    from aib.figures import overlay
+    from aib.figures.overlay import overlay
+    from aib.interpret.maps import explain
     from aib.settings import Settings
     from aib.training.loop import fit
 
 
 # Imported at first use: training brings Lightning along, which takes seconds to load.
-_LATER = {"fit": "aib.training.loop", "overlay": "aib.interpret", "Settings": "aib.settings"}
+_LATER = {
+    "Settings": "aib.settings",
+    "explain": "aib.interpret.maps",
+    "fit": "aib.training.loop",
+    "overlay": "aib.figures.overlay",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -54,6 +60,7 @@ __all__ = [
     "aib_loss",
     "attach",
     "create_model",
+    "explain",
     "fit",
     "from_pretrained",
     "list_models",

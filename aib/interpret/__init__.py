@@ -2,8 +2,7 @@
 
 from aib.figures.overlay import overlay
 from aib.interpret.comparison import Comparison, compare
-from aib.interpret.explanation import Explained, explain_image
-from aib.interpret.maps import look, make_maps, own_maps
+from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
 from aib.interpret.metrics.bootstrap import ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
@@ -55,7 +54,6 @@ __all__ = [
     "Comparison",
     "Curves",
     "Drop",
-    "Explained",
     "Feed",
     "InterpretabilityScore",
     "LayerChange",
@@ -74,14 +72,14 @@ __all__ = [
     "deletion_insertion",
     "energy_inside",
     "energy_passed",
-    "explain_image",
+    "explain",
+    "explain_batch",
     "frequency_split",
     "from_another",
     "gradcam",
     "index_entropy",
     "integrated_gradients",
     "keep_frequencies",
-    "look",
     "make_maps",
     "map_reliance",
     "mask_auroc",

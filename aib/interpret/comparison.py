@@ -10,7 +10,7 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import ImageSet
-from aib.interpret.maps import logits, make_maps
+from aib.interpret.maps import make_maps
 from aib.interpret.metrics.bootstrap import ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.faithfulness import deletion_insertion
@@ -64,9 +64,7 @@ def compare(
             maps = maps_from(model, x, batch, name, seed, feed.batch_size)
             if masks and batch.masks is not None:
                 locators[name].update(maps, batch.masks)
-            found = deletion_insertion(
-                lambda images: logits(model, images), x, maps, steps=steps, seed=seed
-            )
+            found = deletion_insertion(deterministic, x, maps, steps=steps, seed=seed)
             curves[name].append((found.deletion.sum(0), found.insertion.sum(0)))
             areas[name].append(torch.stack([found.deletion_area, found.insertion_area], dim=1))
             if name == "integrated_gradients":

@@ -12,8 +12,14 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.interpret.maps import Look, entropy_bits, look
-from aib.interpret.metrics.information import anchor_counts, count_entropy, perplexity
+from aib.explanation import Explanation
+from aib.interpret.maps import explain_batch
+from aib.interpret.metrics.information import (
+    anchor_counts,
+    count_entropy,
+    index_entropy,
+    perplexity,
+)
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
@@ -82,11 +88,13 @@ def survey(
     scores = {name: InterpretabilityScore(seed=seed).to(feed.device) for name in modifications}
     tables = _Tables()
     for batch in feed:
-        before = look(model, model.preprocessing.normalise(batch.images))
+        before = explain_batch(
+            model, model.preprocessing.normalise(batch.images), deterministic=True
+        )
         _note_image(tables, model, batch, before)
         for name, modify in modifications.items():
             images = modify(batch.images, batch.index, seed=seed, foreign=foreign)
-            after = look(model, model.preprocessing.normalise(images))
+            after = explain_batch(model, model.preprocessing.normalise(images), deterministic=True)
             _note_change(tables, name, batch, before, after, scores[name])
             tick("modified images", len(batch.images))
     columns = tables.read()
@@ -99,32 +107,30 @@ def survey(
     return Survey(len(columns["index"]), columns, stability, shares, anchors)
 
 
-def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Look) -> None:
-    probability, prediction = seen.logits.softmax(-1).max(-1)
+def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Explanation) -> None:
     tables.add(
         index=batch.index,
         label=batch.labels,
-        prediction=prediction,
-        correct=(prediction == batch.labels).float(),
-        probability=probability,
+        prediction=seen.prediction,
+        correct=(seen.prediction == batch.labels).float(),
+        probability=seen.probability,
         kl_bits=seen.kl_bits,
-        energy_passed=seen.energy,
+        energy_passed=seen.energy_passed,
     )
-    if seen.maps is None:
+    if seen.map is None:
         return
-    scaled = min_max(seen.maps)
+    scaled = min_max(seen.map)
     tables.add(contrast=scaled.contrast, flat=scaled.flat.float())
     if batch.masks is not None:
         tables.add(
-            pointing=pointing(seen.maps, batch.masks),
-            energy_inside=energy_inside(seen.maps, batch.masks),
-            auroc=mask_auroc(seen.maps, batch.masks),
+            pointing=pointing(seen.map, batch.masks),
+            energy_inside=energy_inside(seen.map, batch.masks),
+            auroc=mask_auroc(seen.map, batch.masks),
         )
-    if seen.indices is not None and model.quantizer is not None:
-        entropy = entropy_bits(model, seen.indices)
+    if seen.level_indices is not None and seen.anchors is not None:
+        entropy = index_entropy(seen.level_indices, len(seen.anchors))
         tables.add(entropy_bits=entropy, perplexity=perplexity(entropy))
-        ranks = model.quantizer.rank(seen.indices)
-        counts = anchor_counts(ranks, model.quantizer.num_anchors).sum(0)  # [Q]
+        counts = anchor_counts(seen.level_indices, len(seen.anchors)).sum(0)  # [Q]
         tables.counts = counts if tables.counts is None else tables.counts + counts
 
 
@@ -132,15 +138,15 @@ def _note_change(
     tables: _Tables,
     name: str,
     batch: Pixels,
-    before: Look,
-    after: Look,
+    before: Explanation,
+    after: Explanation,
     score: InterpretabilityScore,
 ) -> None:
-    decided, decides = before.logits.argmax(-1), after.logits.argmax(-1)
+    decided, decides = before.prediction, after.prediction
     right, same = (decides == batch.labels).float(), (decides == decided).float()
     tables.add(**{f"{name} correct": right, f"{name} consistent": same})
-    if before.maps is not None and after.maps is not None:
-        score.update(before.maps, after.maps, decided, decides)
+    if before.map is not None and after.map is not None:
+        score.update(before.map, after.map, decided, decides)
 
 
 def _stability(

@@ -1,7 +1,8 @@
 """How far can this model's maps be trusted? Every question of this package, asked of one model."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,16 +12,17 @@ from aib.classifier import Classifier, evaluating
 from aib.errors import AibError, missing_extra
 from aib.files import finite
 from aib.interpret.comparison import Comparison, compare, no_masks, sources
-from aib.interpret.maps import gradcam_layer, logits, own_maps, takes_maps
+from aib.interpret.maps import own_maps
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.per_image import Survey, Tick, by_class, silent, survey
 from aib.interpret.pixels import Feed
-from aib.interpret.posthoc import has_captum
+from aib.interpret.posthoc import gradcam_layer, has_captum
 from aib.paper import paper_score
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
+NO_MAP_TO_REPLACE = "not measured: the model has no single attention map to replace"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
 
 
@@ -159,17 +161,18 @@ def study(
 
 def rely(model: Classifier, feed: Feed, seed: int, tick: Tick = silent) -> Reliance | str:
     """Does the decision use the map? Or why the question makes no sense here."""
-    why_not = takes_maps(model)
-    if why_not:
-        return why_not
+    if not model.takes_map:
+        return NO_MAP_TO_REPLACE
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         for batch in feed:
             yield model.preprocessing.normalise(batch.images), batch.labels
             tick("replaced maps", len(batch.images))
 
-    predict: Callable[[Tensor, Tensor | None], Tensor] = lambda x, a: logits(model, x, a)  # noqa: E731
-    return map_reliance(predict, lambda x: own_maps(model, x), batches(), seed=seed)
+    def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
+        return model(x, deterministic=True, attention_map=attention_map).logits
+
+    return map_reliance(predict, partial(own_maps, model), batches(), seed=seed)
 
 
 def _first(model: Classifier, feed: Feed, count: int) -> Tensor:
