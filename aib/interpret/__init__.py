@@ -42,10 +42,11 @@ from aib.interpret.metrics.reliance import (
 )
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
-from aib.interpret.per_image import Survey, survey
+from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.pixels import Feed
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.interpret.study import Plan, Study, study
+from aib.interpret.results import Study
+from aib.interpret.study import Plan, study
 
 __all__ = [
     "PAPER_MODIFICATIONS",
@@ -55,6 +56,7 @@ __all__ = [
     "Curves",
     "Drop",
     "Feed",
+    "ImageMetrics",
     "InterpretabilityScore",
     "LayerChange",
     "Localisation",
@@ -62,7 +64,6 @@ __all__ = [
     "Plan",
     "Reliance",
     "Study",
-    "Survey",
     "anchor_counts",
     "anchor_perplexity",
     "block_mask",
@@ -83,6 +84,7 @@ __all__ = [
     "make_maps",
     "map_reliance",
     "mask_auroc",
+    "measure_images",
     "modifications",
     "nats_to_bits",
     "occlude_color",
@@ -100,5 +102,4 @@ __all__ = [
     "shuffled",
     "spatial_mean",
     "study",
-    "survey",
 ]

@@ -15,7 +15,7 @@ from aib.commands import train
 from aib.configs import get_preset
 from aib.data.shapes import TEST_SEED
 from aib.figures.table import Table
-from aib.interpret.study import SCHEMA
+from aib.interpret.results import SCHEMA
 from aib.paper import PAPER_ERRORS, paper_error
 from aib.runs import Run
 from aib.settings import Settings

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aib.errors import AibError
 from aib.files import read_json
+from aib.interpret.results import Study
 from aib.interpret.tables import STABILITY, all_tables, reliance
 from aib.paper import has_papers_form
 from aib.sweep.results import tables as sweep_tables
@@ -81,7 +82,8 @@ def _maps(groups: Groups) -> Iterator[str]:
             )
 
         yield from _posthoc_notes(group)
-        for table in [over_seeds(group), *all_tables(results), reliance(results)]:
+        studies = {label: Study.from_dict(result) for label, result in results.items()}
+        for table in [over_seeds(group), *all_tables(studies), reliance(studies)]:
             if table.title != STABILITY or any(r["paper"] for r in results.values()):
                 yield from markdown(without_empty_columns(table), "###")
 
