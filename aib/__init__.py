@@ -20,12 +20,18 @@ from aib.version import __version__
 
 if TYPE_CHECKING:
     from aib.figures.overlay import overlay
+    from aib.interpret.maps import explain
     from aib.settings import Settings
     from aib.training.loop import fit
 
 
 # Imported at first use: training imports Lightning, which takes seconds.
-_LAZY = {"fit": "aib.training.loop", "overlay": "aib.interpret", "Settings": "aib.settings"}
+_LAZY = {
+    "Settings": "aib.settings",
+    "explain": "aib.interpret.maps",
+    "fit": "aib.training.loop",
+    "overlay": "aib.figures.overlay",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -56,6 +62,7 @@ __all__ = [
     "aib_loss",
     "attach",
     "create_model",
+    "explain",
     "fit",
     "from_pretrained",
     "list_models",

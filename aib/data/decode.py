@@ -36,7 +36,7 @@ def open_rgb(path: Path, *, reduce: bool = False, max_pixels: int = MAX_PIXELS) 
             if reduce:
                 image.draft("RGB", (max(image.width // 8, 1), max(image.height // 8, 1)))
             image.load()
-            return _to_rgb(ImageOps.exif_transpose(image))
+            return to_rgb(image)
     except Image.DecompressionBombError as error:
         raise AibError(
             f"{path} claims more than {max_pixels:,} pixels, a decompression bomb?"
@@ -71,7 +71,9 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
+    """The image upright, in RGB."""
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits to 8 instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))

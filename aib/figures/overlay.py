@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.localise import resize_maps
-from aib.interpret.metrics.similarity import FLAT
+from aib.figures.scale import FLAT, enlarge
 
 Picture = npt.NDArray[np.uint8]
 
@@ -60,7 +59,7 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
         raise AibError(f"a map must be [h,w] and not empty, not {list(values.shape)}")
     if not bool(values.isfinite().all()):
         raise AibError(f"the map holds {int((~values.isfinite()).sum())} NaN or infinite values")
-    values = resize_maps(values[None], (size[0], size[1]))[0]
+    values = enlarge(values[None], size)[0]
     least, most = values.aminmax()
     if scale and float(most - least) >= FLAT:
         values = (values - least) / (most - least)

@@ -10,15 +10,24 @@ import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, shape
 from aib.interpret.metrics.localise import resize_maps
 from aib.types import Output
+
+PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
+
+# Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
+# at 32 x 32 has a single position, which makes no map.
+MIN_POSITIONS = 4
+# Parts of our models that make the maps: beside the path from image to decision, not on it.
+_BESIDE = ("attention", "contexts", "compatibilities", "project")
 
 # A module, or any callable around one (say, one that asks for a deterministic pass). It returns
 # logits [B,classes], or an object that has them as `.logits`, or one of our models' outputs.
@@ -115,6 +124,65 @@ def occlusion(
     return values.detach().mean(dim=1).float()
 
 
+def posthoc_maps(
+    model: nn.Module,
+    x: Tensor,
+    method: PosthocMethod,
+    target: Target = None,
+    *,
+    layer: str | None = None,
+    chunk: int | None = None,
+) -> Tensor:
+    """Maps [B,H,W] of one of our models, from deterministic passes.
+
+    `layer` is Grad-CAM's, `gradcam_layer` by default; `chunk` is that of `integrated_gradients`.
+    """
+
+    def forward(images: Tensor) -> Output:
+        return model(images, deterministic=True)
+
+    with evaluating(model):
+        if method == "gradcam":
+            return gradcam(forward, x, _module(model, layer or gradcam_layer(model, x)), target)
+        if method == "integrated_gradients":
+            return integrated_gradients(forward, x, target, chunk=chunk)
+        if method == "saliency":
+            return saliency(forward, x, target)
+        side = min(x.shape[2:])  # a window of a quarter of the image, in steps of an eighth
+        return occlusion(forward, x, target, window=max(2, side // 4), stride=max(1, side // 8))
+
+
+def gradcam_layer(model: nn.Module, x: Tensor) -> str:
+    """The last layer on the path to the decision with an output [B,c,h,w] of at least 4 x 4."""
+    parts = (getattr(model, name, None) for name in _BESIDE)
+    beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
+    ran: list[str] = []
+
+    def recorder(name: str) -> Callable[..., None]:
+        def record(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            is_grid = isinstance(output, Tensor) and output.ndim == 4
+            if is_grid and min(output.shape[2:]) >= MIN_POSITIONS:
+                ran.append(name)
+
+        return record
+
+    modules = {name: m for name, m in model.named_modules() if name and m not in beside}
+    hooks = [module.register_forward_hook(recorder(name)) for name, module in modules.items()]
+    try:
+        with evaluating(model), torch.no_grad():
+            model(x[:1], deterministic=True)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU runs at several depths
+    if not once:
+        raise AibError(
+            f"Grad-CAM needs a layer with at least {MIN_POSITIONS} x {MIN_POSITIONS} positions, "
+            "and this model has none"
+        )
+    return once[-1]
+
+
 def class_scores(result: Any) -> Tensor:
     """Raw class scores [B,C]: the mean of our models' sample logits, else the logits given.
 
@@ -166,7 +234,8 @@ def _prepared(
             raise AibError(f"the model must give [{len(images)},classes], not {shape(scores)}")
         return scores
 
-    with _evaluating(model), torch.inference_mode(False), torch.enable_grad():
+    modules = (model,) if isinstance(model, nn.Module) else ()
+    with evaluating(*modules), torch.inference_mode(False), torch.enable_grad():
         inputs = x.detach().clone().requires_grad_()
         if target is None:
             with torch.no_grad():
@@ -174,16 +243,3 @@ def _prepared(
         else:
             classes = torch.as_tensor(target, device=x.device).expand(len(x))
         yield forward, inputs, classes
-
-
-@contextlib.contextmanager
-def _evaluating(model: Classifier) -> Iterator[None]:
-    """Evaluation mode for a while: batch statistics must not move while we look."""
-    training = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

@@ -1,4 +1,4 @@
-"""From opened runs to images on which they can be compared, and to their studies."""
+"""The images on which runs are compared, and the study of one run."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,9 @@ from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.environment import environment
 from aib.errors import AibError
-from aib.interpret.per_image import Tick, silent
-from aib.interpret.study import Plan, Study, study
+from aib.interpret.per_image import ImageMetrics, Tick, silent
+from aib.interpret.results import Study
+from aib.interpret.study import Plan, study
 from aib.paper import has_papers_form
 from aib.runs import Run
 
@@ -39,7 +40,7 @@ def feed_for(
 
 
 def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
-    """Several runs are compared on the same modified images or not at all."""
+    """Raise an error unless all runs see the same images with the same labels."""
     for feed, run in zip(feeds[1:], opened[1:], strict=True):
         first = feeds[0].data
         if feed.data.preprocessing.image_size != first.preprocessing.image_size:
@@ -52,7 +53,7 @@ def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
 
 
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
-    """Images to occlude with, uint8 [M,3,h,w]; or the sentence that says that they are not here."""
+    """Images to occlude with, uint8 [M,3,h,w]; or a message that they are missing."""
     kind, _, _ = parse_name(name)
     if kind not in ("folder", "shapes") and locate(spec_of(kind), root) is None:
         return (
@@ -75,9 +76,9 @@ def study_run(
     notes: Sequence[str] = (),
     expensive: bool = True,
     tick: Tick = silent,
-) -> Study:
+) -> tuple[Study, ImageMetrics]:
     """The study of one run on `data`, with what it takes to repeat it."""
-    facts = {
+    origin = {
         "run": str(run.folder),
         "profile": run.model.profile,
         "papers_form": run.settings is not None and has_papers_form(run.settings.recipe()),
@@ -89,5 +90,13 @@ def study_run(
         "class_names": feed.data.class_names,
         "environment": environment(),
     }
-    done = study(run.model, feed, plan, name=run.name, facts=facts, expensive=expensive, tick=tick)
-    return done.with_notes(notes)
+    return study(
+        run.model,
+        feed,
+        plan,
+        name=run.name,
+        origin=origin,
+        notes=tuple(notes),
+        expensive=expensive,
+        tick=tick,
+    )

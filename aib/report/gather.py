@@ -16,8 +16,9 @@ from aib.interpret.maps import make_maps
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.posthoc import has_captum
+from aib.interpret.results import SCHEMA
 from aib.interpret.runs import RESULT, feed_for, study_run
-from aib.interpret.study import SCHEMA, Plan
+from aib.interpret.study import Plan
 from aib.report.calibration import Reliability, reliability
 from aib.runs import EVALUATION, Run, read_metrics
 from aib.settings import Settings
@@ -118,7 +119,7 @@ def _measure(
         "images; `aib interpret` measures in full."
     )
     plan = Plan(known, None, subset, seed)
-    return study_run(opened, feed, plan, data, notes=[sentence], tick=tick).to_dict()
+    return study_run(opened, feed, plan, data, notes=[sentence], tick=tick)[0].to_dict()
 
 
 def read_result(opened: Run, data: str | None) -> tuple[dict[str, Any] | None, str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from aib.evaluate import describe_samples
 from aib.figures.table import NOTHING, Table, number
-from aib.interpret.tables import all_tables, own_localisation, randomisation_words
+from aib.interpret.results import Study
+from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.paper import paper_error
 from aib.report import curves
 from aib.report.gather import Maps, Material
@@ -82,7 +83,8 @@ def _run(m: Material, prefix: str, several: bool) -> list[str]:
     where = _measured_on(result)
     head = [*_cards(m), _verdict(result), where, *(paragraph(note, "soft") for note in m.notes)]
     tables = [] if several or not result else _tables({m.label: result})
-    words = [paragraph(text) for text in randomisation_words(result)] if result else []
+    text = randomisation_text(Study.from_dict(result)) if result else None
+    words = [paragraph(text)] if text else []
     notes = [paragraph(note, "soft") for note in result.get("notes", [])]
     trust = [
         where,
@@ -127,7 +129,7 @@ def _cards(m: Material) -> list[str]:
         shown.append(card(f"{_paper(m)}%", "the paper's error"))
     if (calibration := _calibration_error(m)) is not None:
         shown.append(card(f"{calibration:.2f}%", "calibration error"))
-    auroc = own_localisation(result).get("auroc")
+    auroc = own_localisation(Study.from_dict(result)).auroc if result else None
     if auroc is not None:
         shown.append(card(f"{auroc:.3f}", "AUROC of the map against the object"))
     info = result.get("information", {})
@@ -211,7 +213,8 @@ def _evaluation(m: Material) -> list[str]:
 
 def _tables(results: dict[str, dict[str, Any]]) -> list[str]:
     parts = []
-    for table in all_tables(results) if results else []:
+    studies = {label: Study.from_dict(result) for label, result in results.items()}
+    for table in all_tables(studies) if studies else []:
         parts += [f"<h3>{escape(table.title)}</h3>", table_html(table)]
     return parts
 

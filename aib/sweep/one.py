@@ -17,7 +17,7 @@ from aib.classifier import evaluating
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import finite, sha256, write_json
-from aib.interpret.per_image import Survey, survey
+from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.runs import feed_for
 from aib.runs import CHECKPOINT, EVALUATION, open_runs, train_seconds
 from aib.settings import Settings
@@ -93,7 +93,7 @@ def measure(folder: Path, settings: Settings) -> dict[str, Any]:
     evaluation = _evaluations(folder)[settings.reported]
     feed = feed_for(opened, opened.labelled_images(), workers=settings.workers)
     with evaluating(opened.model):
-        seen = survey(opened.model, feed, {})
+        seen = measure_images(opened.model, feed, {})
     return finite(
         {
             "weights_sha256": opened.checksum,
@@ -108,7 +108,7 @@ def measure(folder: Path, settings: Settings) -> dict[str, Any]:
     )
 
 
-def figures(evaluation: dict[str, Any], seen: Survey) -> dict[str, Any]:
+def figures(evaluation: dict[str, Any], seen: ImageMetrics) -> dict[str, Any]:
     """Error and bits as the evaluation's samples gave them; the maps without noise."""
     return {
         "accuracy": 100 - evaluation["top1_error"],

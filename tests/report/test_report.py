@@ -13,7 +13,7 @@ import torch
 from aib.cli import main
 from aib.commands.options import parse
 from aib.commands.train import Options
-from aib.interpret.study import SCHEMA
+from aib.interpret.results import SCHEMA
 from aib.report.calibration import binned
 from aib.report.reproduce import command_of
 from aib.report.svg import Series, bar_chart, line_chart, ticks

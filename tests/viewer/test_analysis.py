@@ -1,12 +1,10 @@
 """What the page says of an image is what the model says."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from aib.interpret.explanation import explain_image
+from aib.interpret.maps import explain
 from aib.viewer import analysis
 from aib.viewer.analysis import analyse, map_note
 from aib.viewer.scene import Viewer
@@ -17,12 +15,12 @@ from tests.viewer.small import opened, photo, shapes
 def test_it_agrees_with_aib_explain(tmp_path):
     run = opened(tmp_path)
     found = Viewer([run]).show(photo(), "photo").now[0]
-    explained = explain_image(run.model, photo(), Path("photo"))
+    explained = explain(run.model, photo())
     top = [(found.names[i], float(found.probabilities[i])) for i in found.top(5)]
-    assert top == [(name, pytest.approx(p)) for name, p in explained.top]
-    assert torch.equal(found.map, explained.map)
-    assert torch.equal(found.levels, explained.levels)
-    assert torch.equal(found.sigma, explained.sigma)
+    assert top == [(name, pytest.approx(p)) for name, p in explained.top(0)]
+    assert torch.equal(found.map, explained.map[0])
+    assert torch.equal(found.levels, explained.level_indices[0])
+    assert torch.equal(found.sigma, explained.sigma[0])
     assert found.drawn == explained.samples == "4x12"
     assert found.method == "own" and map_note(found) is None
 

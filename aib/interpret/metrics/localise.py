@@ -8,28 +8,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
+from aib.figures.scale import enlarge
 from aib.interpret.metrics.bootstrap import ratio_interval
 from aib.interpret.metrics.checks import check_maps, shape
 from aib.interpret.metrics.similarity import auroc
 
 
 def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Maps [B,h,w] bilinearly to [B,H,W].
-
-    In float64, rounded to float32: interpolation between equal values then gives that value to the
-    bit, and the ties of a quantised map stay ties.
-    """
+    """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
     check_maps(maps)
-    if tuple(maps.shape[1:]) == tuple(size):
-        return maps.float()
-    wide = F.interpolate(maps[:, None].double(), size=size, mode="bilinear", align_corners=False)
-    return wide[:, 0].float()
+    return enlarge(maps, size)
 
 
 def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:

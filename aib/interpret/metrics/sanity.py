@@ -6,6 +6,7 @@ of 1 until the cascade reaches it.
 """
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,8 +27,8 @@ class LayerChange:
 
     layer: str
     cosine: float  # of the min-max scaled maps
-    pearson: float  # the centred cosine; NaN when no image defines it
-    spearman: float
+    pearson: float | None  # the centred cosine; None when no image defines it
+    spearman: float | None
     flat: int  # images whose map is flat before or after: pearson and spearman leave them out
 
 
@@ -128,4 +129,6 @@ def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
             (original.flat | changed.flat).sum().float(),
         ]
     ).tolist()
-    return LayerChange(name, figures[0], figures[1], figures[2], int(figures[3]))
+    alike, pearson, rank, flat = figures
+    defined = [None if math.isnan(value) else value for value in (pearson, rank)]
+    return LayerChange(name, alike, defined[0], defined[1], int(flat))

@@ -7,10 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.figures.scale import FLAT
 from aib.interpret.metrics.checks import check_maps, shape
-
-# A map whose max - min is below this is flat: it highlights nothing.
-FLAT = 1e-6
 
 
 class ScaledMaps(NamedTuple):
