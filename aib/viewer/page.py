@@ -29,7 +29,7 @@ CSS = """
   grid-template: none / repeat(var(--grid-cols), minmax(0, 1fr)); }
 .gradio-container .aib-tiles .thumbnail-item { aspect-ratio: auto; height: auto; }
 .gradio-container .aib-tiles .caption-label { position: static; max-width: none; border: 0;
-  white-space: normal; }
+  padding: .25rem; white-space: normal; }
 """
 
 

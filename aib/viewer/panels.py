@@ -15,7 +15,7 @@ from aib.figures.scale import FLAT, enlarge
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 
 TOP = 5  # classes
-SHOWN_SAMPLES = 7
+SHOWN_SAMPLES = 9
 SIDE = 256  # pixels of a map's longer side, about
 CHANGE_COLORS = "RdBu_r"  # white where nothing changed
 Tile = tuple[Array, str]  # a picture uint8 [H,W,3] and its caption
@@ -79,9 +79,9 @@ def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> lis
         tiles.append(levels(picture, found, lowest))
     if found.sigma is not None:
         low, high = limits(found.sigma)
-        drawn = coloured(blank, found.sigma, (low, high), SIGMA_COLORS)
+        tile = coloured(blank, found.sigma, (low, high), SIGMA_COLORS)
         caption = f"uncertainty σ, {low:.3g} to {high:.3g}"
-        tiles.append((with_scale(drawn, SIGMA_COLORS), caption))
+        tiles.append((with_scale(tile, SIGMA_COLORS), caption))
     return tiles
 
 
@@ -94,11 +94,12 @@ def levels(picture: Array, found: Explanation, lowest: int) -> Tile:
     grid = enlarge(found.level_indices, picture.shape[:2])[0].numpy()  # [H,W]
     colours = colormaps[MAP_COLORS](grid / max(count - 1, 1), bytes=True)[:, :, :3]
     grey = np.broadcast_to(picture.mean(-1, keepdims=True) * 0.75, picture.shape)
-    drawn = np.where((grid >= lowest)[:, :, None], colours, grey).astype(np.uint8)
+    tile = np.where((grid >= lowest)[:, :, None], colours, grey).astype(np.uint8)
     used = found.level_indices.unique()
     share = float((found.level_indices >= lowest).float().mean())
-    caption = f"{int((used >= lowest).sum())} of {len(used)} levels in use, {share:.0%} of the map"
-    return with_scale(drawn, lowest=lowest / count), caption
+    shown = int((used >= lowest).sum())
+    caption = f"{shown} of {len(used)} levels in use (Q = {count}), {share:.0%} of the map"
+    return with_scale(tile, lowest=lowest / count), caption
 
 
 def samples(pixels: Tensor, found: Explanation) -> list[Tile]:

@@ -53,10 +53,10 @@ def test_the_likeliest_classes_in_order_with_their_spread():
 @pytest.mark.parametrize(
     ("lowest", "shown", "caption"),
     [
-        (0, 1.0, "3 of 3 levels in use, 100% of the map"),
-        (1, 0.5, "2 of 3 levels in use, 50% of the map"),
-        (8, 0.25, "1 of 3 levels in use, 25% of the map"),
-        (20, 0.0, "0 of 3 levels in use, 0% of the map"),
+        (0, 1.0, "3 of 3 levels in use (Q = 20), 100% of the map"),
+        (1, 0.5, "2 of 3 levels in use (Q = 20), 50% of the map"),
+        (8, 0.25, "1 of 3 levels in use (Q = 20), 25% of the map"),
+        (20, 0.0, "0 of 3 levels in use (Q = 20), 0% of the map"),
     ],
 )
 def test_levels_from_the_lowest_asked_for_in_the_colours_of_their_rank(lowest, shown, caption):
@@ -87,8 +87,8 @@ def test_the_bar_below_a_map_runs_from_low_to_high():
 
 def test_samples_have_the_scale_of_the_map():
     pixels = torch.from_numpy(PICTURE.copy()).permute(2, 0, 1)
-    drawn = torch.stack([torch.zeros(1, 8, 8), torch.ones(1, 8, 8)])
-    (seen, _), *tiles = panels.samples(pixels, explanation(sample_maps=drawn))
+    sampled = torch.stack([torch.zeros(1, 8, 8), torch.ones(1, 8, 8)])
+    (seen, _), *tiles = panels.samples(pixels, explanation(sample_maps=sampled))
     assert np.array_equal(seen[::8, ::8], PICTURE)
     found = np.array([tile[0, 0] for tile, _ in tiles])
     assert found == pytest.approx(np.array([colour(0), colour(1)]), abs=1)
