@@ -1,4 +1,4 @@
-"""The page on a port, and a client that talks to it as Gradio's script does."""
+"""A viewer of small untrained models, its server, and a client that talks as Gradio's script."""
 
 import json
 import threading
@@ -10,15 +10,40 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+from aib.runs import Run
 from aib.viewer.examples import Example
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import listen, make_app, prepare_gradio
-from tests.viewer.small import photo
+from tests.helpers import photo, shapes, small_model
 
 EXAMPLES = [Example(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
-PATIENCE = 30  # seconds
+TIMEOUT = 30  # seconds
+
+
+def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
+    model = small_model(name, preprocessing=shapes(2).preprocessing).eval()
+    return Run(folder=folder / name, label=name, name=name, model=model, settings=None)
+
+
+def viewer(folder: Path, *names: str, **options) -> Viewer:
+    return Viewer([opened(folder, name) for name in names or ("tiny_aib_qt",)], **options)
+
+
+def saved_model(folder: Path, name: str = "tiny_aib_qt") -> Path:
+    opened(folder, name).model.save_pretrained(folder)
+    return folder
+
+
+def write_cifar10_test(root: Path) -> None:
+    """Random images, as many as the official file has."""
+    rows = np.random.default_rng(0).integers(0, 256, (10_000, 1 + 3 * 32 * 32), dtype=np.uint8)
+    rows[:, 0] %= 10
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    rows.tofile(folder / "test_batch.bin")
 
 
 @contextmanager
@@ -41,19 +66,19 @@ def running(viewer: Viewer, folder: Path) -> Iterator[str]:
             yield "http://{}:{}".format(*listener.getsockname())
         finally:
             server.should_exit = True
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
 
 
 class Visitor:
     """One session of the page."""
 
     def __init__(self, url: str) -> None:
-        self.http = httpx.Client(base_url=url, timeout=PATIENCE)
+        self.http = httpx.Client(base_url=url, timeout=TIMEOUT)
         self.session = uuid.uuid4().hex
         self.config = self.http.get("/config").json()
 
     def call(self, event: str, *data: Any) -> dict[str, Any]:
-        """What an event answers: `success`, and `output` with the data or the error."""
+        """The answer to an event: `success`, and `output` with the data or the error."""
         answer = self.join(event, *data)
         assert answer.status_code == 200, answer.text
         wanted = answer.json()["event_id"]
@@ -64,7 +89,7 @@ class Visitor:
         )
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """What the server has to tell this session, as it comes."""
+        """The server's messages to this session, as they come."""
         query = {"session_hash": self.session}
         with self.http.stream("GET", "/gradio_api/queue/data", params=query) as lines:
             for line in lines.iter_lines():
@@ -72,7 +97,7 @@ class Visitor:
                     yield json.loads(line.removeprefix("data: "))
 
     def join(self, event: str, *data: Any, **options: Any) -> httpx.Response:
-        """Ask for an event, such as "upload", and do not wait for its answer."""
+        """Send an event, such as "upload", without waiting for its answer."""
         found = (
             d["id"] for d in self.config["dependencies"] for t in d["targets"] if t[1] == event
         )
@@ -80,13 +105,12 @@ class Visitor:
         return self.http.post("/gradio_api/queue/join", json=body, **options)
 
     def send(self, name: str, content: bytes) -> str:
-        """The path of an upload."""
-        answer = self.http.post("/gradio_api/upload", files={"files": (name, content)})
-        [path] = answer.json()
+        """Upload a file; the path that it gets."""
+        [path] = self.http.post("/gradio_api/upload", files={"files": (name, content)}).json()
         return str(path)
 
-    def tiles(self) -> list[str]:
-        """The paths of the gallery's pictures."""
+    def thumbnails(self) -> list[str]:
+        """The paths of the examples' pictures."""
         parts = (part["props"] for part in self.config["components"])
         [gallery] = (props for props in parts if props.get("elem_id") == "aib-examples")
         return [tile["image"]["path"] for tile in gallery["value"]]
