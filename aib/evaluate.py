@@ -1,23 +1,41 @@
-"""How good is a model on a data set, with intervals, and said how it was measured."""
+"""Evaluation: error, NLL, calibration and KL on a data set, with 95% intervals."""
 
 import math
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics.classification import MulticlassCalibrationError
 
 from aib.classifier import Classifier, evaluating
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
+from aib.files import parse_json, read_json
 from aib.gaussian import kl_to_standard_normal
 from aib.settings import Precision
 
 Averaging = Literal["probabilities", "logits"]
+BINS = 15  # of confidence, for the calibration error
+
+
+@dataclass(frozen=True)
+class CalibrationBins:
+    """Images in equal bins of confidence; accuracy and confidence are 0 in an empty bin."""
+
+    images: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    confidence: tuple[float, ...]  # mean probability of the predicted class
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error in percent: mean of |accuracy - confidence| over images."""
+        rows = zip(self.images, self.accuracy, self.confidence, strict=True)
+        return 100 * sum(n * abs(a - c) for n, a, c in rows) / max(sum(self.images), 1)
 
 
 @dataclass(frozen=True)
@@ -37,10 +55,18 @@ class Evaluation:
     kl_bits: float | None
     samples: str  # "4x12" or "deterministic"
     averaged: Averaging
-    images_per_second: float
+    images_per_second: float = 0.0
+    calibration_bins: CalibrationBins | None = None  # None in files of older versions
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
         return asdict(self)
+
+
+def read_evaluations(path: Path) -> dict[str, Evaluation]:
+    """The evaluations in an evaluation.json by name; none if there is no such file."""
+    found = read_json(path) or {}
+    return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
 
 
 def wilson(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
@@ -67,9 +93,9 @@ def evaluate(
     seed: int = 0,
     classes: Literal["own", "raw", "matched"] = "own",
 ) -> Evaluation:
-    """Run the model over the whole data set where the model is, and report.
+    """Evaluate the model on all images of the data set, on the model's device.
 
-    The noise is seeded, so the same call gives the same figures on the same machine.
+    The noise is seeded: the same call gives the same metrics on the same machine.
     """
     device = next(model.parameters()).device
     batches = Batches(data, batch_size, train=False, device=device, workers=workers)
@@ -88,7 +114,7 @@ def evaluate(
             tally.add(out.average(average), y)
             if out.latent is not None:
                 tally.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
-        figures = tally.read()
+        metrics = tally.read()
         seconds = time.monotonic() - began
     return Evaluation(
         data=data.name,
@@ -98,12 +124,12 @@ def evaluate(
         samples=model.drawn(samples, deterministic),
         averaged=average,
         images_per_second=len(data) / seconds,
-        **figures,
+        **metrics,
     )
 
 
 def samples_in_words(samples: str) -> str:
-    """What an evaluation says it drew, in a sentence's words."""
+    """`Evaluation.samples` as words in a sentence."""
     return "no noise" if samples == "deterministic" else f"{samples} samples"
 
 
@@ -115,10 +141,8 @@ class Tally:
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
         self.kl = torch.zeros((), dtype=torch.float64, device=device)
         self.has_kl = False
-        # One process evaluates alone while others wait, so it must not ask them for their part.
-        self.calibration = MulticlassCalibrationError(
-            num_classes, n_bins=15, validate_args=False, sync_on_compute=False
-        ).to(device)
+        # Images, correct predictions and summed confidence in each bin.
+        self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
 
     def add(self, logits: Tensor, y: Tensor) -> None:
         """Logits [B,C] (any monotone form: they are normalised here) and labels [B]."""
@@ -128,7 +152,10 @@ class Tally:
         nll = -log_probability.gather(1, y[:, None]).sum()
         count = torch.full_like(nll, len(y))
         self.sums += torch.stack([count, (~hit[:, 0]).sum(), (~hit.any(1)).sum(), nll])
-        self.calibration.update(log_probability.exp(), y)
+        confidence = log_probability.exp().amax(-1).double()
+        bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
+        rows = torch.stack([torch.ones_like(confidence), hit[:, 0].double(), confidence])  # [3,B]
+        self.bins += rows @ F.one_hot(bin_index, BINS).double()
 
     def add_kl(self, kl: Tensor) -> None:
         """KL in nats of each image, [B]."""
@@ -136,16 +163,23 @@ class Tally:
         self.kl += kl.sum()
 
     def read(self) -> dict[str, Any]:
-        """The figures of `Evaluation` that are counted."""
+        """The metrics of `Evaluation` that are summed over images."""
         count, wrong, wrong5, nll = self.sums.tolist()
         n = int(count)
+        images, right, confidence = self.bins
+        bins = CalibrationBins(
+            images=tuple(int(number) for number in images.tolist()),
+            accuracy=tuple((right / images.clamp(min=1)).tolist()),
+            confidence=tuple((confidence / images.clamp(min=1)).tolist()),
+        )
         return {
             "top1_error": 100 * wrong / n,
             "top1_interval": wilson(int(wrong), n),
             "top5_error": 100 * wrong5 / n if self.top5 else None,
             "top5_interval": wilson(int(wrong5), n) if self.top5 else None,
             "nll": nll / n,
-            "calibration_error": 100 * float(self.calibration.compute()),
+            "calibration_error": bins.error,
+            "calibration_bins": bins,
             "kl_bits": float(self.kl) / n / math.log(2) if self.has_kl else None,
         }
 

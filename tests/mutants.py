@@ -81,7 +81,7 @@ TABLE = [
      "training/test_evaluate.py -k by_hand"),
     ("evaluate.py", "tally.add(out.average(average), y)", "tally.add(out.logits, y)",
      "training/test_evaluate.py -k averag"),
-    ("evaluate.py", "n_bins=15", "n_bins=10", "training/test_evaluate.py -k calibration"),
+    ("evaluate.py", "BINS = 15", "BINS = 10", "training/test_evaluate.py -k calibration"),
     ("evaluate.py", "zz / (4 * count * count)", "zz / (4 * count)",
      "training/test_evaluate.py -k wilson"),
     ("training/ema.py", "1 - self.decay", "self.decay", "training/test_optim.py -k average"),

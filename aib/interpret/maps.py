@@ -1,7 +1,7 @@
 """Our models as the measurements see them: one deterministic look, and maps by any method."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, evaluating
 from aib.errors import AibError
+from aib.explanation import Explanation, explain_output
 from aib.gaussian import kl_to_standard_normal
 from aib.interpret.metrics.information import energy_passed, index_entropy, nats_to_bits
-from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
+from aib.interpret.posthoc import gradcam, has_captum, integrated_gradients, occlusion, saliency
 from aib.types import Output
 
 Method = Literal["own", "gradcam", "integrated_gradients", "saliency", "occlusion"]
@@ -157,3 +158,20 @@ def _make_maps(
         side = min(x.shape[2:])  # a quarter of the image at a time, in steps of an eighth
         return occlusion(forward, x, target, window=max(2, side // 4), stride=max(1, side // 8))
     raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+
+
+def explain_batch(
+    model: Classifier, x: Tensor, *, method: Method | Literal["auto"] = "own", deterministic: bool
+) -> Explanation:
+    """Explain normalised images [B,3,H,W] by one forward pass, in evaluation mode."""
+    with evaluating(model), torch.no_grad():
+        out = model(x, deterministic=deterministic)
+        maps, levels = (None, None) if out.attention is None else model.mean_map(out.attention)
+    found = explain_output(
+        out, x.shape[2:], mean_map=maps, level_indices=levels, quantizer=model.quantizer
+    )
+    if method == "auto":
+        method = "gradcam" if maps is None and has_captum() else "own"
+    if method == "own":
+        return found
+    return replace(found, method=method, map=make_maps(model, x, method, found.prediction))

@@ -9,10 +9,10 @@ from PIL import Image
 from torch import Tensor
 
 from aib.errors import install
+from aib.figures.embed import picture_uri
 from aib.figures.overlay import overlay
 from aib.figures.picture import MAP_COLORS, SIGMA_COLORS, Array, image_tile
 from aib.interpret.metrics.similarity import FLAT, centred_cosine, cosine, min_max
-from aib.report.html import image, picture_uri
 from aib.viewer.analysis import Analysis
 from aib.viewer.scene import Scene, Viewer
 
@@ -215,7 +215,7 @@ def _base(viewer: Viewer, scene: Scene, run: int) -> str:
 
 
 def _image(pixels: Array, alt: str) -> str:
-    return image(picture_uri(pixels, quick=True), alt)
+    return f'<img src="{picture_uri(pixels, quick=True)}" alt="{escape_html(alt)}">'
 
 
 def _colours(map: Tensor, limits: tuple[float, float], colormap: str) -> Array:

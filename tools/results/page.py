@@ -7,7 +7,8 @@ from aib.errors import AibError
 from aib.files import read_json
 from aib.interpret.tables import STABILITY, all_tables, reliance
 from aib.paper import has_papers_form
-from aib.sweep.results import tables as sweep_tables
+from aib.sweep.results import SweepResults
+from aib.sweep.tables import sweep_tables
 from tools.results.errors import Found, Groups, elsewhere, errors, every_run, other_images
 from tools.results.markdown import contents, markdown, without_empty_columns
 from tools.results.seeds import measured, over_seeds
@@ -113,5 +114,5 @@ def _beside_the_paper(group: Found) -> dict[str, dict]:
 def _ablations(files: Mapping[str, Found]) -> Iterator[str]:
     for name, found in files.items():
         yield f"\n## Ablations: {found['preset']}\n\n[results/{name}](../results/{name}).\n"
-        for table in sweep_tables(found):
+        for table in sweep_tables(SweepResults.from_dict(found, Path(name))):
             yield from markdown(table, "###")
