@@ -18,11 +18,13 @@ MAX_LEGEND = 6  # lines that a panel's legend names
 def draw_panels(results: SweepResults, metrics: Sequence[Metric], title: str = "") -> Any:
     """A matplotlib figure in the page's style."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     columns = len(results.panels)
     size = (3.2 * columns + 0.6, 2.3 * len(metrics) + 0.3 + 0.4 * bool(title))
     with page_style():
-        figure = Figure(figsize=size, layout="constrained")
+        layout = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06)
+        figure = Figure(figsize=size, layout=layout)
         if title:
             figure.suptitle(textwrap.fill(title, width=int(13 * size[0])), fontsize=10)
         axes = figure.subplots(len(metrics), columns, squeeze=False, sharey="row")

@@ -24,8 +24,8 @@ WHOLE = {
         ({"kind": "runs", "runs": [None]}, "of the wrong kind"),
         ({"kind": "walks", "runs": []}, "is not a results file"),
         ({"what": "x"}, "it has no 'model'"),
-        ({"panels": []}, "it has no 'preset'"),
-        ({"panels": 1, "preset": "a", "product": False}, "of the wrong kind"),
+        ({"panels": []}, "another version of aib"),
+        ({"schema": 1, "panels": 1, "base": {}}, "preset cannot be None"),
     ],
 )
 def test_a_file_that_is_not_whole_is_named(tmp_path, capsys, content, sentence):

@@ -55,6 +55,8 @@ def _checked(path: Path) -> Found:
     try:
         for tables in kinds:
             "".join(tables({path.name: found}))
+    except AibError as error:
+        raise AibError(f"{refusal}: {error}") from error
     except KeyError as error:
         raise AibError(f"{refusal}: it has no {error}") from error
     except (IndexError, TypeError, ValueError, AttributeError) as error:
