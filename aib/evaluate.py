@@ -4,20 +4,38 @@ import math
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics.classification import MulticlassCalibrationError
 
 from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
+from aib.files import parse_json, read_json
 from aib.gaussian import kl_to_standard_normal
 from aib.settings import Precision
 
 Averaging = Literal["probabilities", "logits"]
+BINS = 15  # of confidence, for the calibration error
+
+
+@dataclass(frozen=True)
+class CalibrationBins:
+    """Images in equal bins of confidence; accuracy and confidence are 0 in an empty bin."""
+
+    images: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    confidence: tuple[float, ...]  # mean probability of the predicted class
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error in percent: mean of |accuracy - confidence| over images."""
+        rows = zip(self.images, self.accuracy, self.confidence, strict=True)
+        return 100 * sum(n * abs(a - c) for n, a, c in rows) / max(sum(self.images), 1)
 
 
 @dataclass(frozen=True)
@@ -37,10 +55,18 @@ class Evaluation:
     kl_bits: float | None
     samples: str  # "4x12" or "deterministic"
     averaged: Averaging
-    images_per_second: float
+    images_per_second: float = 0.0
+    calibration_bins: CalibrationBins | None = None  # None in files of older versions
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
         return asdict(self)
+
+
+def read_evaluations(path: Path) -> dict[str, Evaluation]:
+    """The evaluations in an evaluation.json by name; none if there is no such file."""
+    found = read_json(path) or {}
+    return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
 
 
 def wilson_interval(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
@@ -112,10 +138,8 @@ class EvaluationMetrics:
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
         self.kl = torch.zeros((), dtype=torch.float64, device=device)
         self.has_kl = False
-        # One process evaluates while the others wait, so it must not synchronise with them.
-        self.calibration = MulticlassCalibrationError(
-            num_classes, n_bins=15, validate_args=False, sync_on_compute=False
-        ).to(device)
+        # Images, correct predictions and summed confidence in each bin.
+        self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
 
     def add(self, logits: Tensor, y: Tensor) -> None:
         """Add a batch of logits [B,C], normalised or not, and labels [B]."""
@@ -125,7 +149,10 @@ class EvaluationMetrics:
         nll = -log_probability.gather(1, y[:, None]).sum()
         count = torch.full_like(nll, len(y))
         self.sums += torch.stack([count, (~hit[:, 0]).sum(), (~hit.any(1)).sum(), nll])
-        self.calibration.update(log_probability.exp(), y)
+        confidence = log_probability.exp().amax(-1).double()
+        bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
+        rows = torch.stack([torch.ones_like(confidence), hit[:, 0].double(), confidence])  # [3,B]
+        self.bins += rows @ F.one_hot(bin_index, BINS).double()
 
     def add_kl(self, kl: Tensor) -> None:
         """Add the KL of each image in nats, [B]."""
@@ -136,13 +163,20 @@ class EvaluationMetrics:
         """The fields of `Evaluation` that are measured."""
         count, wrong, wrong5, nll = self.sums.tolist()
         n = int(count)
+        images, right, confidence = self.bins
+        bins = CalibrationBins(
+            images=tuple(int(number) for number in images.tolist()),
+            accuracy=tuple((right / images.clamp(min=1)).tolist()),
+            confidence=tuple((confidence / images.clamp(min=1)).tolist()),
+        )
         return {
             "top1_error": 100 * wrong / n,
             "top1_interval": wilson_interval(int(wrong), n),
             "top5_error": 100 * wrong5 / n if self.top5 else None,
             "top5_interval": wilson_interval(int(wrong5), n) if self.top5 else None,
             "nll": nll / n,
-            "calibration_error": 100 * float(self.calibration.compute()),
+            "calibration_error": bins.error,
+            "calibration_bins": bins,
             "kl_bits": float(self.kl) / n / math.log(2) if self.has_kl else None,
         }
 

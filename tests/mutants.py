@@ -81,7 +81,7 @@ TABLE = [
      "test_evaluate.py -k by_hand"),
     ("evaluate.py", "metrics.add(out.average(average), y)", "metrics.add(out.logits, y)",
      "test_evaluate.py -k averag"),
-    ("evaluate.py", "n_bins=15", "n_bins=10", "test_evaluate.py -k calibration"),
+    ("evaluate.py", "BINS = 15", "BINS = 10", "test_evaluate.py -k calibration"),
     ("evaluate.py", "zz / (4 * count * count)", "zz / (4 * count)",
      "test_evaluate.py -k wilson"),
     ("training/ema.py", "1 - self.decay", "self.decay", "training/test_optim.py -k average"),
