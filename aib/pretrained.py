@@ -50,21 +50,24 @@ def from_pretrained(
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
     """Compare the sizes in a config with the weights, before any memory is allocated for them.
 
-    A named model is first built without memory, so that only the number of its layers counts.
+    Of a named model only the number of layers counts: it is built on the meta device.
     """
-    named = recipe.get("kind") == "named"
+
+    def rows(name: str) -> int:
+        return (shapes.get(name) or [0])[0]
+
     limits = {"attention_depth": len(shapes)}
     if recipe.get("kind") in ("attached", "composed"):
         limits |= {
-            "num_classes": shapes.get("head.decode.2.weight", [0])[0],
-            "latent_dim": shapes.get("head.encode.weight", [0])[0] // 2,
-            "quantizer": shapes.get("quantizer.anchors", [0])[0],
+            "num_classes": rows("head.decode.2.weight"),
+            "latent_dim": rows("head.encode.weight") // 2,
+            "quantizer": rows("quantizer.anchors"),
         }
     for key, limit in limits.items():
         value = recipe.get(key)
         if isinstance(value, int) and value > limit:
             raise AibError(f"{path} does not fit its weights: {key} is {value}, above {limit}")
-    if not named and isinstance(size := recipe.get("image_size"), int):
+    if isinstance(size := recipe.get("image_size"), int):
         check_image_memory(size, path)
 
 

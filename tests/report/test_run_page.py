@@ -147,7 +147,7 @@ def test_results_and_pictures_of_other_weights_are_left_out(run, tmp_path):
 def test_the_papers_error_is_shown_for_models_of_the_paper(settings, error, tmp_path):
     folder = make_run(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())
-    config["settings"] = Settings(data="cifar10", **settings).to_dict()
+    config["settings"] = Settings(data="cifar10").updated(**settings).to_dict()
     (folder / "config.json").write_text(json.dumps(config))
     assert main(["report", str(folder), "--stored"]) == 0
     text = (folder / "report.html").read_text()
