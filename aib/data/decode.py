@@ -63,7 +63,7 @@ def _check_size(image: Image.Image, max_pixels: int) -> None:
     if width * height > max_pixels:
         raise AibError(f"claims {width} x {height} pixels, above the limit of {max_pixels:,}")
     if min(width, height) < MIN_SIDE:
-        raise AibError(f"is {width} x {height} pixels, which is too small")
+        raise AibError(f"is {width} x {height} pixels, too small: at least {MIN_SIDE} x {MIN_SIDE}")
 
 
 def _first_line(error: Exception) -> str:
