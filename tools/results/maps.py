@@ -116,7 +116,7 @@ def cost(study: Study) -> float | None:
 
 
 def posthoc_notes(runs: Iterable[StoredRun]) -> Iterator[str]:
-    """What the post-hoc maps of older studies attribute (`mark.py`), and of which runs."""
+    """What the post-hoc maps of older studies (schema 1) attribute, and of which runs."""
     studies = {run.name: run.study for run in runs if run.study}
     for note in dict.fromkeys(study.get("posthoc_note") for study in studies.values()):
         names = [name for name, study in studies.items() if study.get("posthoc_note") == note]

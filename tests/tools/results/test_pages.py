@@ -67,6 +67,17 @@ def test_runs_measured_on_other_test_images_are_marked(tmp_path):
     assert "†" not in pages_of(tmp_path, content)["shapes.md"]
 
 
+def test_older_studies_say_what_their_post_hoc_maps_attribute(tmp_path):
+    """Those of profile paper attributed log-probabilities; in profile released logits are raw."""
+    content = stored("shapes_vgg.json")
+    text = pages_of(tmp_path, content)["shapes.md"]
+    assert "attribute the log-probability of the class here" in text
+    assert "(deeper, later, ours, residual)." in text  # not `released`
+    for run in content["runs"]:
+        run["interpret"].pop("posthoc_note", None)
+    assert "log-probability" not in pages_of(tmp_path, content)["shapes.md"]
+
+
 def test_models_of_the_paper_come_first_and_apart(tmp_path):
     runs = [
         write_finished_run(tmp_path / "wide", 4.6, model="wrn_aib_qt"),
