@@ -182,10 +182,10 @@ def anchor_charts(
     drawn: list[Chart] = []
     if rows:
         epochs = [row["epoch"] + 1 for row in rows]
-        values = zip(*(row["anchors"] for row in rows), strict=True)
+        tracks = zip(*(row["anchors"] for row in rows), strict=True)
         drawn += line_chart(
             "Anchors over training",
-            [Line(epochs, value, color=i % 5, width=0.8) for i, value in enumerate(values)],
+            [Line(epochs, track, color=i % 5, width=0.8) for i, track in enumerate(tracks)],
             "Value of each anchor after each epoch",
             "epoch",
             "value",
