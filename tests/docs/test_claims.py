@@ -7,6 +7,7 @@ from statistics import mean
 import pytest
 
 from aib.configs import PRESETS
+from aib.interpret.results import Study
 from aib.profiles import PROFILES
 from aib.settings import Settings
 from tests.docs.blocks import ROOT, prose
@@ -23,14 +24,14 @@ def runs(file: str, name: str = "") -> list[StoredRun]:
     return found
 
 
-def study(file: str, name: str) -> dict:
-    return dict(next(run.study for run in runs(file) if run.name == name))
+def study(file: str, name: str) -> Study:
+    return next(run.study for run in runs(file) if run.name == name)
 
 
-def curve(found: dict, source: str, name: str) -> tuple[float, float]:
+def curve(found: Study, source: str, name: str) -> tuple[float, float]:
     """The interval of an area under a curve."""
-    areas = found["faithfulness"][source]
-    return areas[f"{name}_low"], areas[f"{name}_high"]
+    area = getattr(found.faithfulness[source], name)
+    return area.low, area.high
 
 
 @pytest.mark.parametrize(
@@ -58,20 +59,21 @@ def curve(found: dict, source: str, name: str) -> tuple[float, float]:
     ],
 )
 def test_maps_called_used_or_decorative_are_so(verdict, file, name):
-    assert {run.study["reliance"]["verdict"] for run in runs(file, name)} == {verdict}
+    assert {run.study.verdict for run in runs(file, name)} == {verdict}
 
 
 def test_the_paper_s_score_flatters_flat_maps():
     flat = study("cifar10_vgg", "vgg_aib_qt_0")
-    assert flat["information"]["contrast"] < 0.2
-    assert all(each["score_0.9"] > 95 for each in flat["stability"].values())
-    assert min(each["centred_0.9"] for each in flat["stability"].values()) < 1
+    assert flat.information.contrast < 0.2
+    assert all(each.score[0.9].value > 95 for each in flat.stability.values())
+    assert min(each.centred[0.9].value for each in flat.stability.values()) < 1
 
 
 def test_the_map_of_wrn_on_cifar10_is_worse_than_the_centre():
     found = study("cifar10_wrn", "wrn_aib_qt_0")
     assert curve(found, "own", "insertion")[1] < curve(found, "centre", "insertion")[0]
-    assert found["faithfulness"]["own"]["deletion"] > found["faithfulness"]["random"]["deletion"]
+    own, random = (found.faithfulness[name].deletion.value for name in ("own", "random"))
+    assert own > random
 
 
 def test_the_map_of_wrn_on_cifar100():
@@ -91,11 +93,12 @@ def test_the_map_of_vgg_att3_is_worse_than_random_by_deletion():
     assert curve(found, "own", "deletion")[0] > curve(found, "random", "deletion")[1]
 
 
-def beats_the_centre(found: dict) -> bool:
+def beats_the_centre(found: Study) -> bool:
     """By AUROC and by insertion, with intervals that do not overlap."""
-    return all(
-        found[part]["own"][f"{name}_low"] > found[part]["centre"][f"{name}_high"]
-        for part, name in (("localisation", "auroc"), ("faithfulness", "insertion"))
+    own, centre = (found.localisation[name].auroc for name in ("own", "centre"))
+    return (
+        own.low > centre.high
+        and curve(found, "own", "insertion")[0] > curve(found, "centre", "insertion")[1]
     )
 
 
@@ -124,10 +127,10 @@ def test_spurious_backgrounds_reduce_all_models_to_chance_and_only_gradients_sho
     for run in runs("spurious_vgg"):
         low, high = run.evaluation.top1_interval
         assert low < 90 < high
-        energy = {name: found["energy"] for name, found in run.study["localisation"].items()}
+        energy = {name: found.energy.value for name, found in run.study.localisation.items()}
         assert energy["integrated_gradients"] < energy["random"] - 0.05
         if run.model == "vgg_aib_qt" and "profile" not in run.recipe:
-            assert run.study["information"]["contrast"] < 0.12
+            assert run.study.information.contrast < 0.12
 
 
 def test_the_attention_with_bottleneck_is_better_calibrated_on_cifar100():

@@ -1,29 +1,29 @@
 """Tables of attention maps: the main metrics per recipe, averaged over seeds."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from aib.configs.preset import spread
 from aib.figures.table import NOTHING, Table, number
+from aib.interpret.metrics.reliance import Reliance
+from aib.interpret.metrics.score import PRIMARY_TAU
+from aib.interpret.results import Study
 from aib.interpret.tables import NAMES, own_localisation
 from tools.results.markdown import without_empty_columns
 from tools.results.read import StoredRun, by_recipe, options
 
-Study = Mapping[str, Any]
-
 ANOTHER = "another image's map costs"
 # A column's name, its digits, and where a study has the value.
 METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
-    ("contrast", 2, lambda study: study["information"]["contrast"]),
-    ("energy passed %", 1, lambda study: _percent(study["information"]["energy_passed"])),
-    ("AUROC", 2, lambda study: own_localisation(study)["auroc"]),
-    ("AUROC, centre", 2, lambda study: _value(study, "localisation", "centre", "auroc")),
-    ("mass inside %", 1, lambda study: _percent(own_localisation(study)["energy"])),
-    ("insertion", 2, lambda study: _value(study, "faithfulness", "own", "insertion")),
-    ("insertion, centre", 2, lambda study: _value(study, "faithfulness", "centre", "insertion")),
-    ("deletion", 2, lambda study: _value(study, "faithfulness", "own", "deletion")),
-    ("deletion, random", 2, lambda study: _value(study, "faithfulness", "random", "deletion")),
+    ("contrast", 2, lambda study: study.information.contrast),
+    ("energy passed %", 1, lambda study: _percent(study.information.energy_passed)),
+    ("AUROC", 2, lambda study: own_localisation(study).auroc),
+    ("AUROC, centre", 2, lambda study: _auroc(study, "centre")),
+    ("mass inside %", 1, lambda study: _percent(own_localisation(study).energy_inside)),
+    ("insertion", 2, lambda study: _insertion(study, "own")),
+    ("insertion, centre", 2, lambda study: _insertion(study, "centre")),
+    ("deletion", 2, lambda study: _deletion(study, "own")),
+    ("deletion, random", 2, lambda study: _deletion(study, "random")),
     (ANOTHER, 1, lambda study: cost(study)),
 ]
 NOTE = (
@@ -61,15 +61,16 @@ def stability_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
     """The paper's score and the centred one: the lowest and highest over all modifications."""
     rows = []
     for group, (study, *_) in studied(runs):
-        found = study["stability"].values()
+        scores = [each.score.get(PRIMARY_TAU) for each in study.stability.values()]
+        centred = [each.centred.get(PRIMARY_TAU) for each in study.stability.values()]
         rows.append(
             (
                 f"`{group[0].model}`",
                 options(group[0], runs, brief),
-                _range(each.get("score_0.9") for each in found),
-                _range(study["paper"].values()),
-                _range(each.get("centred_0.9") for each in found),
-                number(study["information"]["contrast"], 2),
+                _range(each.value for each in scores if each),
+                _range(study.paper.values()),
+                _range(each.value for each in centred if each),
+                number(study.information.contrast, 2),
             )
         )
     head = ("model", "options", "score %", "paper %", "centred score %", "contrast")
@@ -83,7 +84,8 @@ def background_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
     for group, studies in studied(runs):
         cells = []
         for source in NAMES:
-            inside = [_value(study, "localisation", source, "energy") for study in studies]
+            found = [study.localisation.get(source) for study in studies]
+            inside = [each.energy.value for each in found if each]
             cells.append(mean([_percent(1 - v) for v in inside if v is not None], 1))
         rows.append(
             (f"`{group[0].model}`", options(group[0], runs, brief), str(len(group)), *cells)
@@ -102,8 +104,7 @@ def mean(values: Sequence[float | None], digits: int) -> str:
 
 def verdicts(studies: Iterable[Study]) -> str:
     """'used', or 'used (2), undecided (1)' where seeds differ."""
-    counts = Counter(study["reliance"]["verdict"] for study in studies)
-    counts.pop(None, None)
+    counts = Counter(study.verdict for study in studies if study.verdict)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{word} ({n})" for word, n in counts.items()) or NOTHING
@@ -111,15 +112,16 @@ def verdicts(studies: Iterable[Study]) -> str:
 
 def cost(study: Study) -> float | None:
     """Points of accuracy lost with another image's map in the map's place."""
-    replaced = study["reliance"].get("replaced")  # a model without a map has none
-    return 100 * replaced["another"]["drop"] if replaced else None
+    if not isinstance(study.reliance, Reliance):  # a model without a map has none
+        return None
+    return 100 * study.reliance.replaced["another"].drop
 
 
 def posthoc_notes(runs: Iterable[StoredRun]) -> Iterator[str]:
     """What the post-hoc maps of older studies (schema 1) attribute, and of which runs."""
     studies = {run.name: run.study for run in runs if run.study}
-    for note in dict.fromkeys(study.get("posthoc_note") for study in studies.values()):
-        names = [name for name, study in studies.items() if study.get("posthoc_note") == note]
+    for note in dict.fromkeys(study.posthoc_note for study in studies.values()):
+        names = [name for name, study in studies.items() if study.posthoc_note == note]
         which = "" if len(names) == len(studies) else f" ({', '.join(names)})"
         yield from [f"{note}{which}."] if note else []
 
@@ -129,8 +131,19 @@ def _range(values: Iterable[float | None]) -> str:
     return f"{min(known):.0f} to {max(known):.0f}" if known else NOTHING
 
 
-def _value(study: Study, part: str, source: str, name: str) -> float | None:
-    return study[part].get(source, {}).get(name)
+def _auroc(study: Study, source: str) -> float | None:
+    found = study.localisation.get(source)
+    return found.auroc.value if found else None
+
+
+def _insertion(study: Study, source: str) -> float | None:
+    found = study.faithfulness.get(source)
+    return found.insertion.value if found else None
+
+
+def _deletion(study: Study, source: str) -> float | None:
+    found = study.faithfulness.get(source)
+    return found.deletion.value if found else None
 
 
 def _percent(value: float | None) -> float | None:

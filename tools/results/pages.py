@@ -1,11 +1,13 @@
 """The pages of docs/results/: one per data set, one of speed, and an index."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from aib.data.specs import SPECS
 from aib.interpret.tables import STABILITY, all_tables, reliance
 from aib.paper import has_papers_form
-from aib.sweep.results import tables as sweep_tables
+from aib.sweep.results import SweepResults
+from aib.sweep.tables import sweep_tables
 from tools.results.errors import (
     OWN_TEST_IMAGES,
     error_tables,
@@ -84,7 +86,7 @@ def data_page(results: Results, name: str) -> str:
         if data_set(found["base"]["data"]) == name:
             lines.append(f"\n## Ablations: {found['preset']}\n")
             lines.append(f"File: [results/{sweep}](../../results/{sweep}).")
-            for table in sweep_tables(found):
+            for table in sweep_tables(SweepResults.from_dict(found, Path(sweep))):
                 lines += section(table, "###")
     lines += section(every_run(files))
     return _page(title(name), lines)
@@ -102,17 +104,18 @@ def map_sections(file: RunsFile) -> Iterator[str]:
         return
     firsts = {runs[0].name: runs[0] for runs, _ in groups}
     shown = {
-        name: dict(run.study or {}) | ({} if has_papers_form(run.recipe) else {"paper": {}})
+        name: run.study if has_papers_form(run.recipe) else replace(run.study, paper={})
         for name, run in firsts.items()
+        if run.study
     }
     some = next(iter(shown.values()))
     yield f"\n## Maps: {file.title}\n"
-    yield f"{some['images']:,} {some['split']} images of {some['data']}; {link(file)}."
+    yield f"{some.images:,} {some.split} images of {some.data}; {link(file)}."
     several = any(len(runs) > 1 for runs, _ in groups)
     tables = [maps_table(file.runs)] if several else []
     tables += [*all_tables(shown), reliance(shown)]
     for table in tables:
-        if table.title != STABILITY or any(study["paper"] for study in shown.values()):
+        if table.title != STABILITY or any(study.paper for study in shown.values()):
             yield from section(without_empty_columns(table), "###")
     if several:
         yield "\nThe tables after the first are of the first seed of each recipe."
@@ -126,9 +129,7 @@ def map_sections(file: RunsFile) -> Iterator[str]:
 
 
 def _the_papers_first(file: RunsFile) -> tuple[bool, str]:
-    papers = any(
-        run.study and run.study["paper"] and has_papers_form(run.recipe) for run in file.runs
-    )
+    papers = any(run.study and run.study.paper and has_papers_form(run.recipe) for run in file.runs)
     return not papers, file.name
 
 

@@ -9,6 +9,7 @@ from aib.configs import PRESETS
 from aib.errors import AibError
 from aib.evaluate import Evaluation
 from aib.files import read_json
+from aib.interpret.results import Study
 from aib.paper import OTHER_FORM, paper_error
 
 
@@ -27,7 +28,7 @@ class StoredRun:
     evaluations: Mapping[str, Evaluation]
     held_out: Evaluation | None
     training_error: float | None
-    study: Mapping[str, Any] | None  # of `aib interpret`
+    study: Study | None  # of `aib interpret`
     environment: Mapping[str, Any]
     own_test_images: bool  # older runs on shapes: test images sampled with the run's own seed
 
@@ -45,7 +46,7 @@ class StoredRun:
             evaluations={k: Evaluation(**e) for k, e in found["evaluations"].items()},
             held_out=Evaluation(**found["held_out"]) if found["held_out"] else None,
             training_error=found.get("training_error"),
-            study=found["interpret"],
+            study=Study.from_dict(found["interpret"]) if found["interpret"] else None,
             environment=found["environment"],
             own_test_images="test_images" in found,
         )
