@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from aib.data.specs import SPECS
 from aib.interpret.tables import STABILITY, all_tables, reliance

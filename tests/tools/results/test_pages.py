@@ -7,7 +7,7 @@ import pytest
 
 from aib.data.shapes import TEST_SEED
 from aib.figures.table import Table
-from aib.runs import Run
+from aib.training.folder import RunFolder
 from tests.tools.results.stored import (
     evaluation,
     pages_of,
@@ -122,8 +122,8 @@ def test_empty_columns_are_left_out():
 
 def test_the_training_error_is_that_of_the_last_steps(tmp_path):
     folder = write_finished_run(tmp_path / "a", 4.0)
-    Run(folder).log({"step": 10, "epoch": 1, "error": 7.5, "seconds": 91.0})
-    Run(folder).log({"step": 10, "epoch": 1, "anchors": [0.5]})
+    RunFolder(folder).log({"step": 10, "epoch": 1, "error": 7.5, "seconds": 91.0})
+    RunFolder(folder).log({"step": 10, "epoch": 1, "anchors": [0.5]})
     [row] = records(pages_of_runs(tmp_path, [folder])["cifar10.md"], EVERY_RUN)
     assert row["training error %"] == "7.50"
 
@@ -135,7 +135,7 @@ def test_errors_on_other_data_are_averaged_and_the_paper_s_stand_beside_its_prot
     for i, folder in enumerate(runs):
         for classes, images, error in (("raw", 3996, 49.0 + i), ("matched", 3593, 14.0)):
             found = evaluation(error, "stl10", "train", classes, images)
-            Run(folder).write_evaluation(f"stl10 train {classes}", found)
+            RunFolder(folder).write_evaluation(f"stl10 train {classes}", found)
     raw, matched = records(pages_of_runs(tmp_path, runs)["cifar10.md"], OTHER_DATA)
     assert raw["seeds"] == matched["seeds"] == "2"
     assert raw["error %"] == "49.50 ± 0.71" and matched["error %"] == "14.00 ± 0.00"
@@ -149,14 +149,16 @@ def test_the_number_of_samples_counts_only_where_there_is_noise(tmp_path, bits, 
     for folder, samples in zip(runs, (["4x12"], ["4x12", "deterministic"]), strict=True):
         for each in samples:
             found = evaluation(49.0, "svhn") | {"kl_bits": bits, "samples": each}
-            Run(folder).write_evaluation(f"svhn test {each} over probabilities", found)
+            RunFolder(folder).write_evaluation(f"svhn test {each} over probabilities", found)
     table = records(pages_of_runs(tmp_path, runs)["cifar10.md"], OTHER_DATA)
     assert [row["seeds"] for row in table] == seeds
 
 
 def test_folders_of_the_machine_are_not_shown(tmp_path):
     run = write_finished_run(tmp_path / "a", 4.0, data="folder:/home/me/photos")
-    Run(run).write_evaluation("folder:/home/me/birds val", evaluation(5, "folder:/home/me/birds"))
+    RunFolder(run).write_evaluation(
+        "folder:/home/me/birds val", evaluation(5, "folder:/home/me/birds")
+    )
     text = pages_of_runs(tmp_path, [run])["folder.md"]
     assert [row["data"] for row in records(text, OTHER_DATA)] == ["folder:birds test"]
     assert "/home" not in text
