@@ -198,7 +198,7 @@ class Study:
     @property
     def reliance_text(self) -> str:
         """The verdict in sentences, or why there is none."""
-        return self.reliance.words if isinstance(self.reliance, Reliance) else self.reliance
+        return self.reliance.text if isinstance(self.reliance, Reliance) else self.reliance
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: interpret.json."""
