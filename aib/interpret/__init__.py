@@ -1,4 +1,4 @@
-"""How far can a map be trusted? Scores, localisation and faithfulness, for maps from anywhere."""
+"""Explain images, and measure how far maps can be trusted: also maps of other methods."""
 
 from aib.data import Batches
 from aib.figures.overlay import overlay

@@ -1,9 +1,9 @@
-"""Maps made after the fact, by captum, for any classifier: what ours are compared with.
+"""Post-hoc maps by captum, for any classifier.
 
 captum is an extra: `pip install '.[posthoc]'`. Every function takes images x [B,C,H,W] and gives
-maps [B,H,W] for the class `target` (the predicted one by default). What they attribute is the raw
-class score, as published: the logit before any softmax, also for models that return
-log-probabilities as `Output.logits`.
+maps [B,H,W] for the class `target` (the predicted one by default). They attribute the raw class
+score, as published: the logit before any softmax, also for models that return log-probabilities as
+`Output.logits`.
 """
 
 import contextlib
@@ -29,16 +29,16 @@ MIN_POSITIONS = 4
 # Parts of our models that make the maps: beside the path from image to decision, not on it.
 _BESIDE = ("attention", "contexts", "compatibilities", "project")
 
-# A module, or any callable around one (say, one that asks for a deterministic pass). It returns
+# A module, or any callable around one (such as one for deterministic passes). It returns
 # logits [B,classes], or an object that has them as `.logits`, or one of our models' outputs.
 Classifier = Callable[[Tensor], Any]
 Target = int | Tensor | None
 
 
 def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target = None) -> Tensor:
-    """Grad-CAM at `layer` (a module or its name): where it speaks for the target, bilinear to x.
+    """Grad-CAM of the target at `layer` (a module or its name), bilinear to the size of x.
 
-    Channels weighted by their mean gradient, summed, negative values cut off.
+    Channels weighted by their mean gradient, summed, negative values set to 0.
     """
     attr = _captum()
     module = _module(model, layer)
@@ -49,7 +49,7 @@ def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target
         found = shape(maps) if isinstance(maps, Tensor) else type(maps).__name__
         raise AibError(
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
-            f"its map here is {found} (a layer behind several attention samples: ask for one)"
+            f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
     return resize_maps(maps.detach()[:, 0], (x.shape[2], x.shape[3]))
 
@@ -83,11 +83,11 @@ def integrated_gradients(
 def completeness(
     model: Classifier, x: Tensor, maps: Tensor, target: Target = None
 ) -> tuple[Tensor, Tensor]:
-    """What maps of `integrated_gradients` sum to, and what they should sum to: [B] each.
+    """The sum of maps of `integrated_gradients`, and the sum that it should have: [B] each.
 
     The second is the change of the class score from the baseline (zeros) to the image. They differ
-    because few steps approximate the integral along a path with many kinks; more steps close most
-    of the gap, also in a quantised model, whose straight-through gradient is approximate, too.
+    because the integral is approximated by few steps; more steps close most of the gap, also in a
+    quantised model, whose straight-through gradient is approximate too.
     """
     with _prepared(model, x, target) as (forward, inputs, classes), torch.no_grad():
         change = (forward(inputs) - forward(torch.zeros_like(inputs))).gather(1, classes[:, None])
@@ -95,7 +95,7 @@ def completeness(
 
 
 def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
-    """The gradient's size, its maximum over channels."""
+    """The absolute gradient, its maximum over channels."""
     attr = _captum()
     with _prepared(model, x, target) as (forward, inputs, classes):
         values = attr.Saliency(forward).attribute(inputs, target=classes, abs=True)
@@ -105,7 +105,7 @@ def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
 def occlusion(
     model: Classifier, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
 ) -> Tensor:
-    """How far the target's logit falls when a window of zeros slides over the image, signed."""
+    """Drop of the target's logit when a window of zeros slides over the image, signed."""
     attr = _captum()
     if not 1 <= stride <= window <= min(x.shape[2:]):
         raise AibError(
@@ -186,8 +186,8 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
 def class_scores(result: Any) -> Tensor:
     """Raw class scores [B,C]: the mean of our models' sample logits, else the logits given.
 
-    `Output.logits` will not do. In profile `paper` they are log-probabilities, whose gradient also
-    holds what speaks for the other classes.
+    `Output.logits` are log-probabilities in profile `paper`, and their gradient also depends on
+    the other classes.
     """
     if isinstance(result, Output):
         return result.average("logits")
@@ -196,7 +196,7 @@ def class_scores(result: Any) -> Tensor:
 
 
 def has_captum() -> bool:
-    """Is the extra installed?"""
+    """Whether captum is installed."""
     return importlib.util.find_spec("captum") is not None
 
 
@@ -225,7 +225,7 @@ def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
 def _prepared(
     model: Classifier, x: Tensor, target: Target
 ) -> Iterator[tuple[Classifier, Tensor, Tensor]]:
-    """Class scores as a plain tensor, inputs that take gradients, a class each; evaluation mode."""
+    """A function to class scores, inputs with gradients, one class each; in evaluation mode."""
     check_batch(x)
 
     def forward(images: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from aib.errors import AibError
 from aib.files import finite
@@ -36,8 +36,22 @@ class Estimate:
         return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
 
 
-class _Flat:
-    """Estimates stand in the file as NAME, NAME_low, ...; those by threshold as NAME_0.9, ..."""
+class FlatResults:
+    """Estimates are in the file as NAME, NAME_low, ...; those by threshold as NAME_0.9, ..."""
+
+    @classmethod
+    def from_dict(cls, values: Flat) -> Self:
+        """Read the fields that are there."""
+        found: dict[str, Any] = {}
+        for one in fields(cls):  # type: ignore[arg-type]
+            if one.type == dict[float, Estimate]:
+                found[one.name] = _by_threshold(values, f"{one.name}_")
+            elif one.name in values:
+                value = values[one.name]
+                is_estimate = one.type in (Estimate, Estimate | None)
+                plain = value if isinstance(value, list) else _number(value)
+                found[one.name] = Estimate.read(values, one.name) if is_estimate else plain
+        return cls(**found)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; what is None is left out."""
@@ -56,7 +70,7 @@ class _Flat:
 
 
 @dataclass(frozen=True)
-class Stability(_Flat):
+class Stability(FlatResults):
     """What one modification did. Percentages; a model without maps has the first two only."""
 
     accuracy: float
@@ -71,41 +85,19 @@ class Stability(_Flat):
     flat_modified: float | None = None
     images: float | None = None
 
-    @classmethod
-    def from_dict(cls, values: Flat) -> "Stability":
-        mean = Estimate.read(values, "centred_mean") if "centred_mean" in values else None
-        return cls(
-            accuracy=float(values["accuracy"]),
-            prediction_consistent=Estimate.read(values, "prediction_consistent"),
-            score=_by_threshold(values, "score_"),
-            centred=_by_threshold(values, "centred_"),
-            centred_mean=mean,
-            centred_undefined=_number(values.get("centred_undefined")),
-            contrast=_number(values.get("contrast")),
-            contrast_modified=_number(values.get("contrast_modified")),
-            flat=_number(values.get("flat")),
-            flat_modified=_number(values.get("flat_modified")),
-            images=_number(values.get("images")),
-        )
-
 
 @dataclass(frozen=True)
-class Located(_Flat):
+class Located(FlatResults):
     """One kind of map against the masks: shares from 0 to 1."""
 
-    images: int
+    images: float
     pointing: Estimate
     energy: Estimate
     auroc: Estimate
 
-    @classmethod
-    def from_dict(cls, values: Flat) -> "Located":
-        found = (Estimate.read(values, name) for name in ("pointing", "energy", "auroc"))
-        return cls(int(values["images"]), *found)
-
 
 @dataclass(frozen=True)
-class Faithfulness(_Flat):
+class Faithfulness(FlatResults):
     """Areas under the deletion and insertion curves of one kind of map, 0 to 1."""
 
     deletion: Estimate
@@ -113,16 +105,6 @@ class Faithfulness(_Flat):
     deletion_curve: list[float] | None = None
     insertion_curve: list[float] | None = None
     completeness_gap: float | None = None  # of Integrated Gradients
-
-    @classmethod
-    def from_dict(cls, values: Flat) -> "Faithfulness":
-        return cls(
-            Estimate.read(values, "deletion"),
-            Estimate.read(values, "insertion"),
-            values.get("deletion_curve"),
-            values.get("insertion_curve"),
-            _number(values.get("completeness_gap")),
-        )
 
 
 @dataclass(frozen=True)
@@ -198,7 +180,7 @@ class Study:
     @property
     def reliance_text(self) -> str:
         """The verdict in sentences, or why there is none."""
-        return self.reliance.words if isinstance(self.reliance, Reliance) else self.reliance
+        return self.reliance.text if isinstance(self.reliance, Reliance) else self.reliance
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: interpret.json."""
@@ -276,7 +258,8 @@ def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
 
 def _known(cls: Any, values: Mapping[str, Any]) -> Any:
     """A dataclass of optional values from those of the fields that are there."""
-    return cls(**{one.name: values.get(one.name) for one in fields(cls)})
+    found = {one.name: values.get(one.name) for one in fields(cls)}
+    return cls(**{k: v if isinstance(v, list) else _number(v) for k, v in found.items()})
 
 
 def _reliance(values: Mapping[str, Any]) -> Reliance | str:

@@ -5,7 +5,7 @@ from matplotlib import colormaps
 from PIL import Image
 
 from aib.errors import AibError
-from aib.figures import overlay
+from aib.figures.overlay import overlay
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
 RAMP = torch.linspace(0.2, 0.4, 120).reshape(12, 10)

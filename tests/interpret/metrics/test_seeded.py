@@ -1,22 +1,22 @@
 import torch
 
-from aib.interpret.metrics.seeded import Stream, integers, uniform, words
+from aib.interpret.metrics.seeded import Stream, integers, random_words, uniform
 
 
 def test_numbers_depend_on_seed_stream_and_index_alone():
     index = torch.arange(100)
-    whole = words(7, Stream.OCCLUSION, index, 5)
-    parts = [words(7, Stream.OCCLUSION, part, 5) for part in index.split(33)]
+    whole = random_words(7, Stream.OCCLUSION, index, 5)
+    parts = [random_words(7, Stream.OCCLUSION, part, 5) for part in index.split(33)]
     assert torch.equal(whole, torch.cat(parts))
-    assert torch.equal(whole[:, :2], words(7, Stream.OCCLUSION, index, 2))
-    assert not torch.equal(whole, words(8, Stream.OCCLUSION, index, 5))
-    assert not torch.equal(whole, words(7 + 2**32, Stream.OCCLUSION, index, 5))
-    assert not torch.equal(whole, words(7, Stream.SHUFFLE, index, 5))
+    assert torch.equal(whole[:, :2], random_words(7, Stream.OCCLUSION, index, 2))
+    assert not torch.equal(whole, random_words(8, Stream.OCCLUSION, index, 5))
+    assert not torch.equal(whole, random_words(7 + 2**32, Stream.OCCLUSION, index, 5))
+    assert not torch.equal(whole, random_words(7, Stream.SHUFFLE, index, 5))
 
 
 def test_numbers_do_not_change_between_versions():
     # Blocks of an old report have to be found again: these are what the hash gave when written.
-    assert words(0, Stream.OCCLUSION, torch.arange(2), 2).tolist() == [
+    assert random_words(0, Stream.OCCLUSION, torch.arange(2), 2).tolist() == [
         [3703876647, 2201563654],
         [992238560, 395188954],
     ]

@@ -1,11 +1,10 @@
-from dataclasses import asdict
-
 import pytest
 import torch
 
 from aib.errors import AibError
 from aib.interpret import from_another, map_reliance, shuffled, spatial_mean
 from aib.interpret.metrics.reliance import paired_drop, points, verdict
+from aib.interpret.results import Information, Study
 from aib.interpret.tables import reliance as reliance_table
 
 
@@ -40,14 +39,14 @@ def test_a_map_that_carries_the_class_is_used():
     # Without the map it is a guess among four.
     assert reliance.replaced["another"].accuracy == pytest.approx(0.25, abs=0.05)
     assert reliance.replaced["mean"].drop > 0.6
-    assert reliance.words.startswith("The decision uses the map")
+    assert reliance.text.startswith("The decision uses the map")
 
 
 def test_a_map_that_is_never_looked_at_is_decorative():
     reliance = map_reliance(by_the_image, attend, quadrant_task(1000))
     assert reliance.verdict == "decorative"
     assert all(d.drop == 0 and d.low < 0 < d.high for d in reliance.replaced.values())
-    assert "decorative" in reliance.words and "1 point of accuracy" in reliance.words
+    assert "decorative" in reliance.text and "1 point of accuracy" in reliance.text
 
 
 def test_a_model_that_guesses_has_nothing_to_lose():
@@ -57,12 +56,12 @@ def test_a_model_that_guesses_has_nothing_to_lose():
     reliance = map_reliance(by_the_map, attend, guesses, harm=0.05)
     assert abs(reliance.accuracy - 0.25) < 0.05 and reliance.chance == 0.25
     assert verdict(reliance.replaced, harm=0.05) == "decorative"  # by the drops alone
-    assert reliance.verdict == "undecided" and "guessing at 25.0%" in reliance.words
+    assert reliance.verdict == "undecided" and "guessing at 25.0%" in reliance.text
 
 
 def test_few_images_leave_it_undecided():
     reliance = map_reliance(by_the_image, attend, quadrant_task(20))
-    assert reliance.verdict == "undecided" and "20 images" in reliance.words
+    assert reliance.verdict == "undecided" and "20 images" in reliance.text
 
 
 def test_a_last_batch_of_one_image_takes_the_map_before_it():
@@ -131,11 +130,11 @@ def test_bad_input_is_named():
 
 def test_the_table_has_a_row_for_each_model_with_a_map():
     asked = map_reliance(by_the_map, attend, quadrant_task(100))
-    results = {
-        "own": {"reliance": asdict(asked) | {"words": asked.words}},
-        "plain": {"reliance": {"verdict": None, "words": "the model has no map to replace"}},
+    studies = {
+        label: Study("model", 100, 50.0, {}, found, Information())
+        for label, found in (("own", asked), ("plain", "no map to replace"))
     }
-    [row] = reliance_table(results).rows
+    [row] = reliance_table(studies).rows
     mean, _, another = (asked.replaced[name] for name in ("mean", "shuffled", "another"))
     assert row[:2] == ("own", "100.00") and row[-1] == "used"
     assert row[2] == f"{points(mean.drop)} ({points(mean.low)} to {points(mean.high)})"
