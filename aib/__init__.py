@@ -10,6 +10,7 @@ from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.latent import LinearHead, VariationalHead
 from aib.loss import aib_loss
+from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.pretrained import from_pretrained
 from aib.quantize import AnchorQuantizer
@@ -18,20 +19,26 @@ from aib.types import Attention, Latent, LossTerms, Output
 from aib.version import __version__
 
 if TYPE_CHECKING:
-    from aib.figures import overlay
+    from aib.figures.overlay import overlay
+    from aib.interpret.maps import explain
     from aib.settings import Settings
     from aib.training.loop import fit
 
 
-# Imported at first use: training brings Lightning along, which takes seconds to load.
-_LATER = {"fit": "aib.training.loop", "overlay": "aib.interpret", "Settings": "aib.settings"}
+# Imported at first use: training imports Lightning, which takes seconds.
+_LAZY = {
+    "Settings": "aib.settings",
+    "explain": "aib.interpret.maps",
+    "fit": "aib.training.loop",
+    "overlay": "aib.figures.overlay",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'aib' has no attribute {name!r}")
 
 
@@ -45,6 +52,7 @@ __all__ = [
     "Latent",
     "LinearHead",
     "LossTerms",
+    "ModelOptions",
     "Output",
     "Preprocessing",
     "Settings",
@@ -54,6 +62,7 @@ __all__ = [
     "aib_loss",
     "attach",
     "create_model",
+    "explain",
     "fit",
     "from_pretrained",
     "list_models",

@@ -1,22 +1,29 @@
-"""Give a whole CNN, named by one of its layers, attention with an information bottleneck."""
+"""Add attention with an information bottleneck to any CNN, at one of its layers."""
 
 import difflib
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from aib.attention import SpatialAttention, check_attention
+from aib.attention import SpatialAttention
 from aib.backbones.parts import guided, maps_of_classes
 from aib.bottleneck import AIB
 from aib.classifier import check_classes
 from aib.compose import describe
 from aib.errors import AibError
 from aib.latent import VariationalHead, mlp_decoder
+from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing, check_image_size
-from aib.profiles import Modulation, get_profile
-from aib.types import Given, Output, ProfileName, Sampling
+from aib.profiles import get_profile
+from aib.types import Given, Output, Sampling
+from aib.validation import reject_unknown
+
+# The options of `create_model` that apply to any network.
+OPTIONS = ("latent_dim", "modulation", "attention_noise", "attention_guide", "profile")
+LATENT_DIM = 256
 
 
 def attach(
@@ -27,27 +34,27 @@ def attach(
     quantizer: int | None = None,
     head: str | None = None,
     image_size: int = 224,
-    latent_dim: int = 256,
-    modulation: Modulation | None = None,
-    attention_noise: float = 0.0,
-    attention_guide: bool = False,
-    profile: ProfileName = "paper",
     preprocessing: Preprocessing | None = None,
+    **options: Any,
 ) -> "AttachedAIB":
-    """A copy of `backbone` that attends to the output of its layer `at`.
+    """A copy of `backbone` with attention and an information bottleneck at its layer `at`.
 
     Everything after `at` runs once per attention sample. The network's last Linear layer (or the
-    one named `head`) gives way to the bottleneck: latent, decoder, `num_classes` logits. The
-    layer must give [B,c,h,w] and must not have a skip connection around it: attach to the end of
-    a block, such as "layer2" of a ResNet, not to a layer inside one. Features with channels last,
-    [B,h,w,c], are refused, except where nothing tells them from channels first: c = h = w in a
-    network that takes one image size only. `attention_noise` and `attention_guide` are those of
-    `create_model`.
+    one named `head`) is replaced by the bottleneck: latent, decoder, `num_classes` logits. The
+    layer's output must be [B,c,h,w], without a skip connection around it: attach to the end of a
+    block, such as "layer2" of a ResNet, not to a layer inside one. Features with channels last,
+    [B,h,w,c], are an error, except where they cannot be told from channels first: c = h = w in a
+    network that takes one image size only.
+
+    `quantizer` is the number of anchors. The other options are those of `create_model`:
+    latent_dim (256 unless given), modulation, attention_noise, attention_guide and profile.
     """
+    reject_unknown(options, OPTIONS, "attach has no option")
+    chosen = ModelOptions(**options)
+    latent_dim = chosen.latent_dim or LATENT_DIM
     check_classes(num_classes)
-    check_attention(attention_noise, attention_guide)
     check_image_size(image_size)
-    network = deepcopy(backbone)  # the caller's network stays as it was, and can be used again
+    network = deepcopy(backbone)  # the caller's network stays unchanged
     head = head or last_linear(network)
     classifier = find_layer(network, head)
     if not isinstance(classifier, nn.Linear):
@@ -58,21 +65,22 @@ def attach(
     layer = find_layer(network, at)
     channels = _probe(deepcopy(network), at, head, image_size)
     trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)
-    if attention_guide:
+    if chosen.attention_guide:
         trunk = guided(maps_of_classes(channels, num_classes), num_classes)
-    attention = SpatialAttention(trunk, get_profile(profile).sigma_kernel, attention_noise)
+    sigma_kernel = get_profile(chosen.profile).sigma_kernel
     decoder = mlp_decoder(latent_dim, num_classes)
     model = AttachedAIB(
         network,
         layer,
         num_classes=num_classes,
-        attention=attention,
+        attention=SpatialAttention(trunk, sigma_kernel, chosen.attention_noise),
         quantizer=quantizer,
         head=VariationalHead(classifier.in_features, latent_dim, decoder),
-        modulation=modulation,
-        profile=profile,
+        modulation=chosen.modulation,
+        profile=chosen.profile,
         preprocessing=preprocessing or Preprocessing(image_size=image_size),
     )
+    resolved = replace(chosen, latent_dim=latent_dim, modulation=model.modulation)
     model.recipe = {
         "kind": "attached",
         "at": at,
@@ -80,40 +88,36 @@ def attach(
         "quantizer": quantizer,
         "head": head,
         "image_size": image_size,
-        "latent_dim": latent_dim,
-        "modulation": model.modulation,
-        "attention_noise": attention_noise,
-        "attention_guide": attention_guide,
-        "profile": profile,
+        **{name: getattr(resolved, name) for name in OPTIONS},
     }
-    return model.to(next(network.parameters(), torch.empty(0)))  # its device and its type
+    return model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
 
 
 class AttachedAIB(AIB):
-    """An AIB whose stem and tail are one network, met half-way by a hook on `layer`."""
+    """An AIB whose stem and tail are one network; a hook on `layer` inserts the attention."""
 
     def __init__(self, network: nn.Module, layer: nn.Module, **parts: Any):
         super().__init__(nn.Identity(), network, **parts)
-        self._pass: dict[str, Any] = {}  # what the hook needs to know, and what it found
-        layer.register_forward_hook(self._meet)
+        self._pass: dict[str, Any] = {}  # the hook's arguments and results
+        layer.register_forward_hook(self._attend_hook)
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
-        self._pass["request"] = sampling, given.attention_map
-        e = self.tail(x)  # [S*B,d]: x to f, then _meet, then the rest of the network
-        attention, aux_logits = self._pass.pop("found")
+        self._pass["arguments"] = sampling, given.attention_map
+        e = self.tail(x)  # [S*B,d]: x to f, then _attend_hook, then the rest of the network
+        attention, aux_logits = self._pass.pop("results")
         samples = (e.shape[0] // x.shape[0], sampling.m)
         latent, logits = self.head(e, samples, sampling.deterministic, sampling.noise.z)
         return Output(logits, attention, latent, aux_logits, self.profile)
 
-    def _meet(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
+    def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""
-        f, attention, aux_logits = self.attend(f, *self._pass.pop("request"))
-        self._pass["found"] = attention, aux_logits
+        f, attention, aux_logits = self.attend(f, *self._pass.pop("arguments"))
+        self._pass["results"] = attention, aux_logits
         return f
 
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
-    """A layer by its dotted name; an unknown name is answered with the closest ones."""
+    """A layer by its dotted name; the error for an unknown name lists the closest ones."""
     layers = dict(network.named_modules())
     if name in layers:
         return layers[name]
@@ -125,7 +129,7 @@ def find_layer(network: nn.Module, name: str) -> nn.Module:
 
 
 def last_linear(network: nn.Module) -> str:
-    """The name of the last Linear layer: in a classifier, the one that gives the logits."""
+    """Name of the last Linear layer: in a classifier, the one that computes the logits."""
     names = [name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)]
     if not names:
         raise AibError(
@@ -139,8 +143,8 @@ def last_linear(network: nn.Module) -> str:
 def _probe(network: nn.Module, at: str, head: str, image_size: int) -> int:
     """Channels of the features at the layer `at`, from blank images.
 
-    `network` has an Identity in place of its head, and is a copy for this only: a pass in training
-    mode changes the statistics of its normalisation.
+    `network` has an Identity in place of its head, and is a copy made for this: a pass in training
+    mode changes the statistics of its normalisation layers.
     """
     weight = next(network.parameters(), torch.empty(0))
     x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
@@ -157,7 +161,7 @@ def _probe(network: nn.Module, at: str, head: str, image_size: int) -> int:
         if isinstance(layer, nn.SyncBatchNorm):  # on a CPU it can only be evaluated
             layer.eval()
     cuda = [weight.device] if weight.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):  # dropout draws
+    with torch.random.fork_rng(devices=cuda):  # dropout samples
         _pass(network, at, head, x)
     return f.shape[1]
 
@@ -165,15 +169,15 @@ def _probe(network: nn.Module, at: str, head: str, image_size: int) -> int:
 def _pass(network: nn.Module, at: str, head: str, x: Tensor) -> Tensor:
     """The features at the layer `at`, from a pass through the whole network.
 
-    The layer's output is repeated on the way, as two attention samples would: a network that
-    cannot carry a grown batch from there to its end is found out now and not in training.
+    The layer's output is repeated, as for two attention samples: a network that cannot process a
+    larger batch from there on fails now and not in training.
     """
-    seen: list[Any] = []
+    features: list[Any] = []
     embeddings: list[Any] = []
 
     def repeat(_layer: nn.Module, _inputs: Any, f: Any) -> Any:
-        seen.append(f)
-        if len(seen) > 1:
+        features.append(f)
+        if len(features) > 1:
             raise AibError(
                 f"the layer {at!r} runs more than once in a forward pass; choose one that runs once"
             )
@@ -184,11 +188,11 @@ def _pass(network: nn.Module, at: str, head: str, x: Tensor) -> Tensor:
             )
         return f.repeat(2, 1, 1, 1)
 
-    def keep(_layer: nn.Module, _inputs: Any, e: Any) -> None:
+    def record(_layer: nn.Module, _inputs: Any, e: Any) -> None:
         embeddings.append(e)
 
     layer, end = find_layer(network, at), find_layer(network, head)
-    hooks = layer.register_forward_hook(repeat), end.register_forward_hook(keep)
+    hooks = layer.register_forward_hook(repeat), end.register_forward_hook(record)
     try:
         e = network(x)
     except RuntimeError as error:
@@ -200,7 +204,7 @@ def _pass(network: nn.Module, at: str, head: str, x: Tensor) -> Tensor:
     finally:
         for hook in hooks:
             hook.remove()
-    if not seen:
+    if not features:
         raise AibError(f"the layer {at!r} does not run in a forward pass")
     if network.training and not isinstance(e, Tensor):
         raise AibError(
@@ -210,28 +214,28 @@ def _pass(network: nn.Module, at: str, head: str, x: Tensor) -> Tensor:
         )
     if not isinstance(e, Tensor) or e.dim() != 2 or len(e) != 4:
         raise AibError(
-            f"with its head {head!r} taken out the network must give [4, d] for 2 images and 2 "
+            f"with its head {head!r} removed the network must give [4, d] for 2 images and 2 "
             f"samples, not {describe(e)}"
         )
     if len(embeddings) != 1 or not torch.equal(e, embeddings[0]):
         raise AibError(
             f"the network must end in its head {head!r}, and something comes after it; name the "
-            "last Linear layer with head=, or take what follows it away"
+            "last Linear layer with head=, or remove what follows it"
         )
-    return seen[0]
+    return features[0]
 
 
 def _channels_are_last(network: nn.Module, at: str, f: Tensor, x: Tensor) -> bool:
-    """Are the features f, of the square images x, [B,h,w,c]?
+    """Whether the features f of the square images x are [B,h,w,c].
 
-    Height and width grow with the image and channels do not. Where a network takes one image size
-    only, or pools to one size, h = w decides: [B,n,n,c] with c unlike n has its channels last.
+    Height and width grow with the image, channels do not. Where a network takes one image size
+    only, or pools to one size, [B,n,n,c] with c unlike n counts as channels last.
     """
     grown: list[Any] = []
     hook = find_layer(network, at).register_forward_hook(lambda _, __, g: grown.append(g))
     try:
         network(x[:1].repeat(1, 1, 2, 2))
-    except Exception:  # a network may refuse the size with any; what counts is how far it came
+    except Exception:  # the network may not take this size; the hook may have run before
         pass
     finally:
         hook.remove()

@@ -1,30 +1,29 @@
-"""p(a|x): one number per place, with its uncertainty; and how it modulates the features."""
+"""p(a|x): one score per position, with its uncertainty; and how it modulates the features."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from aib.errors import AibError
-from aib.gaussian import draw, positive_sigma
+from aib.gaussian import positive_sigma, reparameterise
 from aib.profiles import Modulation
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Sampling, expect, standard_noise, widen
+from aib.types import Attention, Sampling, noise_or_sample, widen
 
 
 class AttentionParameters(NamedTuple):
-    """What an attention module makes of the features."""
+    """What an attention module computes from the features."""
 
     mu: Tensor  # [B,h,w]
     sigma: Tensor | None = None  # [B,h,w]; None: a deterministic map
-    aux_logits: Tensor | None = None  # [B,C], from a second head that teaches the map
+    aux_logits: Tensor | None = None  # [B,C], from a second head that trains the map
 
 
 class ClassMaps(nn.Module):
-    """f -> a score made of one map a class, and the logits of a second head.
+    """f -> a score computed from one map per class, and the logits of a second head.
 
-    The second head (the average over places of a 1 x 1 convolution) gets a cross-entropy loss:
-    the maps that the score is made of then have to hold evidence for the classes.
+    The second head (a 1 x 1 convolution averaged over positions) has a cross-entropy loss, so
+    that the maps which the score is computed from have to hold evidence for the classes.
     """
 
     def __init__(self, class_maps: nn.Module, to_one: nn.Module, num_classes: int):
@@ -38,28 +37,20 @@ class ClassMaps(nn.Module):
         return self.to_one(maps), self.to_logits(maps).mean((2, 3))  # [B,1,h,w], [B,C]
 
 
-def check_attention(noise: object, guide: object) -> None:
-    """What may be asked of an attention, before it is built."""
-    if not isinstance(guide, bool):
-        raise AibError(f"attention_guide must be true or false, not {guide!r}")
-    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 1:
-        raise AibError(f"attention_noise must be a number from 0 to 1, not {noise!r}")
-
-
 class SpatialAttention(nn.Module):
     """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution.
 
     `noise` is added to sigma_a, so that scores below it carry little. Without it (the paper) a
-    faint map is as good as a strong one: the layers behind it scale it up again.
-    With `ClassMaps` as its trunk it is guided: nothing in the paper's loss asks the map to lie on
-    what speaks for a class.
+    faint map is as good as a strong one: the layers after it scale it up again.
+    With `ClassMaps` as its trunk it is guided: nothing in the paper's loss makes the map follow
+    the evidence for a class.
     """
 
     def __init__(self, trunk: nn.Module, sigma_kernel: int | None = 1, noise: float = 0.0):
         super().__init__()
         self.noise = noise
         self.trunk = trunk  # f -> [B,1,h,w], or ClassMaps
-        self.to_sigma: nn.Module | None = None  # without it the map has no noise
+        self.to_sigma: nn.Conv2d | None = None  # without it the map has no noise
         if sigma_kernel is not None:
             self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
 
@@ -82,7 +73,7 @@ def sample_attention(
     sampling: Sampling,
     attention_map: Tensor | None = None,
 ) -> Attention:
-    """Draw a ~ N(mu, sigma) and round it to its nearest anchors; mu and sigma are [B,h,w].
+    """Sample a ~ N(mu, sigma) and quantise it to the nearest anchors; mu and sigma are [B,h,w].
 
     A map without sigma, and a deterministic pass, have one sample: mu itself. `attention_map`
     [B,h,w] replaces a_q.
@@ -90,9 +81,8 @@ def sample_attention(
     if sampling.deterministic or sigma is None:
         a = mu.unsqueeze(0)  # [1,B,h,w]
     else:
-        shape, eps = (sampling.s, *mu.shape), sampling.noise.a
-        eps = standard_noise(shape, like=mu) if eps is None else expect(eps, shape, "a")
-        a = draw(mu, sigma, eps)  # [S,B,h,w]
+        eps = noise_or_sample(sampling.noise.a, (sampling.s, *mu.shape), mu, "a")
+        a = reparameterise(mu, sigma, eps)  # [S,B,h,w]
     if quantizer is None:
         attention = Attention(mu, sigma, a, a, maps=(mu,))
     else:
@@ -104,7 +94,7 @@ def sample_attention(
 def modulate(f: Tensor, a: Tensor, how: Modulation) -> Tensor:
     """Features [B,c,h,w] and S maps [S,B,h,w] to S modulated copies, [S*B,c,h,w].
 
-    gate: f * a, where a low value shuts a place off. residual: f * (1 + a), where it does not.
+    gate: f * a, where a low value closes a position. residual: f * (1 + a), where it does not.
     """
     gain = (a if how == "gate" else 1 + a).to(f.dtype).unsqueeze(2)  # [S,B,1,h,w]
     return torch.flatten(f.unsqueeze(0) * gain, 0, 1)

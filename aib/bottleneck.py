@@ -22,7 +22,7 @@ from aib.types import Attention, Given, Output, ProfileName, Sampling
 
 
 class AIB(Classifier):
-    """stem, attention, quantiser, tail, head. Any of the three in the middle may be left out.
+    """stem, attention, quantiser, tail, head. Attention and quantiser may be left out.
 
     Without a quantiser it is the paper's `-aib`; without attention it is DVIB; with a linear head
     as well it is the plain network. From your own two modules:
@@ -33,7 +33,7 @@ class AIB(Classifier):
     """
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
-        """The forward pass; `Classifier.forward` has checked the input and the samples."""
+        """The forward pass; `Classifier.forward` has checked input and samples before."""
         f = self.stem(x)  # [B,c,h,w], computed once for all samples
         f, attention, aux_logits = self.attend(f, sampling, given.attention_map)  # [S*B,c,h,w]
         e = self.tail(f)  # [S*B,d]
@@ -45,7 +45,7 @@ class AIB(Classifier):
     def attend(
         self, f: Tensor, sampling: Sampling, attention_map: Tensor | None
     ) -> tuple[Tensor, Attention | None, Tensor | None]:
-        """a ~ p(a|x), its nearest anchors, and the features modulated by each of the S maps."""
+        """Sample a ~ p(a|x), quantise it, and modulate the features by each of the S maps."""
         if self.attention is None:
             return f, None, None
         mu, sigma, aux_logits = self.attention(f)  # [B,h,w]
@@ -89,23 +89,24 @@ class AIB(Classifier):
         parts = make_parts(
             stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
         )
-        self.stem = stem  # registered in the order of the forward pass
-        self.attention, self.quantizer, head = parts
-        self.tail, self.head = tail, head
+        self.stem = stem  # in the order of the forward pass, which the state dict keeps
+        self.attention, self.quantizer, ready_head = parts
+        self.tail = tail
+        self.head = ready_head
 
     @property
     def is_random(self) -> bool:
-        """The attention draws, and so does the bottleneck; a model may have neither."""
+        """Attention and latent are sampled; a model may have neither."""
         parts = self.attention, self.head
         return any(isinstance(part, SpatialAttention | VariationalHead) for part in parts)
 
     @property
     def takes_map(self) -> bool:
-        """Every AIB with attention can be run under another map."""
+        """Whether there is an attention map that another could replace."""
         return self.attention is not None
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
-        """mu_a, and for a quantised model its anchors' values and their levels."""
+        """mu_a, or its nearest anchors' values and levels for a quantised model."""
         if self.quantizer is None:
             return attention.mu, None
         indices = self.quantizer.nearest(attention.mu)

@@ -1,9 +1,9 @@
-"""What every model here can do: check its input, explain itself, be saved and loaded."""
+"""Base class of all models: checks the input, explains the output, saves and loads."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin
@@ -15,16 +15,15 @@ from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Given, Noise, Output, ProfileName, Sampling
+from aib.validation import at_least, check
 from aib.weights import SCHEMA, save
-
-MAX_CLASSES = 1_000_000  # more are a slip of the hand, and their layer would not fit anywhere
 
 
 class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
     """A network whose forward pass gives an `Output`. A new model implements `decide`.
 
-    `recipe` is what rebuilds it (plain JSON types); `preprocessing` is what its images went
-    through. Both are written beside the weights.
+    `recipe` holds the arguments that rebuild it (plain JSON types), `preprocessing` how its images
+    were prepared. Both are written to config.json beside the weights.
     """
 
     loader: ClassVar[Callable[..., "Classifier"]]  # set by pretrained.py
@@ -42,16 +41,15 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
         self.kl_weight = 1.0  # the profile's for a named model
-        if not isinstance(min_size, int):
-            raise AibError(f"min_size must be an integer, not {min_size!r}")
-        self.min_size = min_size  # below this the strides leave nothing
+        check("min_size", min_size, int)
+        self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
         self.recipe: dict[str, Any] = {}
         self.quantizer: AnchorQuantizer | None = None
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What an image goes through before the model sees it, and the names of the classes."""
+        """How images are prepared for the model, and the names of its classes."""
         return self._preprocessing
 
     @preprocessing.setter
@@ -76,9 +74,9 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
 
         `samples` = (S, M): S attention samples and M latent samples for each of them; 1 x 1 in
         training and the profile's in evaluation unless given. `deterministic` takes the means.
-        `noise` = Noise(a, z) replaces the draws, for a repeatable pass. `attention_map` [B,h,w]
-        takes the place of the model's own map, where the model `takes_map`; `mask` [B,H,W] that of
-        a masked model's mask.
+        `noise` = Noise(a, z, x) replaces the random noise, for a repeatable pass. `attention_map`
+        [B,h,w] replaces the model's own map, where the model `takes_map`; `mask` [B,H,W] the mask
+        of a masked model.
         """
         self.check_input(x)
         s, m = self.resolve_samples(samples, deterministic)
@@ -92,7 +90,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         return self.decide(x, sampling, Given(attention_map, mask))
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
-        """Images to an Output, input and samples already checked: what a model implements."""
+        """Images to an Output; input and samples are already checked. Each model implements it."""
         raise NotImplementedError
 
     @property
@@ -126,7 +124,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
     def resolve_samples(
         self, samples: tuple[int, int] | None, deterministic: bool
     ) -> tuple[int, int]:
-        """How many attention and latent samples this pass draws."""
+        """Number of attention and latent samples of this pass."""
         if deterministic:
             return 1, 1
         if samples is None:
@@ -137,11 +135,11 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
 
     @property
     def is_random(self) -> bool:
-        """Does a pass draw anything?"""
+        """Whether a forward pass samples anything."""
         return False
 
-    def drawn(self, samples: tuple[int, int] | None, deterministic: bool) -> str:
-        """What a pass in evaluation draws, for the record."""
+    def describe_samples(self, samples: tuple[int, int] | None, deterministic: bool) -> str:
+        """Samples of an evaluation pass, such as "4x12", for the record."""
         if deterministic or not self.is_random:
             return "deterministic"
         return "{}x{}".format(*(samples or self.eval_samples))
@@ -154,19 +152,19 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
     def explain(
         self, x: Tensor, samples: tuple[int, int] | None = None, *, deterministic: bool = False
     ) -> Explanation:
-        """Decide on images [B,3,H,W] and show the map that the decision rests on."""
+        """Classify images [B,3,H,W] and return the prediction with its attention map."""
         with evaluating(self):
             out = self(x, samples, deterministic=deterministic)
         if out.attention is None:
             raise AibError(
                 "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
             )
-        return self.explanation_of(out, x.shape[2:], self.drawn(samples, deterministic))
+        return self.explanation_of(out, x.shape[2:], self.describe_samples(samples, deterministic))
 
     def explanation_of(
         self, out: Output, size: Sequence[int], samples: str = "deterministic"
     ) -> Explanation:
-        """What an output of this model says about images of this size."""
+        """The explanation in an output of this model, for images of this size."""
         mean_map, levels = (None, None) if out.attention is None else self.mean_map(out.attention)
         return explain_output(
             out,
@@ -179,7 +177,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         )
 
     def config(self) -> dict[str, Any]:
-        """What config.json says about the model."""
+        """Contents of config.json."""
         return {
             "schema": SCHEMA,
             "library": "aib",
@@ -196,7 +194,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         return cls.loader(source, **options)
 
     def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
-        """A short README beside the weights."""
+        """A short README to save beside the weights."""
         name = self.recipe.get("name", type(self).__name__)
         data = ModelCardData(library_name="aib", license="mit", pipeline_tag="image-classification")
         text = (
@@ -209,22 +207,19 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
 
 
 def check_classes(num_classes: int) -> int:
-    """Refuse a number of classes before any layer is made of it."""
-    if not isinstance(num_classes, int) or not 2 <= num_classes <= MAX_CLASSES:
-        raise AibError(
-            f"num_classes must be a whole number from 2 to {MAX_CLASSES:,}, not {num_classes!r}"
-        )
+    """Raise an error unless this is a possible number of classes."""
+    check("num_classes", num_classes, Annotated[int, at_least(2)])
     return num_classes
 
 
 def _autocast_takes(x: Tensor) -> bool:
-    # Autocast brings any float to the type of an operation, except float64.
+    # Autocast converts any float to the type of an operation, except float64.
     return x.dtype != torch.float64 and torch.is_autocast_enabled(x.device.type)
 
 
 @contextmanager
 def evaluating(*parts: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards every layer is in the mode it was in, each its own."""
+    """Switch to evaluation mode; afterwards each layer is back in its own mode."""
     modes = {layer: layer.training for part in parts for layer in part.modules()}
     try:
         for part in parts:
@@ -233,3 +228,16 @@ def evaluating(*parts: nn.Module) -> Iterator[None]:
     finally:
         for layer, training in modes.items():
             layer.training = training
+
+
+@contextmanager
+def seeded_evaluation(model: nn.Module, seed: int = 0) -> Iterator[None]:
+    """Evaluation mode without gradients, its noise from `seed`; then mode and generators as before.
+
+    The same call gives the same result whatever ran before, and changes nothing of what follows.
+    """
+    device = next(model.parameters()).device
+    cuda = [device] if device.type == "cuda" else []
+    with evaluating(model), torch.no_grad(), torch.random.fork_rng(devices=cuda):
+        torch.manual_seed(seed)
+        yield

@@ -1,4 +1,4 @@
-"""Fill in what `AIB(stem, tail)` leaves open: attention, quantiser and head for two modules."""
+"""Default parts of `AIB(stem, tail)`: attention, quantiser and head for two modules."""
 
 from typing import Any, Literal
 
@@ -10,8 +10,9 @@ from aib.classifier import evaluating
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.profiles import get_profile
-from aib.quantize import AnchorQuantizer
+from aib.quantize import AnchorQuantizer, NumAnchors
 from aib.types import ProfileName
+from aib.validation import check
 
 
 def make_parts(
@@ -26,7 +27,10 @@ def make_parts(
     profile: ProfileName,
 ) -> tuple[nn.Module | None, AnchorQuantizer | None, nn.Module]:
     """Attention, quantiser and head; what is given as a module is used as it is."""
-    check_parts(attention, quantizer, head)
+    # Types too: the values may come from a config.json.
+    check("attention", attention, nn.Module | Literal["conv"] | None)
+    check("quantizer", quantizer, AnchorQuantizer | NumAnchors | None)
+    check("head", head, nn.Module | None)
     channels, embedding_dim = 0, 0
     if attention == "conv" or head is None:
         channels, embedding_dim = probe(stem, tail, image_size)
@@ -41,7 +45,7 @@ def make_parts(
 
 
 def make_recipe(attention: object, quantizer: object, head: object, **given: Any) -> dict[str, Any]:
-    """What rebuilds the model from its two modules: plain JSON types."""
+    """The arguments that rebuild the model from its two modules, as plain JSON types."""
     own_parts = isinstance(attention, nn.Module) or head is not None
     return {
         "kind": "custom" if own_parts else "composed",
@@ -51,19 +55,9 @@ def make_recipe(attention: object, quantizer: object, head: object, **given: Any
     }
 
 
-def check_parts(attention: object, quantizer: object, head: object) -> None:
-    """Check the types: the values may come from a file that anybody wrote."""
-    if not (isinstance(attention, nn.Module) or attention in ("conv", None)):
-        raise AibError(f"attention must be a module, 'conv' or None, not {attention!r}")
-    if not (isinstance(quantizer, AnchorQuantizer | int) or quantizer is None):
-        raise AibError(f"quantizer must be one, a number of anchors or None, not {quantizer!r}")
-    if not (isinstance(head, nn.Module) or head is None):
-        raise AibError(f"head must be a module or None, not {head!r}")
-
-
 @torch.no_grad()
 def probe(stem: nn.Module, tail: nn.Module, image_size: int) -> tuple[int, int]:
-    """Channels of the features and size of the embedding, found by passing blank images."""
+    """Channels of the features and size of the embedding, from a pass of blank images."""
     weight = next(stem.parameters(), torch.empty(0))
     x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
     with evaluating(stem, tail):
@@ -77,5 +71,5 @@ def probe(stem: nn.Module, tail: nn.Module, image_size: int) -> tuple[int, int]:
 
 
 def describe(value: object) -> str:
-    """A tensor by its shape, anything else by its type."""
+    """The shape of a tensor, or the type of anything else, for an error message."""
     return f"{list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"

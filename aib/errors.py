@@ -1,6 +1,7 @@
-"""The errors a user can cause, told in one sentence."""
+"""The error that users see, and messages for foreseeable errors of other libraries."""
 
 OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "storage size")
+TOO_LARGE = ("overflow", "int too large", "too large to convert")
 
 
 class AibError(Exception):
@@ -8,23 +9,25 @@ class AibError(Exception):
 
 
 def install(extra: str) -> str:
-    """The command that adds an extra. The package is installed from its checkout."""
+    """The command that installs an extra. The package is installed from its checkout."""
     return f"pip install '.[{extra}]'"
 
 
 def missing_extra(extra: str, why: str) -> AibError:
-    """`why` says what needs which package."""
+    """The error for a package that is not installed; `why` says what needs it."""
     return AibError(f"{why}: {install(extra)} in the checkout of aib")
 
 
 def sentence_for(error: Exception) -> str | None:
-    """An error that a person can do something about, in words; None for what nobody foresaw."""
+    """A readable message for an error that the user can fix; None for an unexpected one."""
     if isinstance(error, AibError):
         return str(error)
-    if isinstance(error, OSError) and error.strerror:  # the machine's answer to a name or a disk
+    if isinstance(error, OSError) and error.strerror:  # a path that does not exist, a full disk
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    # torch has no type of its own for a host that is out of memory, so its words have to do.
+    # torch has no error types for these, so that its messages have to be compared.
     text = str(error).lower()
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return "there is not enough memory for that; fewer images at a time, or smaller ones?"
+    if isinstance(error, OverflowError) or any(words in text for words in TOO_LARGE):
+        return f"one of the numbers is too large ({text.partition(chr(10))[0]})"
     return None

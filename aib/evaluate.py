@@ -1,23 +1,41 @@
-"""How good is a model on a data set, with intervals, and said how it was measured."""
+"""Evaluation: error, NLL, calibration and KL, with 95% intervals."""
 
 import math
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics.classification import MulticlassCalibrationError
 
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
+from aib.files import parse_json, read_json
 from aib.gaussian import kl_to_standard_normal
 from aib.settings import Precision
 
 Averaging = Literal["probabilities", "logits"]
+BINS = 15  # of confidence, for the calibration error
+
+
+@dataclass(frozen=True)
+class CalibrationBins:
+    """Images in equal bins of confidence; accuracy and confidence are 0 in an empty bin."""
+
+    images: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    confidence: tuple[float, ...]  # mean probability of the predicted class
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error in percent: mean of |accuracy - confidence| over images."""
+        rows = zip(self.images, self.accuracy, self.confidence, strict=True)
+        return 100 * sum(n * abs(a - c) for n, a, c in rows) / max(sum(self.images), 1)
 
 
 @dataclass(frozen=True)
@@ -37,21 +55,28 @@ class Evaluation:
     kl_bits: float | None
     samples: str  # "4x12" or "deterministic"
     averaged: Averaging
-    images_per_second: float
+    images_per_second: float = 0.0
+    calibration_bins: CalibrationBins | None = None  # None in files of older versions
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
         return asdict(self)
 
 
-def wilson(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95% interval of a share, in percent; unlike errors +- z sigma it stays in [0, 100]."""
+def read_evaluations(path: Path) -> dict[str, Evaluation]:
+    """The evaluations in an evaluation.json by name; none if there is no such file."""
+    found = read_json(path) or {}
+    return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
+
+
+def wilson_interval(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95% interval of a share, in percent. It stays within [0, 100]."""
     p, zz = errors / count, z * z
     centre = (p + zz / (2 * count)) / (1 + zz / count)
     half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)
     return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
 
 
-@torch.no_grad()
 def evaluate(
     model: Classifier,
     data: ImageSet,
@@ -67,129 +92,135 @@ def evaluate(
     seed: int = 0,
     classes: Literal["own", "raw", "matched"] = "own",
 ) -> Evaluation:
-    """Run the model over the whole data set where the model is, and report.
+    """Evaluate the model on a whole data set, on the model's device.
 
-    The noise is seeded, so the same call gives the same figures on the same machine.
+    The noise is seeded, so the same call gives the same result on the same machine.
     """
     device = next(model.parameters()).device
     batches = Batches(data, batch_size, train=False, device=device, workers=workers)
     average = average or ("logits" if model.profile == "released" else "probabilities")
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
-    tally = Tally(model.num_classes, device)
-    cuda = [device] if device.type == "cuda" else []
-    with evaluating(model), torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(seed)
+    metrics = EvaluationMetrics(model.num_classes, device)
+    with seeded_evaluation(model, seed):
         began = time.monotonic()
         for x, y in batches.epoch(0):
             with autocast(device, precision):
                 x = x.contiguous(memory_format=layout)
                 out = forward(x, samples, deterministic=deterministic)
-            tally.add(out.average(average), y)
+            metrics.add(out.average(average), y)
             if out.latent is not None:
-                tally.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
-        figures = tally.read()
+                metrics.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
+        values = metrics.compute()
         seconds = time.monotonic() - began
     return Evaluation(
         data=data.name,
         split=data.split,
         classes=classes,
         images=len(data),
-        samples=model.drawn(samples, deterministic),
+        samples=model.describe_samples(samples, deterministic),
         averaged=average,
         images_per_second=len(data) / seconds,
-        **figures,
+        **values,
     )
 
 
-def samples_in_words(samples: str) -> str:
-    """What an evaluation says it drew, in a sentence's words."""
+def describe_samples(samples: str) -> str:
+    """The samples of an evaluation, for a sentence."""
     return "no noise" if samples == "deterministic" else f"{samples} samples"
 
 
-class Tally:
-    """Sums on the device; the host waits once, at the end."""
+class EvaluationMetrics:
+    """The metrics of `Evaluation`, summed on the device; the host waits once, in `compute`."""
 
     def __init__(self, num_classes: int, device: torch.device):
         self.top5 = num_classes > 5
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
         self.kl = torch.zeros((), dtype=torch.float64, device=device)
         self.has_kl = False
-        # One process evaluates alone while others wait, so it must not ask them for their part.
-        self.calibration = MulticlassCalibrationError(
-            num_classes, n_bins=15, validate_args=False, sync_on_compute=False
-        ).to(device)
+        # Images, correct predictions and summed confidence in each bin.
+        self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
 
     def add(self, logits: Tensor, y: Tensor) -> None:
-        """Logits [B,C] (any monotone form: they are normalised here) and labels [B]."""
+        """Add a batch of logits [B,C], normalised or not, and labels [B]."""
         log_probability = logits.log_softmax(-1)
         best = log_probability.topk(5 if self.top5 else 1).indices  # [B,5]
         hit = best == y[:, None]
         nll = -log_probability.gather(1, y[:, None]).sum()
         count = torch.full_like(nll, len(y))
         self.sums += torch.stack([count, (~hit[:, 0]).sum(), (~hit.any(1)).sum(), nll])
-        self.calibration.update(log_probability.exp(), y)
+        confidence = log_probability.exp().amax(-1).double()
+        bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
+        rows = torch.stack([torch.ones_like(confidence), hit[:, 0].double(), confidence])  # [3,B]
+        self.bins += rows @ F.one_hot(bin_index, BINS).double()
 
     def add_kl(self, kl: Tensor) -> None:
-        """KL in nats of each image, [B]."""
+        """Add the KL of each image in nats, [B]."""
         self.has_kl = True
         self.kl += kl.sum()
 
-    def read(self) -> dict[str, Any]:
-        """The figures of `Evaluation` that are counted."""
+    def compute(self) -> dict[str, Any]:
+        """The fields of `Evaluation` that are measured."""
         count, wrong, wrong5, nll = self.sums.tolist()
         n = int(count)
+        images, right, confidence = self.bins
+        bins = CalibrationBins(
+            images=tuple(int(number) for number in images.tolist()),
+            accuracy=tuple((right / images.clamp(min=1)).tolist()),
+            confidence=tuple((confidence / images.clamp(min=1)).tolist()),
+        )
         return {
             "top1_error": 100 * wrong / n,
-            "top1_interval": wilson(int(wrong), n),
+            "top1_interval": wilson_interval(int(wrong), n),
             "top5_error": 100 * wrong5 / n if self.top5 else None,
-            "top5_interval": wilson(int(wrong5), n) if self.top5 else None,
+            "top5_interval": wilson_interval(int(wrong5), n) if self.top5 else None,
             "nll": nll / n,
-            "calibration_error": 100 * float(self.calibration.compute()),
+            "calibration_error": bins.error,
+            "calibration_bins": bins,
             "kl_bits": float(self.kl) / n / math.log(2) if self.has_kl else None,
         }
 
 
 def autocast(device: torch.device, precision: Precision) -> Any:
-    """The arithmetic of a forward pass outside of training."""
+    """A context for forward passes of this precision."""
     if precision == "fp32":
         return nullcontext()
     dtype = torch.bfloat16 if precision == "bf16" else torch.float16
     return torch.autocast(device.type, dtype)
 
 
-def fit_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet]]:
-    """The ways in which a data set's labels can be read by a model: ("own" | ..., data) pairs.
+def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet]]:
+    """Relabel a data set with the model's classes; returns (how, data) pairs.
 
-    The same names: as they are. As many classes under other names (CIFAR-10 and STL-10): `raw`,
-    class numbers taken as they are, and `matched`, the shared classes by name and the rest left
-    out. Otherwise only by name, if any name is shared.
+    "own": the class names are the same, nothing changes. "raw": equally many classes under other
+    names (CIFAR-10 and STL-10), whose indices are used as they are. "matched": classes with a
+    shared name; images of other classes are left out.
     """
     ours = [canonical(name) for name in model.preprocessing.class_names]
     theirs = [canonical(name) for name in data.class_names]
     if ours == theirs or (not ours and len(theirs) == model.num_classes):
         return [("own", data)]
-    ways: list[tuple[Any, ImageSet]] = []
+    found: list[tuple[Any, ImageSet]] = []
     if len(theirs) == model.num_classes:
-        ways.append(("raw", data))
+        found.append(("raw", data))
     shared = set(ours) & set(theirs)
     if shared:
-        number = torch.tensor([ours.index(name) if name in shared else -1 for name in theirs])
-        labels = number[data.labels]
+        index = torch.tensor([ours.index(name) if name in shared else -1 for name in theirs])
+        labels = index[data.labels]
         keep = (labels >= 0).nonzero().flatten()
         if len(keep):
-            kept = data.subset(keep)
-            names = replace(kept.preprocessing, class_names=model.preprocessing.class_names)
-            ways.append(("matched", replace(kept, labels=labels[keep], preprocessing=names)))
-    if not ways:
+            subset = data.subset(keep)
+            names = replace(subset.preprocessing, class_names=model.preprocessing.class_names)
+            found.append(("matched", replace(subset, labels=labels[keep], preprocessing=names)))
+    if not found:
         raise AibError(
             f"the model's {model.num_classes} classes do not fit {data.name}: it has {len(theirs)} "
-            "and shares no name with them"
+            "classes and no name in common"
         )
-    return ways
+    return found
 
 
 def canonical(name: str) -> str:
-    """One spelling for one class."""
+    """One spelling per class: lower case, underscores, CIFAR-10's name."""
     word = name.lower().replace(" ", "_")
     return CIFAR10_NAME.get(word, word)

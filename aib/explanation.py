@@ -1,13 +1,18 @@
 """What a model decided on a batch of images, and the map behind the decision: one type for all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from aib.errors import AibError
+from aib.figures.picture import Array, draw_explanation
+from aib.figures.saved import check_targets, digest, distinct_names, save_files
+from aib.figures.scale import enlarge
+from aib.files import sha256
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.quantize import AnchorQuantizer
 from aib.types import Output
@@ -18,7 +23,7 @@ class Explanation:
     """Made by one forward pass. What a model does not have, or was not asked for, is None.
 
     Maps are stored on their own grid [B,h,w]; `attention`, `std` and `levels` give them at image
-    size.
+    size. `aib.explain` also fills in the last block, which `draw` and `save` need.
     """
 
     probabilities: Tensor  # [B,C], averaged over the samples as the model's profile says
@@ -34,6 +39,12 @@ class Explanation:
     sample_probabilities: Tensor | None = None  # [S*M,B,C]
     sample_maps: Tensor | None = None  # [S,B,h,w], as the features met them
     kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
+    energy_passed: Tensor | None = None  # [B], feature energy after modulation over that before
+
+    images: tuple[Array, ...] = ()  # uint8 [H,W,3] each, cropped as the model saw them
+    paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
+    seed: int | None = None  # of the samples
+    made_with: dict[str, Any] = field(default_factory=dict)  # model, preprocessing, versions
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -104,12 +115,81 @@ class Explanation:
         """The explanation of one image, as a batch of one."""
         one = slice(image, image + 1) if image != -1 else slice(image, None)
         per_sample = ("sample_probabilities", "sample_maps")
-        per_batch = ("probabilities", "map", "sigma", "level_indices", "kl_bits")
+        per_batch = (
+            "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images",
+            "paths",
+        )  # fmt: skip
         parts: dict[str, Any] = {
             n: v[one] for n in per_batch if (v := getattr(self, n)) is not None
         }
         parts |= {n: v[:, one] for n in per_sample if (v := getattr(self, n)) is not None}
         return replace(self, **parts)
+
+    def draw(self, image: int = 0, subtitle: str = "") -> Any:
+        """One image's picture as a matplotlib figure: image, map over it, levels, uncertainty."""
+        one = self[image].cpu()
+        if one.map is None or not one.images:
+            raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
+        [(name, probability)] = one.top(0, 1)
+        return draw_explanation(
+            one.images[0],
+            one.map[0],
+            title=f"{name}  {100 * probability:.1f}%",
+            subtitle=subtitle,
+            method="attention" if one.method == "own" else str(one.method).replace("_", " "),
+            levels=None if one.level_indices is None else one.level_indices[0],
+            num_levels=0 if one.anchors is None else len(one.anchors),
+            sigma=None if one.sigma is None else one.sigma[0],
+        )
+
+    def record(self, image: int = 0) -> dict[str, Any]:
+        """How one image was explained, in plain JSON types."""
+        one = self[image].cpu()
+        top = one.top(0)
+        limits = None if one.map is None else [float(value) for value in one.map.aminmax()]
+        return {
+            "image": str(one.paths[0]) if one.paths else None,
+            "image_sha256": one._image_sha256(),
+            "prediction": top[0][0],
+            "probability": top[0][1],
+            "top": [{"class": name, "probability": p} for name, p in top],
+            "method": one.method,
+            "gradcam_layer": one.layer,
+            "samples": one.samples,
+            "seed": one.seed,
+            "map_size": None if one.map is None else list(one.map.shape[1:]),
+            "map_range": limits,
+        }
+
+    def _image_sha256(self) -> str | None:
+        """Of the first image's file, or else of its pixels."""
+        if self.paths:
+            return sha256(self.paths[0])
+        return digest(self.images[0]) if self.images else None
+
+    def save(
+        self, folder: str | Path, names: Sequence[str] = (), *, subtitle: str = ""
+    ) -> list[Path]:
+        """Write NAME.png, NAME.npy (the raw map [h,w]) and NAME.json for each image.
+
+        Without `names` they are the image files' own. Only files of earlier calls are replaced.
+        Returns the pictures' paths.
+        """
+        folder = Path(folder)
+        if not names:
+            stems = [path.stem for path in self.paths] or ["image"] * len(self)
+            names = distinct_names(stems)
+        if len(set(names)) != len(self):
+            raise AibError(f"save needs {len(self)} different names, not {list(names)}")
+        if self.map is None or not self.images:
+            raise AibError("saving needs images and maps: use aib.explain(model, source)")
+        check_targets(folder, names)
+        written = []
+        for i, name in enumerate(names):
+            record = self.record(i) | self.made_with
+            path = save_files(folder, name, self.draw(i, subtitle), self.map[i], record)
+            written.append(path)
+        return written
 
 
 def explain_output(
@@ -147,15 +227,6 @@ def explain_output(
 def entropy_bits(probabilities: Tensor) -> Tensor:
     """Entropy in bits over the last dimension."""
     return nats_to_bits(torch.special.entr(probabilities).sum(-1))
-
-
-def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
-    """[B,h,w] to image size: bilinear for scores, nearest for integer levels."""
-    size = (size[0], size[1])
-    if maps.is_floating_point():
-        large = F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)
-        return large.squeeze(1)
-    return F.interpolate(maps[:, None].double(), size=size, mode="nearest").squeeze(1).long()
 
 
 def _to_cpu(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Diagonal Gaussians: a positive deviation, a reparameterised draw, the KL to the prior."""
+"""Diagonal Gaussians: positive standard deviation, reparameterised sample, KL to the prior."""
 
 import math
 
@@ -16,16 +16,16 @@ RELEASED_SIGMA_CAP = 20.0
 
 
 def positive_sigma(raw: Tensor) -> Tensor:
-    """Any real number to a deviation above the floor, in float32 whatever autocast does.
+    """Map any real number to a standard deviation above the floor, in float32 under autocast too.
 
-    The floor is added, not clamped to: a clamp would have no gradient below it, and a deviation
-    that had fallen there could never come back.
+    The floor is added, not clamped to: a clamp would have no gradient below it, and a standard
+    deviation that had fallen there could never come back.
     """
     return F.softplus(widen(raw) - SIGMA_SHIFT) + SIGMA_FLOOR
 
 
-def draw(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
-    """mu + sigma * noise: the draw, differentiable in mu and sigma."""
+def reparameterise(mu: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
+    """A sample of N(mu, sigma^2), differentiable in mu and sigma."""
     return mu + sigma * noise
 
 
@@ -45,7 +45,7 @@ def kl_to_standard_normal(mu: Tensor, sigma: Tensor) -> Tensor:
 
 
 def nats_to_bits(nats: Tensor) -> Tensor:
-    """A KL divergence or an entropy in nats, in bits."""
+    """Convert a KL divergence or an entropy from nats to bits."""
     return nats / math.log(2)
 
 
@@ -55,5 +55,5 @@ def kl_released(mu: Tensor, sigma: Tensor) -> Tensor:
     Its derivative in sigma, exp(2 sigma) - 1, is never negative for sigma >= 0: it pushes the
     noise to zero, and what remains is an L2 penalty on mu.
     """
-    log_deviation = sigma.clamp(max=RELEASED_SIGMA_CAP)
-    return (0.5 * (mu.square() + (2 * log_deviation).exp() - 1) - log_deviation).sum(-1)
+    log_std = sigma.clamp(max=RELEASED_SIGMA_CAP)
+    return (0.5 * (mu.square() + (2 * log_std).exp() - 1) - log_std).sum(-1)

@@ -1,13 +1,10 @@
-"""p(z|x,a) and q(y|z): the bottleneck's second half; and the plain head that does without it."""
+"""p(z|x,a) and q(y|z): the latent and its decoder; and the plain linear head without them."""
 
 from torch import Tensor, nn
 
-from aib.errors import AibError
-from aib.gaussian import draw, positive_sigma
-from aib.types import Latent, expect, standard_noise, widen
-
-# The decoder has K x K weights: far above any use, far below what fills a machine.
-MAX_LATENT_DIM = 8192
+from aib.gaussian import positive_sigma, reparameterise
+from aib.types import Latent, noise_or_sample, widen
+from aib.validation import Count, check
 
 
 class VariationalHead(nn.Module):
@@ -15,7 +12,7 @@ class VariationalHead(nn.Module):
 
     def __init__(self, embedding_dim: int, latent_dim: int, decoder: nn.Module):
         super().__init__()
-        _check_latent_dim(latent_dim)
+        check("latent_dim", latent_dim, Count)
         self.latent_dim = latent_dim
         self.encode = nn.Linear(embedding_dim, 2 * latent_dim)
         self.decode = decoder  # [..., K] -> [..., C]
@@ -31,9 +28,8 @@ class VariationalHead(nn.Module):
         if deterministic:
             z = mu.unsqueeze(1)  # [S,1,B,K]
         else:
-            shape = (s, m, *mu.shape[1:])
-            eps = standard_noise(shape, like=mu) if noise is None else expect(noise, shape, "z")
-            z = draw(mu.unsqueeze(1), sigma.unsqueeze(1), eps)  # [S,M,B,K]
+            eps = noise_or_sample(noise, (s, m, *mu.shape[1:]), mu, "z")
+            z = reparameterise(mu.unsqueeze(1), sigma.unsqueeze(1), eps)  # [S,M,B,K]
         return Latent(mu, sigma, z), self.decode(z.to(self.encode.weight.dtype))
 
 
@@ -43,13 +39,13 @@ class LinearHead(nn.Linear):
     def forward(  # type: ignore[override]
         self, e: Tensor, samples: tuple[int, int], deterministic: bool, noise: Tensor | None
     ) -> tuple[None, Tensor]:
-        """Embeddings [S*B,d] to logits [S,1,B,C]; there is nothing to draw."""
+        """Embeddings [S*B,d] to logits [S,1,B,C]; there is nothing to sample."""
         return None, super().forward(e).unflatten(0, (samples[0], 1, -1))
 
 
 def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
     """FC-ReLU-FC: the decoder of the VGG models and of all models at 224."""
-    _check_latent_dim(latent_dim)
+    check("latent_dim", latent_dim, Count)
     return nn.Sequential(
         nn.Linear(latent_dim, latent_dim), nn.ReLU(), nn.Linear(latent_dim, num_classes)
     )
@@ -57,12 +53,5 @@ def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
 
 def relu_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
     """ReLU-FC: the decoder of WRN at 32."""
-    _check_latent_dim(latent_dim)
+    check("latent_dim", latent_dim, Count)
     return nn.Sequential(nn.ReLU(), nn.Linear(latent_dim, num_classes))
-
-
-def _check_latent_dim(latent_dim: int) -> None:
-    if not isinstance(latent_dim, int) or not 1 <= latent_dim <= MAX_LATENT_DIM:
-        raise AibError(
-            f"latent_dim must be a whole number from 1 to {MAX_LATENT_DIM:,}, not {latent_dim!r}"
-        )

@@ -1,4 +1,4 @@
-"""The four-term loss (paper, Eq. 10 with its sign put right), plus that of a second head."""
+"""The loss of four terms (paper, Eq. 10 with its sign corrected), plus that of a second head."""
 
 import math
 
@@ -23,9 +23,9 @@ def aib_loss(
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
     The released profile takes nll, KL and auxiliary in bits, and halves the KL of VGG at 32.
-    As printed, the paper's minus sign would stand before every term and maximise three of them.
-    `lambda_a` is not the paper's: a price on the map's mean. Without one an open place costs
-    nothing, and nothing says whether the object is to be high or low on the map.
+    As printed, the paper's minus sign applies to every term and would maximise three of them.
+    `lambda_a` is not the paper's: the weight of a penalty on the map's mean. Without it an open
+    position costs nothing, and the object may be high or low on the map.
     Terms that a model does not have are zero. `beta` may be a tensor, so that a schedule does
     not recompile a compiled step.
     """
@@ -68,10 +68,10 @@ def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
     batch, num_classes = sample_logits.shape[-2:]
     if y.dtype != torch.int64 or tuple(y.shape) != (batch,):
         raise AibError(
-            f"labels must be int64 class numbers of shape ({batch},), "
+            f"labels must be int64 class indices of shape ({batch},), "
             f"not {y.dtype} of shape {tuple(y.shape)}"
         )
-    # On an accelerator reading the values would wait for it, so only the CPU looks.
+    # On an accelerator reading the values would synchronise, so that only the CPU checks them.
     if y.device.type != "cpu" or torch.compiler.is_compiling() or batch == 0:
         return
     low, high = int(y.min()), int(y.max())

@@ -25,7 +25,7 @@ from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
 from aib.propose import FirstPass
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Given, Output, ProfileName, Sampling, expect, standard_noise
+from aib.types import Attention, Given, Output, ProfileName, Sampling, noise_or_sample
 
 Propose = Literal["separate", "twice"]
 # m is stretched past [0, 1] and clipped, so that exact zeros and ones occur. Without that, nothing
@@ -78,11 +78,10 @@ class Masked(Classifier):
         explanation depends neither on the batch nor on the position in it.
         """
         shape = (sampling.s, *x.shape)
-        if sampling.noise.x is not None:
-            return expect(sampling.noise.x, shape, "x").to(x.dtype)
-        if sampling.deterministic:
+        if sampling.deterministic and sampling.noise.x is None:
             return self.noise_std * fixed_noise(x).expand(shape)
-        return self.noise_std * standard_noise(shape, like=x)
+        eps = noise_or_sample(sampling.noise.x, shape, like=x, name="x")
+        return self.noise_std * eps.to(x.dtype)
 
     def __init__(
         self,

@@ -1,7 +1,9 @@
-"""Every number printed in the paper, and the rule for showing one beside a result of ours."""
+"""Every number printed in the paper, and when it can be compared with a result of ours."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from aib.options import OPTION_NAMES
 
 # Table 1: top-1 error in percent. One line per row of the printed table.
 #              CIFAR-10 CIFAR-100 CUB-200    SVHN  STL-10 train, test
@@ -116,10 +118,7 @@ PAPER_MULTIPLY_ADDS = {
 }
 
 # Settings that give a model, or its loss, another form than the paper's.
-OTHER_FORM = {
-    "width", "latent_dim", "num_anchors", "modulation", "attention_depth", "attention_noise",
-    "attention_guide", "tap", "lambda_a",
-}  # fmt: skip
+OTHER_FORM = {*OPTION_NAMES, "lambda_a"} - {"dropout", "profile"}
 
 
 def paper_error(model: str, data: str, recipe: Mapping[str, Any] | None = None) -> float | None:

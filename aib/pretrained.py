@@ -1,6 +1,8 @@
-"""From a saved config to the model it describes, with its weights."""
+"""Load a saved model: from its config to the model, with its weights."""
 
+from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +11,15 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import nn
 
-from aib.attach import attach
+from aib.attach import OPTIONS, attach
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.errors import AibError
-from aib.memory import check_pass
-from aib.preprocessing import Preprocessing, check_image_size
+from aib.memory import check_image_memory
+from aib.options import ModelOptions
+from aib.preprocessing import Preprocessing
 from aib.registry import create_model
-from aib.weights import CONFIG, WEIGHTS, load_weights, read_config
-
-# Options of `attach` that older files do not name, and what they were then.
-NEWER = {"attention_noise": 0.0, "attention_guide": False}
+from aib.weights import CONFIG, WEIGHTS, load_weights, read_config, tensor_shapes
 
 
 def from_pretrained(
@@ -29,19 +29,46 @@ def from_pretrained(
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Classifier:
-    """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, ready to evaluate.
+    """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, in evaluation mode.
 
     A model made with `attach` needs the same kind of `backbone` again, one made with
-    `AIB(stem, tail)` needs `backbone=(stem, tail)`; a ready-made aib model of the same form will
-    do for either. What is passed is copied, not changed.
+    `AIB(stem, tail)` needs `backbone=(stem, tail)`; either also takes an aib model of the same
+    form. What is passed is copied, not changed.
     """
     files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
-    config = read_config(files[CONFIG])
-    model = _rebuild(config["model"], backbone, files[CONFIG])
-    model.preprocessing = Preprocessing.from_dict(config["preprocessing"])
-    check_pass(model, model.preprocessing.image_size, files[CONFIG])
+    path = files[CONFIG]
+    config = read_config(path)
+    preprocessing = Preprocessing.from_dict(config["preprocessing"], path)
+    check_image_memory(preprocessing.image_size, path)
+    _check_sizes(config["model"], tensor_shapes(files[WEIGHTS]), path)
+    model = _rebuild(config["model"], backbone, path)
+    model.preprocessing = preprocessing
     load_weights(model, files[WEIGHTS])
     return model.eval()
+
+
+def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
+    """Compare the sizes in a config with the weights, before any memory is allocated for them.
+
+    Of a named model only the number of layers counts: it is built on the meta device.
+    """
+
+    def rows(name: str) -> int:
+        return (shapes.get(name) or [0])[0]
+
+    limits = {"attention_depth": len(shapes)}
+    if recipe.get("kind") in ("attached", "composed"):
+        limits |= {
+            "num_classes": rows("head.decode.2.weight"),
+            "latent_dim": rows("head.encode.weight") // 2,
+            "quantizer": rows("quantizer.anchors"),
+        }
+    for key, limit in limits.items():
+        value = recipe.get(key)
+        if isinstance(value, int) and value > limit:
+            raise AibError(f"{path} does not fit its weights: {key} is {value}, above {limit}")
+    if isinstance(size := recipe.get("image_size"), int):
+        check_image_memory(size, path)
 
 
 def _locate(source: str | Path, name: str, revision: str | None, offline: bool) -> Path:
@@ -54,56 +81,70 @@ def _locate(source: str | Path, name: str, revision: str | None, offline: bool) 
         return Path(hf_hub_download(str(source), name, revision=revision, local_files_only=offline))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise AibError(
-            f"no folder {str(source)!r} here, and {name} could not be had from the Hub under "
-            f"that name ({type(error).__name__})"
+            f"no folder {str(source)!r} here, and {name} could not be downloaded from the Hub "
+            f"under that name ({type(error).__name__})"
         ) from error
 
 
 def _rebuild(
     recipe: dict[str, Any], backbone: nn.Module | tuple[nn.Module, nn.Module] | None, path: Path
 ) -> Classifier:
-    arguments = dict(recipe)
-    kind = arguments.pop("kind", None)
-    if "preprocessing" in arguments:
+    """The model that a config describes, before its weights are loaded."""
+    kind, folder = recipe.get("kind"), path.parent
+    if "preprocessing" in recipe:
         raise AibError(f"{path} has preprocessing inside its model; it belongs beside it")
-    try:
-        if kind == "named" and (backbone is None or isinstance(backbone, Classifier)):
-            # Shapes only: what the config promises takes no memory before the weights confirm it.
-            with torch.device("meta"):
-                named = create_model(**arguments)
-            if backbone is None:
-                return named
-            recipe = named.recipe  # with defaults for options that are newer than the file
-        if kind == "attached":
-            recipe = NEWER | recipe
-        if isinstance(backbone, Classifier):
-            _check_same_form(recipe, backbone.recipe, path)
-            return deepcopy(backbone)
-        if kind in ("attached", "composed", "custom") and backbone is None:
-            raise AibError(
-                f"{path.parent} was made from a network that is not part of aib; pass it as "
-                "from_pretrained(folder, backbone=...)"
-            )
-        if kind == "attached" and isinstance(backbone, nn.Module):
-            if "image_size" in arguments:  # `attach` will pass two images of it
-                check_pass(backbone, check_image_size(arguments["image_size"]), path, images=2)
-            return attach(backbone, **arguments)
-        if kind == "composed" and isinstance(backbone, tuple):
-            return AIB(*deepcopy(backbone), **arguments)
-    except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:  # unknown, out of range
-        reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
-        raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
+    if kind not in ("named", "attached", "composed", "custom"):
+        raise AibError(f"{path}: there is no kind of model {kind!r}")
+    if isinstance(backbone, Classifier):
+        _check_same_form(_with_defaults(recipe, path), backbone.recipe, path)
+        return deepcopy(backbone)
     if kind == "named":
-        raise AibError(f"{path.parent} is a {recipe.get('name')}, which needs no backbone=")
+        if backbone is not None:
+            raise AibError(f"{folder} is a {recipe.get('name')}, which needs no backbone=")
+        return _build(_create_on_meta, recipe, path)
+    if backbone is None:
+        raise AibError(
+            f"{folder} was made from a network that is not part of aib; pass it as "
+            "from_pretrained(folder, backbone=...)"
+        )
+    if kind == "attached" and isinstance(backbone, nn.Module):
+        return _build(partial(attach, backbone), recipe, path)
+    if kind == "composed" and isinstance(backbone, tuple):
+        return _build(partial(AIB, *deepcopy(backbone)), recipe, path)
     if kind == "custom":
-        raise AibError(f"{path.parent} has parts of its own; pass backbone=, the whole model")
+        raise AibError(f"{folder} has parts of its own; pass backbone=, the whole model")
     raise AibError(
         f"{path}: a model of kind {kind!r} cannot be built from a {type(backbone).__name__}"
     )
 
 
+def _create_on_meta(**arguments: Any) -> Classifier:
+    """`create_model` with shapes only: takes no memory before the weights are loaded."""
+    with torch.device("meta"):
+        return create_model(**arguments)
+
+
+def _build(make: Callable[..., Classifier], recipe: dict[str, Any], path: Path) -> Classifier:
+    """Call `make` with the arguments in a config; any error names the file."""
+    arguments = {key: value for key, value in recipe.items() if key != "kind"}
+    try:
+        return make(**arguments)
+    except (AibError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+        reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
+        raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
+
+
+def _with_defaults(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The recipe with the defaults of options that are newer than the file."""
+    if recipe["kind"] == "named":
+        return _build(_create_on_meta, recipe, path).recipe
+    if recipe["kind"] == "attached":
+        return {name: getattr(ModelOptions(), name) for name in OPTIONS} | recipe
+    return recipe
+
+
 def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -> None:
-    """A ready-made model has to agree with the file also where the weights cannot tell."""
+    """Raise an error where a model differs from the config, also in what has no weights."""
     different = sorted(key for key in {*saved, *given} if saved.get(key) != given.get(key))
     if different:
         key = different[0]

@@ -1,11 +1,11 @@
-"""Where the authors' released code differs from their paper: every difference that is a knob."""
+"""Profiles: where the authors' released code differs from their paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from aib.errors import AibError
 from aib.types import ProfileName
+from aib.validation import check
 
 Modulation = Literal["gate", "residual"]
 Initialisation = Literal["he", "he_fan_out", "xavier"]
@@ -13,7 +13,7 @@ Initialisation = Literal["he", "he_fan_out", "xavier"]
 
 @dataclass(frozen=True)
 class Profile:
-    """The choices that `profile=` makes. A model may still override the modulation.
+    """What `profile=` decides. A model may still override the modulation.
 
     The learning rate's schedule is not here but in the presets; what of the released training is
     not reproduced at all is listed in docs/method.md.
@@ -24,10 +24,10 @@ class Profile:
     modulation: Modulation
     shallow_unquantised: bool  # vgg_aib at 224: one convolution gives mu_a; with anchors it is four
     initialisation: Mapping[str, Initialisation]  # by backbone; "he" for those not named
-    eval_samples: tuple[int, int]  # S x M in evaluation; training draws 1 x 1
+    eval_samples: tuple[int, int]  # S x M in evaluation; training takes 1 x 1
 
     # --- the loss
-    exact_kl: bool  # False: the released code takes sigma for the *log* of the deviation
+    exact_kl: bool  # False: the released code takes sigma for the *log* of the std
     average_logits: bool  # False: the likelihood is averaged over samples, E[log q(y|z)]
     bits: bool  # cross-entropy and KL are divided by ln 2, the quantiser's two terms are not
     kl_weight: Mapping[tuple[str, int], float]  # by backbone and image size; 1 for those not named
@@ -67,17 +67,13 @@ PROFILES: dict[ProfileName, Profile] = {
 }
 
 
-def get_modulation(how: str | None, profile: str) -> Modulation:
-    """The modulation asked for, or the profile's."""
-    if how is None:
-        return get_profile(profile).modulation
-    if how not in get_args(Modulation):
-        raise AibError(f"modulation must be 'gate' or 'residual', not {how!r}")
-    return how  # type: ignore[return-value]
+def get_modulation(how: Modulation | None, profile: ProfileName) -> Modulation:
+    """The given modulation, or the profile's."""
+    check("modulation", how, Modulation | None)
+    return how or get_profile(profile).modulation
 
 
-def get_profile(name: str) -> Profile:
-    """Look a profile up by name."""
-    if name not in get_args(ProfileName):
-        raise AibError(f"profile must be one of {', '.join(PROFILES)}, not {name!r}")
-    return PROFILES[name]  # type: ignore[index]
+def get_profile(name: ProfileName) -> Profile:
+    """A profile by name."""
+    check("profile", name, ProfileName)
+    return PROFILES[name]

@@ -105,6 +105,7 @@ def last_layer(channels: int) -> nn.Conv2d:
     """A 1 x 1 convolution to the score: small weights and a bias that opens the map."""
     layer = nn.Conv2d(channels, 1, 1)
     nn.init.normal_(layer.weight, std=0.01)
+    assert layer.bias is not None
     nn.init.constant_(layer.bias, OPEN)
     return layer
 

@@ -1,20 +1,20 @@
-"""Attention scores to a few learnable levels (paper, section 3.3)."""
+"""Quantise attention scores to a few learnable levels (paper, section 3.3)."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.errors import AibError
 from aib.types import widen
+from aib.validation import at_least, check
 
-MAX_ANCHORS = 65_536
+NumAnchors = Annotated[int, at_least(2)]
 
 
 class Quantized(NamedTuple):
-    """The quantised scores and the two losses that tie them to the scores."""
+    """The quantised scores, and the two losses that pull anchors and scores together."""
 
     a_q: Tensor  # like a; its gradient goes to a, unaltered
     indices: Tensor  # like a, int64: which anchor
@@ -23,25 +23,21 @@ class Quantized(NamedTuple):
 
 
 class AnchorQuantizer(nn.Module):
-    """Q anchors on the real line; a score takes the value of the nearest, the lower in a tie."""
+    """Q anchors on the real line; a score takes the value of the nearest, in a tie the lower."""
 
     anchors: nn.Parameter  # [Q]
     usage: Tensor  # [Q], int64
 
     def __init__(self, num_anchors: int = 20):
         super().__init__()
-        if not isinstance(num_anchors, int) or not 2 <= num_anchors <= MAX_ANCHORS:
-            raise AibError(
-                f"a quantiser needs at least 2 anchors, not {num_anchors!r} "
-                f"(and at most {MAX_ANCHORS:,})"
-            )
+        check("num_anchors", num_anchors, NumAnchors)
         self.anchors = nn.Parameter(torch.linspace(0, 1, num_anchors))
-        # How often each anchor was taken in training since the last reset, over all processes.
+        # How often each anchor was used in training since the last reset, over all processes.
         self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
 
     @property
     def num_anchors(self) -> int:
-        """Q."""
+        """Q, the number of anchors."""
         return self.anchors.numel()
 
     def extra_repr(self) -> str:
@@ -67,11 +63,11 @@ class AnchorQuantizer(nn.Module):
         """Index of the nearest anchor, by where `a` falls between the anchors' midpoints.
 
         On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
-        is built. Anchors move in training, so their order has to be found each time.
+        is built. NumAnchors move in training, so they are sorted each time.
         """
         ordered, order = widen(self.anchors.detach()).sort(stable=True)
         midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]
-        # a score on a midpoint falls to the lower anchor
+        # a score on a midpoint takes the lower anchor
         return order[torch.bucketize(a.to(midpoints.dtype), midpoints)]
 
     @torch.no_grad()
@@ -82,7 +78,7 @@ class AnchorQuantizer(nn.Module):
     @torch.no_grad()
     def _count(self, indices: Tensor) -> None:
         flat = indices.flatten()
-        # scatter_add and not bincount: bincount waits for the device to learn its output size.
+        # scatter_add and not bincount: bincount synchronises, to get its output size.
         counts = torch.zeros_like(self.usage).scatter_add_(0, flat, torch.ones_like(flat))
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(counts)  # every process sees the usage of the whole batch
@@ -90,33 +86,33 @@ class AnchorQuantizer(nn.Module):
 
     @torch.no_grad()
     def perplexity(self) -> Tensor:
-        """exp(entropy) of the usage: how many anchors are really in use, from 1 to Q."""
+        """exp(entropy) of the usage: the effective number of anchors in use, from 1 to Q."""
         share = self.usage / self.usage.sum().clamp(min=1)
         return torch.special.entr(share).sum().exp()
 
     @torch.no_grad()
     def reset_usage(self) -> None:
-        """Start counting anew, for example at the beginning of an epoch."""
+        """Set the usage counts to zero, for example at the beginning of an epoch."""
         self.usage.zero_()
 
     @torch.no_grad()
     def revive_unused(self) -> int:
-        """Move every anchor that nothing chose next to the busiest one; return how many moved.
+        """Move every unused anchor next to the most used one; return how many moved.
 
-        The newcomer is taken to halve the busiest anchor's traffic. Only counts are needed, which
-        all processes share, so all processes end with the same anchors. Counting starts anew: the
-        old counts say nothing of the new places. Not for the inner loop: it waits for the device.
+        A moved anchor is assumed to take half of that anchor's usage. All processes share the
+        counts, so all end with the same anchors. The counts start again at zero, because they do
+        not describe the new anchors. Not for the inner loop: it synchronises with the device.
         """
-        traffic: list[float] = self.usage.tolist()
+        usage: list[float] = self.usage.tolist()
         anchors: list[float] = self.anchors.tolist()
-        unused = [i for i, count in enumerate(traffic) if count == 0]
-        if not unused or len(unused) == len(traffic):
+        unused = [i for i, count in enumerate(usage) if count == 0]
+        if not unused or len(unused) == len(usage):
             return 0  # all are in use, or nothing was counted yet
         for i in unused:
-            busiest = max(range(len(traffic)), key=traffic.__getitem__)
-            gaps = [abs(v - anchors[busiest]) for j, v in enumerate(anchors) if j != i]
-            anchors[i] = anchors[busiest] + min(filter(None, gaps), default=1e-3) / 4
-            traffic[i] = traffic[busiest] = traffic[busiest] / 2
+            most_used = max(range(len(usage)), key=usage.__getitem__)
+            gaps = [abs(v - anchors[most_used]) for j, v in enumerate(anchors) if j != i]
+            anchors[i] = anchors[most_used] + min(filter(None, gaps), default=1e-3) / 4
+            usage[i] = usage[most_used] = usage[most_used] / 2
         self.anchors.copy_(torch.tensor(anchors))
         self.reset_usage()
         return len(unused)

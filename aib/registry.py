@@ -1,13 +1,17 @@
-"""The models by name. One table; `create_model` puts the parts together."""
+"""The models by name: a table of backbones, a table of models, and `create_model`.
 
-import difflib
+A new name is an entry in `MODELS`, and one in `BACKBONES` if it has a backbone of its own
+(docs/adding.md shows both). A builder makes the model from its backbone's `Parts`.
+"""
+
 import fnmatch
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from torch import nn
 
-from aib.attention import SpatialAttention, check_attention
+from aib.attention import SpatialAttention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.backbones.parts import guided, init_weights
 from aib.backbones.vgg import conv_bn_relu
@@ -16,12 +20,13 @@ from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead
+from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
-from aib.profiles import Modulation, get_modulation, get_profile
+from aib.profiles import get_modulation, get_profile
 from aib.quantize import AnchorQuantizer
-from aib.types import ProfileName
+from aib.validation import reject_unknown
 
-BACKBONES: dict[tuple[str, int], Callable[..., Parts]] = {
+BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("vgg", 32): vgg_cifar,
     ("vgg", 224): vgg16,
     ("wrn", 32): wrn28_10,
@@ -29,107 +34,103 @@ BACKBONES: dict[tuple[str, int], Callable[..., Parts]] = {
     ("tiny", 32): tiny,
 }
 
-
-@dataclass(frozen=True)
-class Options:
-    """Everything that decides a named model, the family's and the profile's defaults filled in.
-
-    It is stored with the weights, so that a later change of a default leaves them readable.
-    """
-
-    num_classes: int
-    image_size: int
-    width: float
-    dropout: float
-    latent_dim: int
-    num_anchors: int
-    modulation: Modulation
-    attention_depth: int
-    attention_noise: float
-    attention_guide: bool
-    tap: int
-    profile: ProfileName
+Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
 
 
-def _aib(
-    o: Options, parts: Parts, *, attention: bool = True, quantised: bool = False
+def build_aib(
+    num_classes: int,
+    options: ModelOptions,
+    parts: Parts,
+    *,
+    attention: bool = True,
+    quantised: bool = False,
 ) -> Classifier:
-    """The paper's own forms, and DVIB, which is the same without attention."""
+    """Builder: attention with an information bottleneck, the paper's `-aib`."""
     return AIB(
         parts.stem,
         parts.tail,
-        o.num_classes,
-        attention=_spatial(o, parts, quantised) if attention else None,
-        quantizer=AnchorQuantizer(o.num_anchors) if quantised else None,
+        num_classes,
+        attention=_spatial(num_classes, options, parts, quantised) if attention else None,
+        quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
         head=VariationalHead(
-            parts.embedding_dim, o.latent_dim, parts.decoder(o.latent_dim, o.num_classes)
+            parts.embedding_dim, parts.latent_dim, parts.decoder(parts.latent_dim, num_classes)
         ),
-        modulation=o.modulation,
-        profile=o.profile,
+        modulation=options.modulation,
+        profile=options.profile,
         min_size=parts.min_size,
     )
 
 
-def _spatial(o: Options, parts: Parts, quantised: bool) -> SpatialAttention:
-    """The family's attention, or a guided one, behind as many further convolutions as asked for."""
-    profile = get_profile(o.profile)
-    c = parts.feature_channels
-    further = [conv_bn_relu(c, c) for _ in range(o.attention_depth)]
-    make = parts.class_maps if o.attention_guide else parts.attention_trunk
-    if profile.shallow_unquantised and not quantised and not o.attention_guide:
+def build_aib_qt(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: the same with quantised attention, the paper's `-aib-qt`."""
+    return build_aib(num_classes, options, parts, quantised=True)
+
+
+def build_dvib(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: the same bottleneck without attention."""
+    return build_aib(num_classes, options, parts, attention=False)
+
+
+def build_plain(
+    num_classes: int,
+    options: ModelOptions,
+    parts: Parts,
+    attention: AttentionBranch | None = None,
+) -> Classifier:
+    """Builder: the backbone with one linear layer to the logits."""
+    return AIB(
+        parts.stem,
+        parts.tail,
+        num_classes,
+        attention=attention,
+        head=LinearHead(parts.embedding_dim, num_classes),
+        modulation="residual",
+        profile=options.profile,
+        min_size=parts.min_size,
+    )
+
+
+def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: VGG with global average pooling."""
+    tail, embedding_dim = gap_tail(options.width)
+    parts = replace(parts, tail=tail, embedding_dim=embedding_dim, min_size=4)
+    return build_plain(num_classes, options, parts)
+
+
+def build_abn(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: attention branch network, features modulated by f (1 + a)."""
+    assert parts.class_maps is not None  # WRN's at 32 x 32
+    branch = guided(parts.class_maps(num_classes), num_classes)
+    return build_plain(num_classes, options, parts, AttentionBranch(branch))
+
+
+def _spatial(
+    num_classes: int, options: ModelOptions, parts: Parts, quantised: bool
+) -> SpatialAttention:
+    """The backbone's attention, or a guided one, behind `attention_depth` convolutions."""
+    profile = get_profile(options.profile)
+    make = parts.class_maps if options.attention_guide else parts.attention_trunk
+    if profile.shallow_unquantised and not quantised and not options.attention_guide:
         make = parts.shallow_trunk or make
     if make is None:
         raise AibError(
             "attention_guide needs a backbone with class maps, as those for 32 x 32 have"
         )
-    trunk = make(o.num_classes)
-    if further:
-        trunk = nn.Sequential(*further, trunk)
-    if o.attention_guide:
-        trunk = guided(trunk, o.num_classes)
-    return SpatialAttention(trunk, profile.sigma_kernel, o.attention_noise)
-
-
-def _plain(o: Options, parts: Parts, attention: AttentionBranch | None = None) -> Classifier:
-    """The backbone with an FC to C. ABN is that with its branch on the features, f (1 + a)."""
-    return AIB(
-        parts.stem,
-        parts.tail,
-        o.num_classes,
-        attention=attention,
-        head=LinearHead(parts.embedding_dim, o.num_classes),
-        modulation="residual",
-        profile=o.profile,
-        min_size=parts.min_size,
-    )
-
-
-def _gap(o: Options, parts: Parts) -> Classifier:
-    tail, embedding_dim = gap_tail(o.width)
-    head = LinearHead(embedding_dim, o.num_classes)
-    return AIB(
-        parts.stem,
-        tail,
-        o.num_classes,
-        attention=None,
-        head=head,
-        profile=o.profile,
-        min_size=4,
-    )
-
-
-def _abn(o: Options, parts: Parts) -> Classifier:
-    assert parts.class_maps is not None  # WRN's at 32 x 32
-    branch = guided(parts.class_maps(o.num_classes), o.num_classes)
-    return _plain(o, parts, AttentionBranch(branch))
+    trunk, c = make(num_classes), parts.feature_channels
+    if options.attention_depth:
+        deeper = [conv_bn_relu(c, c) for _ in range(options.attention_depth)]
+        trunk = nn.Sequential(*deeper, trunk)
+    if options.attention_guide:
+        trunk = guided(trunk, num_classes)
+    return SpatialAttention(trunk, profile.sigma_kernel, options.attention_noise)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One name: its backbone, how it is built, and what can be said of it without building it."""
+    """A named model: its backbone, its builder, and what `aib models` shows of it."""
 
     backbone: str
-    build: Callable[[Options, Parts], Classifier]
+    build: Builder
     summary: str
     sizes: tuple[int, ...] = (32,)
     from_paper: bool = True
@@ -141,42 +142,42 @@ _QT = "the same with quantised attention"
 _BOTH = (32, 224)
 
 MODELS: dict[str, Entry] = {
-    "vgg": Entry("vgg", _plain, "the plain network", _BOTH),
-    "vgg_gap": Entry("vgg", _gap, "global average pooling (Zhou et al. 2016)"),
+    "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
+    "vgg_gap": Entry("vgg", build_gap, "global average pooling (Zhou et al. 2016)"),
     "vgg_pan": Entry(
         "vgg",
-        lambda o, _: ProgressiveAttention(o.num_classes, o.width, o.profile),
+        lambda c, options, _: ProgressiveAttention(c, options.width, options.profile),
         "progressive attention (Seo et al. 2018)",
     ),
-    "vgg_dvib": Entry("vgg", lambda o, p: _aib(o, p, attention=False), _DVIB, _BOTH),
+    "vgg_dvib": Entry("vgg", build_dvib, _DVIB, _BOTH),
     "vgg_att2": Entry(
         "vgg",
-        lambda o, _: PayAttention(o.num_classes, 2, o.width, o.profile),
+        lambda c, options, _: PayAttention(c, 2, options.width, options.profile),
         "learn to pay attention, two levels (Jetley et al. 2018)",
     ),
     "vgg_att3": Entry(
         "vgg",
-        lambda o, _: PayAttention(o.num_classes, 3, o.width, o.profile),
+        lambda c, options, _: PayAttention(c, 3, options.width, options.profile),
         "learn to pay attention, three levels (Jetley et al. 2018)",
     ),
-    "vgg_aib": Entry("vgg", _aib, _AIB, _BOTH),
-    "vgg_aib_qt": Entry("vgg", lambda o, p: _aib(o, p, quantised=True), _QT, _BOTH),
-    "wrn": Entry("wrn", _plain, "the plain network", _BOTH),
-    "wrn_abn": Entry("wrn", _abn, "attention branch network (Fukui et al. 2019)"),
-    "wrn_aib": Entry("wrn", _aib, _AIB, _BOTH),
-    "wrn_aib_qt": Entry("wrn", lambda o, p: _aib(o, p, quantised=True), _QT, _BOTH),
+    "vgg_aib": Entry("vgg", build_aib, _AIB, _BOTH),
+    "vgg_aib_qt": Entry("vgg", build_aib_qt, _QT, _BOTH),
+    "wrn": Entry("wrn", build_plain, "the plain network", _BOTH),
+    "wrn_abn": Entry("wrn", build_abn, "attention branch network (Fukui et al. 2019)"),
+    "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
+    "wrn_aib_qt": Entry("wrn", build_aib_qt, _QT, _BOTH),
     # Not in the paper: small enough for two CPU cores, otherwise the same code.
-    "tiny": Entry("tiny", _plain, "the plain network", from_paper=False),
-    "tiny_dvib": Entry("tiny", lambda o, p: _aib(o, p, attention=False), _DVIB, from_paper=False),
-    "tiny_aib": Entry("tiny", _aib, _AIB, from_paper=False),
-    "tiny_aib_qt": Entry("tiny", lambda o, p: _aib(o, p, quantised=True), _QT, from_paper=False),
+    "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
+    "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
+    "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
+    "tiny_aib_qt": Entry("tiny", build_aib_qt, _QT, from_paper=False),
 }
 
 
 def list_models(filter: str = "", *, exclude: str = "", image_size: int | None = None) -> list[str]:
     """Names of the paper's models; with a wildcard such as "*aib*" or "tiny*", of all that match.
 
-    `exclude` takes a wildcard away again; `image_size` keeps what exists at that size.
+    `exclude` is a wildcard of names to leave out; `image_size` selects models of that size.
     """
     if filter:
         names = [name for name in MODELS if fnmatch.fnmatch(name, filter)]
@@ -187,86 +188,62 @@ def list_models(filter: str = "", *, exclude: str = "", image_size: int | None =
     return [name for name in names if not (exclude and fnmatch.fnmatch(name, exclude))]
 
 
+def family(name: str, image_size: int) -> int:
+    """The `image_size` of `create_model` that suits images of this size: 32, or 224 from 112 on."""
+    return 224 if image_size >= 112 and 224 in _find(name).sizes else 32
+
+
 def create_model(
     name: str,
     num_classes: int = 10,
     image_size: int = 32,
     *,
-    width: float = 1.0,
-    dropout: float = 0.3,
-    latent_dim: int | None = None,
-    num_anchors: int | None = None,
-    modulation: Modulation | None = None,
-    attention_depth: int = 0,
-    attention_noise: float = 0.0,
-    attention_guide: bool = False,
-    tap: int = 0,
-    profile: ProfileName = "paper",
+    options: ModelOptions | None = None,
     preprocessing: Preprocessing | None = None,
+    **changes: Any,
 ) -> Classifier:
     """Make a model by name, with fresh weights.
 
-    `image_size` picks the family, 32 or 224; either then takes other sizes as well. `width`
-    scales stem, attention and tail. `dropout` is WRN's at 32. `latent_dim` (K), `num_anchors` (Q)
-    and `modulation` default to the family's and the profile's. `attention_depth` puts convolutions
-    in front of the paper's attention, `attention_noise` is added to sigma_a, `attention_guide`
-    builds the map from one map a class, taught by a second head, `tap` moves the attention to a
-    later block; these four are ours, not the paper's, and off unless said.
+    `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
+    are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
     """
     entry = _find(name)
     if image_size not in entry.sizes:
         sizes = " or ".join(map(str, entry.sizes))
         raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
-    if not 0 < width <= 16:
-        raise AibError(f"width must be above 0 and at most 16, not {width}")
-    if not 0 <= dropout < 1:
-        raise AibError(f"dropout must be at least 0 and below 1, not {dropout}")
     check_classes(num_classes)
-    if (attention_depth or attention_noise or attention_guide or tap) and "_aib" not in name:
+    options = (options or ModelOptions()).updated(**changes)
+    parts = BACKBONES[entry.backbone, image_size](options)
+    if options.tap > parts.max_tap:
         raise AibError(
-            "attention_depth, attention_noise, attention_guide and tap are for the aib models; "
-            f"{name} is not one"
+            f"tap of {name} at {image_size} x {image_size} must be at most {parts.max_tap}, "
+            f"not {options.tap}"
         )
-    if not 0 <= attention_depth <= 16:
-        raise AibError(f"attention_depth must be 0 to 16, not {attention_depth}")
-    check_attention(attention_noise, attention_guide)
-    parts = _backbone(entry.backbone, image_size, width, dropout, tap)
-    options = Options(
-        num_classes=num_classes,
-        image_size=image_size,
-        width=width,
-        dropout=dropout,
-        latent_dim=parts.latent_dim if latent_dim is None else latent_dim,
-        num_anchors=parts.num_anchors if num_anchors is None else num_anchors,
-        modulation=get_modulation(modulation, profile),
-        attention_depth=attention_depth,
-        attention_noise=attention_noise,
-        attention_guide=attention_guide,
-        tap=tap,
-        profile=profile,
+    parts = replace(
+        parts,
+        latent_dim=options.latent_dim or parts.latent_dim,
+        num_anchors=options.num_anchors or parts.num_anchors,
     )
-    model = entry.build(options, parts)
-    chosen = get_profile(profile)
-    init_weights(model, chosen.initialisation.get(entry.backbone, "he"))
-    model.kl_weight = chosen.kl_weight.get((entry.backbone, image_size), 1.0)
+    options = replace(
+        options,
+        latent_dim=parts.latent_dim,
+        num_anchors=parts.num_anchors,
+        modulation=get_modulation(options.modulation, options.profile),
+    )
+    model = entry.build(num_classes, options, parts)
+    unused = options.changed("aib attention")
+    if unused and not any(isinstance(layer, SpatialAttention) for layer in model.modules()):
+        raise AibError(f"{name} has no aib attention: {unused[0]} changes nothing")
+    profile = get_profile(options.profile)
+    init_weights(model, profile.initialisation.get(entry.backbone, "he"))
+    model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
-    model.recipe = {"kind": "named", "name": name, **asdict(options)}
+    # Every default is written out, so that a later change of one leaves saved models readable.
+    size = {"num_classes": num_classes, "image_size": image_size}
+    model.recipe = {"kind": "named", "name": name, **size, **asdict(options)}
     return model
 
 
-def _backbone(family: str, image_size: int, width: float, dropout: float, tap: int) -> Parts:
-    make = BACKBONES[family, image_size]
-    if make is vgg_cifar:
-        if not 0 <= tap <= 2:
-            raise AibError(f"tap must be 0, 1 or 2, not {tap}")
-        return vgg_cifar(width, tap)
-    if tap:
-        raise AibError(f"only VGG at 32 x 32 has a tap to choose, not {family} at {image_size}")
-    return make(width, dropout) if make is wrn28_10 else make(width)
-
-
 def _find(name: str) -> Entry:
-    if name not in MODELS:
-        close = difflib.get_close_matches(name, MODELS, n=3) or list_models()
-        raise AibError(f"no model {name!r}; did you mean {', '.join(close)}?")
+    reject_unknown([name], MODELS, "no model")
     return MODELS[name]

@@ -1,4 +1,4 @@
-"""What a model returns. The paper's symbols and their shapes are in the table below.
+"""The output of a model, its parts and their shapes.
 
     x [B,3,H,W] -> f [B,c,h,w] -> a [S,B,h,w] -> a_q -> z [S,M,B,K] -> logits [S,M,B,C]
 
@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.validation import Seed, check
 
 ProfileName = Literal["paper", "released"]
 
 
 @dataclass(frozen=True)
 class Attention:
-    """p(a|x) and what was drawn from it. For a deterministic map sigma is None and `a` is `mu`."""
+    """p(a|x) and its samples. For a deterministic map sigma is None and `a` is `mu`."""
 
     mu: Tensor  # [B,h,w]
     sigma: Tensor | None  # [B,h,w]
@@ -32,11 +33,11 @@ class Attention:
 
     @classmethod
     def fixed(cls, mu: Tensor, maps: tuple[Tensor, ...] = ()) -> "Attention":
-        """A map without noise, as the baselines have it."""
+        """A deterministic map, as the baselines have it."""
         return cls(mu=mu, sigma=None, a=mu[None], a_q=mu[None], maps=maps or (mu,))
 
     def replaced_by(self, given: Tensor) -> "Attention":
-        """The same with the map `given` [B,h,w] in place of every sample."""
+        """A copy with the map `given` [B,h,w] in place of every sample."""
         if given.shape != self.mu.shape:
             raise AibError(
                 f"an attention_map for these images must be {list(self.mu.shape)}, "
@@ -47,7 +48,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Latent:
-    """p(z|x,a) and what was drawn from it."""
+    """p(z|x,a) and its samples."""
 
     mu: Tensor  # [S,B,K]
     sigma: Tensor  # [S,B,K]
@@ -56,19 +57,19 @@ class Latent:
 
 @dataclass(frozen=True)
 class Output:
-    """Everything a forward pass saw on its way, named."""
+    """Result of a forward pass: logits, attention, latent, and what the loss needs to know."""
 
     sample_logits: Tensor  # [S,M,B,C]
     attention: Attention | None = None
     latent: Latent | None = None
     aux_logits: Tensor | None = None  # [B,C], of a second head: ABN's, a guided attention's
-    profile: ProfileName = "paper"  # the loss needs to know
+    profile: ProfileName = "paper"  # decides how the loss is computed
     kl_weight: float = 1.0  # beside beta: 0.5 for VGG at 32 in the released profile
     mask: Tensor | None = None  # [S,B,H,W], masked models: the share of each pixel that is seen
 
     @property
     def logits(self) -> Tensor:
-        """[B,C]: the samples averaged as the profile says."""
+        """[B,C]: the average over the samples, as the profile defines it."""
         return self.average("logits" if self.profile == "released" else "probabilities")
 
     def average(self, over: Literal["probabilities", "logits"]) -> Tensor:
@@ -89,8 +90,8 @@ class LossTerms:
     kl: Tensor
     quantization: Tensor
     commitment: Tensor
-    auxiliary: Tensor  # of the second head that teaches the attention
-    opening: Tensor  # mean of the map: how much of the features it lets pass
+    auxiliary: Tensor  # of the second head that trains the attention
+    opening: Tensor  # mean of the map
 
     def detached(self) -> dict[str, Tensor]:
         """The terms by name, without gradient, still on their device."""
@@ -98,7 +99,7 @@ class LossTerms:
 
 
 class Noise(NamedTuple):
-    """Noise given by the caller, for a repeatable pass; what is None is drawn."""
+    """Noise given by the caller, for a repeatable pass; what is None is sampled."""
 
     a: Tensor | None = None  # [S,B,h,w]
     z: Tensor | None = None  # [S,M,B,K]
@@ -113,7 +114,7 @@ class Given(NamedTuple):
 
 
 class Sampling(NamedTuple):
-    """What one forward pass draws: S attention samples and M latent samples for each of them."""
+    """Sampling of one forward pass: S attention samples, M latent samples for each of them."""
 
     s: int = 1
     m: int = 1
@@ -122,24 +123,25 @@ class Sampling(NamedTuple):
 
 
 def widen(t: Tensor) -> Tensor:
-    """To float32 at least, whatever autocast did; float64 stays what it is."""
+    """Convert to at least float32, also under autocast; float64 stays as it is."""
     return t.to(torch.promote_types(t.dtype, torch.float32))
 
 
-def standard_noise(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Noise from the global generator: a Generator argument would break `fullgraph`."""
-    return torch.randn(shape, device=like.device, dtype=like.dtype)
+def noise_or_sample(
+    noise: Tensor | None, shape: tuple[int, ...], like: Tensor, name: str
+) -> Tensor:
+    """The caller's noise, its shape checked, or a sample of N(0, 1) where none was given.
 
-
-def expect(noise: Tensor, shape: tuple[int, ...] | torch.Size, of: str) -> Tensor:
-    """Return noise that a caller passed in, if it has the right shape."""
-    if tuple(noise.shape) != tuple(shape):
-        raise AibError(f"the noise for {of} must be {tuple(shape)}, not {tuple(noise.shape)}")
+    It comes from the global generator: a Generator argument would break `fullgraph`.
+    """
+    if noise is None:
+        return torch.randn(shape, device=like.device, dtype=like.dtype)
+    if tuple(noise.shape) != shape:
+        raise AibError(f"the noise for {name} must be {shape}, not {tuple(noise.shape)}")
     return noise
 
 
 def check_seed(seed: int) -> int:
-    """Refuse what not every generator takes."""
-    if not 0 <= seed < 2**31:
-        raise AibError(f"seed must be at least 0 and below 2^31, not {seed}")
+    """Raise an error for a seed that some generator does not take."""
+    check("seed", seed, Seed)
     return seed

@@ -1,34 +1,34 @@
 """The file format of saved models: model.safetensors + config.json, nothing executable."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from aib.errors import AibError
-from aib.files import write_whole
+from aib.files import read_json, write_json, write_whole
 
 SCHEMA = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
-    """Write both files; a reader never meets half a file."""
-    text = json.dumps(config, indent=2) + "\n"
+    """Write weights and config, each file atomically."""
     write_whole(folder / WEIGHTS, lambda path: write_weights(model, path))
-    write_whole(folder / CONFIG, lambda path: path.write_text(text))
+    write_json(folder / CONFIG, config)
 
 
 def write_weights(model: nn.Module, path: Path) -> None:
-    """The weights as safetensors, from whatever device."""
-    weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
+    """Write the weights as safetensors, from any device."""
+    weights = {
+        name: value.detach().cpu().contiguous() for name, value in unique_tensors(model).items()
+    }
     try:
         save_file(weights, path, metadata={"format": "pt"})
-    except SafetensorError as error:  # the disk's own error is only a number in its text
+    except SafetensorError as error:  # the OS error is only a number in its text
         number = re.search(r"\(os error (\d+)\)", str(error))
         if number is None:
             raise
@@ -36,13 +36,10 @@ def write_weights(model: nn.Module, path: Path) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A config.json of ours, checked."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise AibError(f"{path} cannot be read as JSON: {error}") from error
+    """Read and check a config.json."""
+    config = read_json(path) or {}
     keys = {"schema", "model", "preprocessing"}
-    if not isinstance(config, dict) or not keys <= set(config):
+    if not keys <= set(config):
         raise AibError(f"{path} is not an aib model's config: it needs {sorted(keys)}")
     if config["schema"] != SCHEMA:
         raise AibError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
@@ -51,44 +48,52 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -> list[str]:
-    """Strictly: every key, every shape. Half-precision files are read into the model's type.
+def tensor_shapes(path: Path) -> dict[str, list[int]]:
+    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
-    With `other_classes` a tensor of another shape stays as it is, and its name is returned: a
-    model of the same form that was trained for other classes.
+
+def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -> None:
+    """Load weights into the model; every key and every shape must match.
+
+    Half-precision weights are converted to the model's type. With `other_classes`, for a file of
+    the same model trained for other classes, tensors of another shape are left as they are.
     """
     try:
         weights = load_file(path)
     except (SafetensorError, OSError) as error:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
-    expected = unshared(model)
-    missing, foreign = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
-    if missing or foreign:
+    expected = unique_tensors(model)
+    missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
+    if missing or unexpected:
         raise AibError(
             f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
-            f"{len(foreign)} foreign{_first(foreign)}"
+            f"{len(unexpected)} unexpected{_first(unexpected)}"
         )
-    unlike = [name for name, value in weights.items() if value.shape != expected[name].shape]
-    if unlike and not other_classes:
-        name = unlike[0]
+    mismatched = [name for name, value in weights.items() if value.shape != expected[name].shape]
+    if mismatched and not other_classes:
+        name = mismatched[0]
         raise AibError(
             f"{path} does not fit the model: {name} is {list(weights[name].shape)} in the file and "
             f"{list(expected[name].shape)} in the model"
         )
-    for name in unlike:
+    for name in mismatched:
         del weights[name]
     ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
     broken = [name for name, value in ready.items() if not bool(value.isfinite().all())]
     if broken:
-        raise AibError(f"{path} is of no use: {broken[0]} holds NaN or infinite values")
-    shapes_only = any(value.is_meta for value in expected.values())
-    # Not strict: of tied names only the first is in the file, and the others were checked above.
-    model.load_state_dict(ready, strict=False, assign=shapes_only)
-    return unlike
+        raise AibError(f"{path} cannot be used: {broken[0]} holds NaN or infinite values")
+    on_meta = any(value.is_meta for value in expected.values())
+    # Not strict: the file has only the first of tied names; all others were checked above.
+    model.load_state_dict(ready, strict=False, assign=on_meta)
 
 
-def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """The state by name, each tensor once: safetensors has no notion of tied weights."""
+def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The state by name, each tensor once: safetensors does not know tied weights."""
     seen: set[int] = set()
     state: dict[str, Tensor] = {}
     for name, value in model.state_dict(keep_vars=True).items():

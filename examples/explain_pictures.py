@@ -3,7 +3,7 @@
     python examples/explain_pictures.py cat.jpg dog.png --run runs/photos --out maps
 
 Without pictures it draws some: shapes on a ground whose colour tells the class. Without --run it
-trains a small model on such drawings for a few seconds. Give --out and see what the maps light up:
+trains a small model on such drawings for a few seconds. With --out the maps are kept: do they show
 the shape, or the ground around it?
 """
 
@@ -16,7 +16,6 @@ from PIL import Image
 
 import aib
 from aib.data import load
-from aib.interpret import explain_image
 
 DRAWINGS = "shapes_spurious:count=480"
 
@@ -42,17 +41,17 @@ def draw_pictures(folder: Path) -> list[Path]:
 
 
 def explain(model: aib.Classifier, path: Path, out: Path) -> None:
-    """One picture: the decision in words, the map over the picture as a file."""
-    image = Image.open(path).convert("RGB")
-    found = explain_image(model, image, path)  # resized and normalised as the model wants it
-    name, probability = found.top[0]
+    """One picture: print the decision, write the map."""
+    found = aib.explain(model, path)  # resized and normalised as the model was trained
+    [(name, probability)] = found.top(0, 1)
     low, high = found.map.aminmax()
     print(f"{path.name}: {name} {100 * probability:.0f}%, map from {low:.2f} to {high:.2f}")
 
-    # The map alone, over the picture at the picture's own size ...
-    Image.fromarray(aib.overlay(image, found.map)).save(out / f"{path.stem}-map.png")
-    # ... and the figure that `aib explain` makes: image, map, levels, uncertainty.
-    found.draw().savefig(out / f"{path.stem}-figure.png")
+    # The map over the picture at the picture's own size ...
+    image = Image.open(path).convert("RGB")
+    Image.fromarray(aib.overlay(image, found.map[0])).save(out / f"{path.stem}-map.png")
+    # ... and the files of `aib explain`: a figure, the raw map as .npy, and how they were made.
+    found.save(out, [f"{path.stem}-figure"])
 
 
 def main() -> None:

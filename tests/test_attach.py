@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
+from tests.helpers import images
 
 B, C, K = 2, 5, 8
 
@@ -149,10 +150,6 @@ def attached(network=ResNet, at="layer2", **options):
     return aib.attach(network(), at=at, num_classes=C, **options)
 
 
-def images(batch=B):
-    return torch.randn(batch, 3, 32, 32)
-
-
 @parametrize_networks
 def test_an_attached_network_gives_the_same_output_as_any_aib_model(network, at, channels):
     out = attached(network, at).eval()(images(), samples=(3, 2))
@@ -211,9 +208,10 @@ def test_an_attached_attention_can_be_guided_and_noisy(network, at, channels, tm
         ({"attention_noise": "much"}, "attention_noise must be a number from 0 to 1, not 'much'"),
         ({"attention_noise": True}, "attention_noise must be a number from 0 to 1, not True"),
         ({"attention_guide": 1}, "attention_guide must be true or false, not 1"),
+        ({"width": 0.5}, "attach has no option 'width'"),
     ],
 )
-def test_an_attention_that_cannot_be_is_refused(options, message):
+def test_options_that_do_not_fit_are_refused(options, message):
     with pytest.raises(aib.AibError, match=message):
         attached(**options)
 

@@ -1,13 +1,17 @@
 """The networks' parts against their formulas, written out with functions."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import aib
-from aib.backbones.vgg import vgg_cifar
+from aib.backbones.vgg import conv_bn_relu, vgg_cifar, without_bias
 from aib.backbones.wrn import BottleneckBlock, PreActivationBlock
 from aib.latent import mlp_decoder, relu_decoder
+from aib.options import ModelOptions
 
 
 def lively(module):
@@ -53,7 +57,7 @@ def test_a_bottleneck_block_is_its_formula(c_out, stride):
 
 
 def test_vggs_embedding_is_activated():
-    e = lively(vgg_cifar(1 / 16).tail)(torch.randn(8, 16, 16, 16))
+    e = lively(vgg_cifar(ModelOptions(width=1 / 16)).tail)(torch.randn(8, 16, 16, 16))
     assert e.shape == (8, 32) and (e >= 0).all() and (e > 0).any()
 
 
@@ -72,3 +76,42 @@ def test_convolutions_begin_with_a_variance_of_two_by_fan_in():
         fan_in = layer.in_channels * 9
         assert float(layer.weight.var()) == pytest.approx(2 / fan_in, rel=0.25)
         assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("name", ["vgg_aib", "vgg_aib_qt"])
+@pytest.mark.parametrize(("tap", "side"), [(0, 16), (1, 8), (2, 4)])
+def test_a_later_tap_has_the_same_layers_and_a_smaller_map(name, tap, side):
+    here, there = (aib.create_model(name, width=1 / 16, tap=t).eval() for t in (0, tap))
+    assert there(torch.randn(2, 3, 32, 32)).attention.mu.shape == (2, side, side)
+    kinds = [
+        [(type(m), getattr(m, "out_channels", 0)) for p in (model.stem, model.tail)
+         for m in p.modules() if not list(m.children())]
+        for model in (here, there)
+    ]  # fmt: skip
+    assert kinds[0] == kinds[1]
+
+
+def test_skipping_the_bias_before_batchnorm_changes_nothing():
+    """Output, gradients and running statistics against the layers one after the other."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 5, 3, 2, padding=1), nn.BatchNorm2d(5)).double().train()
+    nn.init.normal_(plain[0].bias)
+    nn.init.normal_(plain[1].bias)
+    short = deepcopy(plain)
+    x = torch.randn(6, 3, 8, 8, dtype=torch.float64)
+    for _ in range(2):
+        for model, y in ((plain, plain(x)), (short, without_bias(*short, x))):
+            model.zero_grad()
+            y.pow(3).sum().backward()
+    torch.testing.assert_close(without_bias(*short, x), plain(x))
+    for (name, value), other in zip(
+        plain.state_dict().items(), short.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(value, other, msg=name)
+    for expected, found in zip(plain.parameters(), short.parameters(), strict=True):
+        torch.testing.assert_close(found.grad, expected.grad, atol=1e-9, rtol=1e-9)
+
+
+def test_conv_bn_relu_keeps_the_names_of_a_sequential():
+    row = conv_bn_relu(3, 4)
+    assert list(row.state_dict()) == list(nn.Sequential(*row).state_dict())

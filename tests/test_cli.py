@@ -1,4 +1,4 @@
-"""The aib command: help, exit codes, errors in one sentence, `aib models`."""
+"""The aib command: help, exit codes, errors, `aib models`."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def run(capsys, *words):
     return code, captured.out, captured.err
 
 
-def test_alone_it_shows_how_to_use_it_and_fails(capsys):
+def test_without_arguments_it_prints_the_usage_and_fails(capsys):
     code, out, _ = run(capsys)
     assert code == 2 and "usage: aib COMMAND" in out
 
@@ -32,7 +32,7 @@ def test_version(capsys):
     assert run(capsys, "--version") == (0, f"{__version__}\n", "")
 
 
-def test_an_unknown_command_is_refused_by_name(capsys):
+def test_an_unknown_command_is_an_error(capsys):
     code, out, err = run(capsys, "modles")
     assert code == 2 and out == ""
     assert "no command 'modles'" in err and "models" in err
@@ -88,7 +88,7 @@ def test_models_takes_size_classes_width_and_profile(capsys):
         (["--no-such-option"], "no-such-option"),
     ],
 )
-def test_a_bad_value_is_named_without_a_traceback(capsys, words, named):
+def test_an_invalid_value_is_named_without_a_traceback(capsys, words, named):
     code, out, err = run(capsys, "models", *words)
     assert code == 2 and out == ""
     assert named in err and "Traceback" not in err
@@ -117,7 +117,7 @@ def test_an_interrupt_is_not_an_error_report(capsys, monkeypatch):
     assert run(capsys, "models") == (130, "", "aib models: interrupted\n")
 
 
-def test_a_reader_that_leaves_early_is_no_error():
+def test_a_closed_pipe_is_no_error():
     """`aib models --json | head -1`, with a pipe that is closed before anything is written."""
     process = subprocess.Popen(
         [sys.executable, "-m", "aib", "models", "vgg", "--json"],

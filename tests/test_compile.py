@@ -6,7 +6,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import aib
-from tests.networks import SmallNet
+from tests.helpers import SmallNet
 
 CASES = [
     ("tiny_aib_qt", 32),

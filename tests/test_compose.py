@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import aib
+from tests.helpers import images
 
 B, C, K = 2, 5, 8
 
@@ -19,10 +20,6 @@ def tail():
 
 def compose(**options):
     return aib.AIB(stem(), tail(), num_classes=C, **{"latent_dim": K, "quantizer": 4, **options})
-
-
-def images():
-    return torch.randn(B, 3, 32, 32)
 
 
 def test_two_modules_are_enough():

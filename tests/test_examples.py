@@ -14,7 +14,8 @@ import aib
 from aib.data import load
 from tests.interpret.small import make_run
 from tools.results.collect import collect, write
-from tools.results.page import page
+from tools.results.pages import pages
+from tools.results.read import read_results
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -87,7 +88,7 @@ def test_fine_grained_leaves_two_runs_that_can_be_kept(run, tmp_path):
     (tmp_path / "results").mkdir()
     write(tmp_path / "results" / "cub.json", kept)
     assert [r["model"] for r in kept["runs"]] == ["vgg19", "vgg19_aib_qt"]
-    text = page(tmp_path / "results")
+    text = pages(read_results(tmp_path / "results"))["shapes.md"]
     assert text.count("`python examples/fine_grained.py --data shapes:count=32 --epochs 1 ") == 2
     assert "`aib train" not in text  # it does not know these networks
     backbone = runpy.run_path(str(EXAMPLES / "fine_grained.py"))["VGG19"](10)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
+from tests.helpers import images
 
 B, C = 3, 4
 NO_MAP = ["vgg", "vgg_gap", "vgg_dvib", "wrn"]
@@ -14,13 +15,9 @@ def make(name="tiny_aib_qt", **options):
     return aib.create_model(name, num_classes=C, width=1 / 16, **options)
 
 
-def images(height=32, width=32):
-    return torch.randn(B, 3, height, width)
-
-
 @pytest.mark.parametrize("name", [n for n in aib.list_models() if n not in NO_MAP])
 def test_every_attention_model_explains_at_image_size(name):
-    expl = make(name).explain(images(32, 40))
+    expl = make(name).explain(images(B, 32, 40))
     assert expl.prediction.shape == expl.probability.shape == (B,)
     assert expl.attention.shape == (B, 32, 40)
     assert (expl.std is None) == ("aib" not in name)
@@ -31,11 +28,11 @@ def test_every_attention_model_explains_at_image_size(name):
 @pytest.mark.parametrize("name", NO_MAP)
 def test_a_model_without_attention_says_so(name):
     with pytest.raises(aib.AibError, match="no attention map of its own"):
-        make(name).explain(images())
+        make(name).explain(images(B))
 
 
 def test_the_explanation_is_that_of_the_deterministic_pass():
-    model, x = make("tiny_aib").eval(), images()
+    model, x = make("tiny_aib").eval(), images(B)
     expl, out = model.explain(x, deterministic=True), model(x, deterministic=True)
     assert torch.equal(expl.prediction, out.logits.argmax(-1))
     probability = out.sample_logits[0, 0].softmax(-1).max(-1).values
@@ -45,14 +42,14 @@ def test_the_explanation_is_that_of_the_deterministic_pass():
 
 
 def test_the_map_does_not_depend_on_the_draw():
-    model, x = make(), images()
+    model, x = make(), images(B)
     assert torch.equal(model.explain(x).attention, model.explain(x).attention)
 
 
 def test_a_quantised_map_takes_only_the_anchors_levels():
     model = make(num_anchors=5)
     model.quantizer.anchors.data = torch.tensor([0.9, 0.3, 0.6, 0.5, 0.4])
-    x = images()
+    x = images(B)
     expl = model.explain(x)
     mu = model.eval()(x, deterministic=True).attention.mu
     values = torch.tensor([0.3, 0.4, 0.5, 0.6, 0.9])
@@ -65,7 +62,7 @@ def test_a_quantised_map_takes_only_the_anchors_levels():
 def test_the_mode_of_every_layer_is_restored():
     model = make().train()
     model.stem.eval()  # frozen statistics, say
-    model.explain(images())
+    model.explain(images(B))
     assert model.training and model.tail.training
     assert not any(layer.training for layer in model.stem.modules())
 
@@ -79,7 +76,7 @@ def test_the_mode_is_restored_after_an_error_too():
 
 def test_explaining_counts_no_anchors_and_keeps_no_graph():
     model = make().train()
-    expl = model.explain(images())
+    expl = model.explain(images(B))
     assert model.quantizer.usage.sum() == 0
     assert not expl.attention.requires_grad and not expl.probability.requires_grad
 
@@ -87,9 +84,9 @@ def test_explaining_counts_no_anchors_and_keeps_no_graph():
 def test_predictions_come_by_name_where_the_model_has_names():
     names = ("ant", "bee", "cat", "dog")
     model = make(preprocessing=aib.Preprocessing(class_names=names))
-    expl = model.explain(images())
+    expl = model.explain(images(B))
     assert expl.names() == [names[i] for i in expl.prediction]
-    assert make().explain(images()).names()[0] in {"0", "1", "2", "3"}
+    assert make().explain(images(B)).names()[0] in {"0", "1", "2", "3"}
 
 
 def test_the_wrong_number_of_class_names_is_refused():

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import aib
+from tests.helpers import images
 
 B, C, K, Q, HW = 3, 5, 8, 6, 8
 AIB_NAMES = ["tiny_aib", "tiny_aib_qt"]
@@ -15,10 +16,6 @@ def make(name="tiny_aib_qt", **options):
     return aib.create_model(name, num_classes=C, latent_dim=K, num_anchors=Q, width=0.25, **options)
 
 
-def images(batch=B, size=32):
-    return torch.randn(batch, 3, size, size)
-
-
 def noise_for(s, m, batch=B):
     return torch.randn(s, batch, HW, HW), torch.randn(s, m, batch, K)
 
@@ -26,7 +23,7 @@ def noise_for(s, m, batch=B):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(("s", "m"), [(1, 1), (1, 3), (2, 1), (2, 3)])
 def test_every_field_has_the_shape_of_s_times_m_samples(s, m, training):
-    out = make().train(training)(images(), samples=(s, m))
+    out = make().train(training)(images(B), samples=(s, m))
     assert out.sample_logits.shape == (s, m, B, C)
     assert out.logits.shape == (B, C)
     a, z = out.attention, out.latent
@@ -40,34 +37,34 @@ def test_every_field_has_the_shape_of_s_times_m_samples(s, m, training):
 
 
 def test_without_a_quantiser_a_q_is_a_and_there_are_no_indices():
-    a = make("tiny_aib")(images()).attention
+    a = make("tiny_aib")(images(B)).attention
     assert a.a_q is a.a
     assert a.indices is None and a.quantization is None and a.commitment is None
 
 
 def test_without_attention_there_is_none_and_the_latent_still_has_m_samples():
-    out = make("tiny_dvib").eval()(images(), samples=(4, 3))
+    out = make("tiny_dvib").eval()(images(B), samples=(4, 3))
     assert out.attention is None
     assert out.latent.z.shape == (1, 3, B, K)
     assert out.sample_logits.shape == (1, 3, B, C)
 
 
 def test_a_plain_network_has_neither_attention_nor_latent():
-    out = make("tiny")(images())
+    out = make("tiny")(images(B))
     assert out.attention is None and out.latent is None
     assert out.sample_logits.shape == (1, 1, B, C)
 
 
 @pytest.mark.parametrize(("profile", "samples"), [("paper", (4, 12)), ("released", (4, 4))])
 def test_training_draws_one_sample_and_evaluation_the_profiles(profile, samples):
-    model, x = make(profile=profile), images()
+    model, x = make(profile=profile), images(B)
     assert model.train()(x).sample_logits.shape[:2] == (1, 1)
     assert model.eval()(x).sample_logits.shape[:2] == samples
 
 
 @pytest.mark.parametrize("name", AIB_NAMES)
 def test_deterministic_passes_take_the_means_and_repeat_exactly(name):
-    model, x = make(name).eval(), images()
+    model, x = make(name).eval(), images(B)
     first = model(x, samples=(4, 12), deterministic=True)
     second = model(x, deterministic=True)
     assert first.sample_logits.shape == (1, 1, B, C)
@@ -77,14 +74,14 @@ def test_deterministic_passes_take_the_means_and_repeat_exactly(name):
 
 
 def test_a_deterministic_pass_leaves_the_random_generator_alone():
-    model, x = make().eval(), images()
+    model, x = make().eval(), images(B)
     state = torch.get_rng_state()
     model(x, deterministic=True)
     assert torch.equal(state, torch.get_rng_state())
 
 
 def test_samples_differ_from_each_other_and_between_passes():
-    model, x = make("tiny_aib").eval(), images()
+    model, x = make("tiny_aib").eval(), images(B)
     first, second = model(x, samples=(2, 2)), model(x, samples=(2, 2))
     assert not torch.equal(first.attention.a[0], first.attention.a[1])
     assert not torch.equal(first.latent.z[0, 0], first.latent.z[0, 1])
@@ -93,7 +90,7 @@ def test_samples_differ_from_each_other_and_between_passes():
 
 @pytest.mark.parametrize("name", AIB_NAMES)
 def test_passed_in_noise_makes_the_draws(name):
-    model, x = make(name).eval(), images()
+    model, x = make(name).eval(), images(B)
     eps_a, eps_z = noise_for(2, 3)
     out = model(x, samples=(2, 3), noise=(eps_a, eps_z))
     a, z = out.attention, out.latent
@@ -104,14 +101,14 @@ def test_passed_in_noise_makes_the_draws(name):
 
 
 def test_one_of_the_two_noises_may_be_left_to_the_generator():
-    model, x = make().eval(), images()
+    model, x = make().eval(), images(B)
     eps_a, _ = noise_for(2, 3)
     out = model(x, samples=(2, 3), noise=(eps_a, None))
     torch.testing.assert_close(out.attention.a, out.attention.mu + out.attention.sigma * eps_a)
 
 
 def test_noise_of_the_wrong_shape_is_refused_with_both_shapes():
-    model, x = make(), images()
+    model, x = make(), images(B)
     eps_a, eps_z = noise_for(2, 3)
     with pytest.raises(aib.AibError, match=r"noise for a must be \(1, 3, 8, 8\), not \(2, 3"):
         model(x, noise=(eps_a, None))
@@ -120,7 +117,7 @@ def test_noise_of_the_wrong_shape_is_refused_with_both_shapes():
 
 
 def test_features_are_computed_once_and_the_tail_runs_once_on_all_samples():
-    model, x = make().eval(), images()
+    model, x = make().eval(), images(B)
     batches = {"stem": [], "tail": []}
     for part, seen in batches.items():
         getattr(model, part).register_forward_pre_hook(
@@ -132,7 +129,7 @@ def test_features_are_computed_once_and_the_tail_runs_once_on_all_samples():
 
 def test_each_attention_sample_is_what_one_pass_with_its_noise_gives():
     """The S x M pass against S separate passes: samples and images are not mixed up."""
-    model, x = make().eval(), images()
+    model, x = make().eval(), images(B)
     eps_a, eps_z = noise_for(3, 2)
     together = model(x, samples=(3, 2), noise=(eps_a, eps_z))
     for s in range(3):
@@ -144,7 +141,7 @@ def test_each_attention_sample_is_what_one_pass_with_its_noise_gives():
 
 @pytest.mark.parametrize("how", ["gate", "residual"])
 def test_the_tail_sees_the_modulated_features(how):
-    model, x = make(modulation=how).eval(), images()
+    model, x = make(modulation=how).eval(), images(B)
     seen = []
     model.tail.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     out = model(x, samples=(2, 1))
@@ -160,7 +157,7 @@ def test_the_profile_picks_the_modulation():
 
 
 def test_logits_are_the_log_of_the_mean_probability():
-    out = make().eval()(images(), samples=(2, 3))
+    out = make().eval()(images(B), samples=(2, 3))
     probabilities = [
         [[math.exp(v) / sum(map(math.exp, row)) for v in row] for row in sample.double().tolist()]
         for sample in out.sample_logits.flatten(0, 1)
@@ -170,13 +167,13 @@ def test_logits_are_the_log_of_the_mean_probability():
 
 
 def test_released_logits_are_the_mean_of_the_logits():
-    out = make(profile="released").eval()(images(), samples=(2, 3))
+    out = make(profile="released").eval()(images(B), samples=(2, 3))
     total = sum(out.sample_logits[s, m] for s in range(2) for m in range(3))
     torch.testing.assert_close(out.logits, total / 6)
 
 
 def test_either_average_can_be_asked_for():
-    out = make().eval()(images(), samples=(2, 3))
+    out = make().eval()(images(B), samples=(2, 3))
     assert torch.equal(out.average("probabilities"), out.logits)
     torch.testing.assert_close(out.average("logits"), out.sample_logits.mean((0, 1)))
 
@@ -190,7 +187,7 @@ def test_the_mean_probability_survives_samples_that_are_sure_of_different_classe
 @pytest.mark.parametrize("samples", [(0, 1), (1, 0), (1, 2, 3), 4])
 def test_impossible_sample_counts_are_refused_with_their_value(samples):
     with pytest.raises(aib.AibError, match="samples must be two numbers"):
-        make()(images(), samples=samples)
+        make()(images(B), samples=samples)
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (2, 1, 32, 32), (2, 32, 32, 3), (0, 3, 32, 32)])
@@ -210,14 +207,14 @@ def test_images_of_another_type_are_refused_with_it(dtype):
 @pytest.mark.parametrize("name", ["tiny_aib_qt", "vgg_pan", "vgg_att3", "wrn_abn"])
 def test_a_model_converted_as_a_whole_works_in_that_type(name, dtype):
     model = aib.create_model(name, num_classes=C, width=1 / 32).to(dtype)
-    out = model(images().to(dtype))
+    out = model(images(B).to(dtype))
     aib.aib_loss(out, torch.arange(B)).total.backward()
     assert out.logits.isfinite().all()
     assert all(p.grad.dtype == dtype for p in model.parameters())
 
 
 def test_float64_is_kept_from_end_to_end():
-    out = make().double()(images().double())
+    out = make().double()(images(B).double())
     tensors = [out.logits, out.attention.a_q, out.attention.sigma, out.latent.z]
     assert {t.dtype for t in tensors} == {torch.float64}
 

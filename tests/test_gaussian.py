@@ -1,4 +1,4 @@
-"""The deviation, the draw and both KLs, against integration and torch.distributions."""
+"""Standard deviation, sampling and both KLs, against integration and torch.distributions."""
 
 import math
 
@@ -14,10 +14,10 @@ from aib.gaussian import (
     RELEASED_SIGMA_CAP,
     SIGMA_FLOOR,
     SIGMA_SHIFT,
-    draw,
     kl_released,
     kl_to_standard_normal,
     positive_sigma,
+    reparameterise,
 )
 
 
@@ -51,7 +51,7 @@ def test_kl_of_the_prior_itself_is_zero_and_of_anything_else_positive():
     assert kl_to_standard_normal(zeros, ones * 0.9) > 0
 
 
-def test_released_kl_takes_sigma_for_the_log_of_the_deviation():
+def test_released_kl_takes_sigma_for_the_log_of_the_standard_deviation():
     mu, sigma = torch.randn(5, 7), torch.rand(5, 7) * 3
     reference = kl_divergence(Normal(mu, sigma.exp()), Normal(0.0, 1.0)).sum(-1)
     torch.testing.assert_close(kl_released(mu, sigma), reference)
@@ -98,7 +98,7 @@ def test_sigma_has_a_gradient_just_above_the_floor():
     assert raw.grad > 0
 
 
-def test_a_draw_has_the_mean_and_deviation_it_was_asked_for():
-    z = draw(torch.tensor(2.0), torch.tensor(0.5), torch.randn(100_000))
+def test_a_sample_has_the_given_mean_and_standard_deviation():
+    z = reparameterise(torch.tensor(2.0), torch.tensor(0.5), torch.randn(100_000))
     assert z.mean().item() == pytest.approx(2.0, abs=0.01)
     assert z.std().item() == pytest.approx(0.5, abs=0.01)

@@ -14,6 +14,7 @@ from aib.backbones import tiny
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.masked import Masked, area_per_image, information_bits, replace_closed
+from aib.options import ModelOptions
 from aib.propose import FeatureProposal, FirstPass, ProposalNet, batch_norm_buffers, halvings
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Noise
@@ -22,7 +23,7 @@ C, K, SIDE = 5, 4, 16
 
 
 def make(propose="separate", *, stochastic=True, anchors=None, bottleneck=True, **options):
-    parts = tiny(0.25)
+    parts = tiny(ModelOptions(width=0.25))
     body = nn.Sequential(parts.stem, parts.tail)
     if propose == "twice":
         trunk, first_pass = FeatureProposal(parts.feature_channels, 8), FirstPass(body, "0")

@@ -34,8 +34,8 @@ def test_cells_stand_where_the_paper_prints_them():
 )
 def test_the_papers_scores_stand_beside_models_of_its_form(papers_form, expected):
     data = shapes(4)
-    facts = {"data": "cifar10"} | ({} if papers_form is None else {"papers_form": papers_form})
+    origin = {"data": "cifar10"} | ({} if papers_form is None else {"papers_form": papers_form})
     plan = Plan({"color-4": modifications()["color-4"]})
     model = make_model(data=data)
-    found = study(model, feed(data), plan, name="vgg_aib_qt", facts=facts, expensive=False)
-    assert found.paper() == expected
+    found = study(model, feed(data), plan, name="vgg_aib_qt", origin=origin, expensive=False)[0]
+    assert found.paper == expected

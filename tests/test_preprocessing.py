@@ -1,6 +1,7 @@
-"""What happens to an image before a model sees it."""
+"""Preprocessing: normalisation, JSON, validation."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -48,7 +49,8 @@ def test_pixels_outside_their_types_range_are_refused(values, message):
 
 def test_it_survives_json():
     preprocessing = Preprocessing(64, "crop", (0, 0.5, 1), (1, 2, 0.5), ("a", "b"))
-    assert Preprocessing.from_dict(json.loads(json.dumps(preprocessing.to_dict()))) == preprocessing
+    values = json.loads(json.dumps(preprocessing.to_dict()))
+    assert Preprocessing.from_dict(values, Path("config.json")) == preprocessing
 
 
 @pytest.mark.parametrize(

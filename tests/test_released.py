@@ -9,7 +9,7 @@ from torch import nn
 
 import aib
 from aib import gaussian
-from tests.networks import Numbers, fill
+from tests.helpers import Numbers, fill
 
 # Computed once in float64 by the authors' classes `Vgg16_bn_lrn_VANet_QT` and `WideResNet_QT` and
 # the loss of their training scripts (github.com/ashleylqx/AIB, commit 77e418c), channels divided

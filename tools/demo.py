@@ -1,4 +1,4 @@
-"""`make demo`: from nothing to a page of maps, on two CPU cores and without a download."""
+"""`make demo`: train on embedded data and write a report, on two CPU cores, without downloads."""
 
 import sys
 from datetime import UTC, datetime
@@ -10,8 +10,8 @@ import aib
 from aib.cli import main
 
 
-def step_of_the_papers_model() -> None:
-    """Make vgg_aib_qt and send one batch through it, forth and back."""
+def run_one_training_step() -> None:
+    """Create vgg_aib_qt and run one forward and backward pass."""
     torch.manual_seed(0)
     model = aib.create_model("vgg_aib_qt", num_classes=10)
     terms = aib.aib_loss(model(torch.randn(2, 3, 32, 32)), torch.tensor([3, 7]))
@@ -23,10 +23,10 @@ def step_of_the_papers_model() -> None:
 
 
 def demo() -> int:
-    """The table of models, a training on the embedded shapes, its figures, its page."""
+    """Print the models, train on the embedded shapes, evaluate, write the report."""
     run = Path("runs") / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     main(["models"])
-    step_of_the_papers_model()
+    run_one_training_step()
     steps = (
         ["train", "shapes_tiny", "--out", str(run)],
         ["report", str(run), "--images", "500"],
@@ -36,7 +36,7 @@ def demo() -> int:
         code = main(words)
         if code:
             return code
-    print(f"\nOpen {run / 'report.html'} in a browser: the maps, and how far to trust them.")
+    print(f"\nOpen {run / 'report.html'} in a browser to see the maps and their metrics.")
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Turn a run into a model that comes with the package: `python -m tools.package_model RUN NAME`.
+"""Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
-The weights are stored in half precision, and the error on the card was measured with those; what
-it says of the maps is the run's, before halving. Maps are measured anew, with the packaged weights,
-by two commands:
+The weights are stored in half precision, and the error on the model card is measured with these.
+The metrics of the maps are the run's own, in full precision. Two commands measure them again with
+the packaged weights:
 
     aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
     python -m tools.package_model --maps STUDY NAME
@@ -25,20 +25,26 @@ from aib.errors import AibError
 from aib.evaluate import evaluate
 from aib.files import read_json, sha256, write_json, write_whole
 from aib.interpret.runs import RESULT
-from aib.runs import EVALUATION, FOLDER, images_for, open_runs
+from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import count_parameters, interpreted
 from tools.results.command import portable, train_command
 
 CARD = "README.md"
+REPLACED = {
+    "mean": "the map's mean everywhere",
+    "shuffled": "its positions shuffled",
+    "another": "another image's map",
+}
+ORDERS = {"own": "in the map's order", "random": "random order", "centre": "from the centre"}
 
 
 def package(run: Path, target: Path, root: str | None = None) -> None:
-    """Write weights, config, figures and card of a finished run into `target`."""
+    """Write weights, config, results and model card of a finished run into `target`."""
     [opened] = open_runs((run,))
     settings = opened.settings
     if settings is None:
-        raise AibError(f"{run} is a saved model, not a run: there is no recipe for its card")
+        raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
     trained = {
         "recipe": settings.recipe(),
         "environment": portable(read_config(run / CONFIG)["environment"]),
@@ -48,7 +54,7 @@ def package(run: Path, target: Path, root: str | None = None) -> None:
         halve(run / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
         [small] = open_runs((halved,))
-        measured = evaluate(small.model, images_for(opened, root=root))
+        measured = evaluate(small.model, opened.images(root=root))
         write_json(halved / EVALUATION, {settings.reported: measured.to_dict()}, indent=1)
         maps = interpreted(run)
         if maps is not None:
@@ -59,7 +65,7 @@ def package(run: Path, target: Path, root: str | None = None) -> None:
 
 
 def replace_maps(study: Path, target: Path) -> None:
-    """Take a new `aib interpret` of a packaged model into its folder and card."""
+    """Copy a new `aib interpret` of a packaged model into its folder and card."""
     maps = interpreted(study)
     if maps is None or maps["weights_sha256"] != sha256(target / WEIGHTS):
         raise AibError(f"{study} holds no {RESULT} of the weights in {target}")
@@ -68,7 +74,7 @@ def replace_maps(study: Path, target: Path) -> None:
 
 
 def halve(source: Path, target: Path) -> None:
-    """The same weights in half precision."""
+    """Copy the weights in half precision."""
     weights = load_file(source)
     save_file(
         {k: v.half() if v.is_floating_point() else v for k, v in weights.items()},
@@ -78,13 +84,13 @@ def halve(source: Path, target: Path) -> None:
 
 
 def write_card(folder: Path) -> None:
-    """README.md, from the other files of the folder."""
+    """Write README.md from the other files of the folder."""
     text = card(folder)
     write_whole(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def card(folder: Path) -> str:
-    """What a reader should know before trusting it."""
+    """Return the model card: data, recipe, error and limits."""
     config = read_config(folder / CONFIG)
     recipe, model, pixels = config["trained"]["recipe"], config["model"], config["preprocessing"]
     [(reported, e)] = (read_json(folder / EVALUATION) or {}).items()
@@ -102,7 +108,7 @@ def card(folder: Path) -> str:
 precision, {size / 1e6:.1f} MB.
 
 - **Data**: the training images of {plain(trained_on)}, {side} x {side} pixels; a share
-  of {recipe.get("holdout", 0)} was kept aside.
+  of {recipe.get("holdout", 0)} was held out.
 - **Classes**: {", ".join(map(plain, pixels["class_names"]))}.
 - **Recipe**: the last epoch of {code(train_command(recipe))}, on {plain(_hardware(config))}.
 - **Error**: {e["top1_error"]:.2f}% on the {e["images"]:,} {e["split"]} images (95% interval
@@ -113,17 +119,17 @@ precision, {size / 1e6:.1f} MB.
 
 - Any picture gets one of these classes, also one that shows none of them.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
-- The map shows where features are let through; whether the decision needs that is another matter.
+- The map shows where features pass. Whether the decision needs it is measured separately.
 {_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
+    """Escape text so that Markdown shows it as it is, on one line."""
     return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """Text as code, on one line, between more backticks than it holds in a row."""
+    """Return text as code, on one line, between more backticks than it holds in a row."""
     line = " ".join(text.split())
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
@@ -133,35 +139,39 @@ def _hardware(config: Mapping[str, Any]) -> str:
     return "{device}, torch {torch}".format(**config["trained"]["environment"])
 
 
-def _maps(result: Mapping[str, Any] | None, weights: str) -> str:
-    """What was measured of its maps, in two sentences; `weights` is the packaged ones' SHA-256."""
-    if result is None:
+def _maps(study: Mapping[str, Any] | None, weights: str) -> str:
+    """Return the metrics of the maps; `weights` is the SHA-256 of the packaged weights."""
+    if study is None:
         return ""
-    own, random, centre = (
-        result["faithfulness"].get(source, {}).get("insertion")
-        for source in ("own", "random", "centre")
+    precision = "these weights" if study["weights_sha256"] == weights else "full precision"
+    rows = [
+        (f"accuracy lost with {name}, points", "{drop:.2f} ({low:.2f} to {high:.2f})".format(
+            **{key: 100 * drop[key] for key in ("drop", "low", "high")}))
+        for key, name in REPLACED.items()
+        if (drop := study["reliance"].get("replaced", {}).get(key))
+    ]  # fmt: skip
+    for source, name in ORDERS.items():
+        if (area := study["faithfulness"].get(source, {}).get("insertion")) is not None:
+            rows.append((f"insertion, {name}", f"{area:.3f}"))
+    verdict = study["reliance"]["verdict"] or "not measured"
+    return (
+        f"- Does the decision use the map? **{verdict}**. Measured on {study['images']:,} "
+        f"{study['split']} images\n  with {precision}; insertion (higher is better) on "
+        f"{study['subset_images']}.\n\n"
+        + "| | (95% interval) |\n|---|---|\n"
+        + "".join(f"| {name} | {value} |\n" for name, value in rows)
     )
-    halved = result["weights_sha256"] == weights
-    which = "with these weights" if halved else "before the weights were halved"
-    where = f"{result['images']:,} {result['split']} images, {which}"
-    sentences = [f"- {result['reliance']['words']} ({where})"]
-    if own is not None and random is not None and centre is not None:
-        sentences.append(
-            f"- Insertion on {result['subset_images']} images (higher is better): {own:.3f} in the "
-            f"map's order, {random:.3f} in random order, {centre:.3f} from the centre outwards."
-        )
-    return "\n".join(sentences) + "\n"
 
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `python -m tools.package_model`."""
     parser = argparse.ArgumentParser(prog="python -m tools.package_model", description=__doc__)
     parser.add_argument("run", type=Path, help="a finished run; with --maps a study's folder")
-    parser.add_argument("name", help="its name in the package, or a folder elsewhere")
+    parser.add_argument("name", help="the model's name in the package, or a folder elsewhere")
     parser.add_argument("--root", help="folder of the data set's official files")
-    parser.add_argument("--maps", action="store_true", help="replace only the study of its maps")
+    parser.add_argument("--maps", action="store_true", help="replace only the metrics of its maps")
     options = parser.parse_args(argv)
-    target = Path(options.name) if "/" in options.name else FOLDER / options.name
+    target = Path(options.name) if "/" in options.name else PACKAGED / options.name
     try:
         if options.maps:
             replace_maps(options.run, target)

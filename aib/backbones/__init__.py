@@ -1,4 +1,4 @@
-"""The networks that the models are made of, each cut in two where the attention sits."""
+"""The backbones of the models, each cut in two where the attention sits."""
 
 from aib.backbones.parts import Parts
 from aib.backbones.tiny import tiny

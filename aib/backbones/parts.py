@@ -1,4 +1,4 @@
-"""A backbone as the models see it: two modules and the sizes where they meet."""
+"""A backbone for the models: two modules, and the sizes where they meet."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from aib.profiles import Initialisation
 
 @dataclass(frozen=True)
 class Parts:
-    """stem: image -> f [B,c,h,w]; tail: f -> embedding [B,d]; and what the paper puts between."""
+    """stem: image -> f [B,c,h,w]; tail: f -> embedding [B,d]; and the parts between and after."""
 
     stem: nn.Module
     tail: nn.Module
@@ -23,30 +23,31 @@ class Parts:
     decoder: Callable[[int, int], nn.Module]  # K, C -> (z -> logits)
     latent_dim: int  # K
     num_anchors: int  # Q
-    min_size: int  # the smallest image that the strides leave something of
+    min_size: int  # the smallest image that the strides do not reduce to nothing
     class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
     shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
+    max_tap: int = 0  # the largest `tap` that the backbone can be built with
 
 
 def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:
-    """Features to one map a class, none below zero."""
+    """Features to one non-negative map per class."""
     return nn.Sequential(
         nn.Conv2d(channels, num_classes, 1, bias=False), nn.BatchNorm2d(num_classes), nn.ReLU()
     )
 
 
 def maps_to_one(num_classes: int) -> nn.Sequential:
-    """C maps to one score, before the sigmoid."""
+    """C maps to one score per position, before the sigmoid."""
     return nn.Sequential(nn.Conv2d(num_classes, 1, 3, padding=1, bias=False), nn.BatchNorm2d(1))
 
 
 def guided(class_maps: nn.Module, num_classes: int) -> ClassMaps:
-    """A trunk for the attention, taught by a second head."""
+    """A trunk for the attention, trained by a second head."""
     return ClassMaps(class_maps, maps_to_one(num_classes), num_classes)
 
 
 class Embed(nn.Module):
-    """Pool to size x size and flatten: any input size gives the same embedding size."""
+    """Pool to size x size and flatten, so that any input size gives the same embedding size."""
 
     def __init__(self, size: int = 1):
         super().__init__()
@@ -57,16 +58,16 @@ class Embed(nn.Module):
 
 
 def scaled(channels: int, width: float) -> int:
-    """Channels at a width; at least one."""
+    """Number of channels at this width, at least 1."""
     return max(1, round(channels * width))
 
 
 def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
-    """Fresh weights; what is not named below keeps PyTorch's default.
+    """Initialise the weights; layers not named below keep PyTorch's default.
 
     he: convolutions normal by fan-in, because the attention's last one has one output channel: by
     fan-out its weights would saturate the sigmoid before training begins.
-    he_fan_out, xavier: the released code's for WRN and for VGG; the latter also draws the scales
+    he_fan_out, xavier: the released code's for WRN and for VGG; the latter also samples the scales
     of BatchNorm.
     """
     for layer in module.modules():

@@ -1,18 +1,20 @@
-"""A network of the same form that two CPU cores train in minutes."""
+"""A small network that two CPU cores train in minutes."""
 
 from torch import nn
 
 from aib.backbones.parts import Embed, Parts, maps_of_classes, scaled
 from aib.backbones.vgg import block, conv_bn_relu
 from aib.latent import mlp_decoder
+from aib.options import ModelOptions
 
 
-def tiny(width: float = 1.0) -> Parts:
-    """Seven convolutions; the attention sits at 8 x 8 places.
+def tiny(options: ModelOptions) -> Parts:
+    """Seven convolutions; the attention sits at 8 x 8 positions.
 
-    At 16 x 16 a stem this shallow sees too little of a shape to tell its inside from the
-    background, and the map keeps to the edges.
+    At 16 x 16 the receptive field of a stem this shallow is too small to tell the inside of a
+    shape from the background, and the map follows the edges.
     """
+    width = options.width
     c1, c2, c3 = scaled(16, width), scaled(32, width), scaled(64, width)
     return Parts(
         stem=nn.Sequential(

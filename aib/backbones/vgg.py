@@ -6,33 +6,34 @@ from torch import Tensor, nn
 
 from aib.backbones.parts import Embed, Parts, maps_of_classes, scaled
 from aib.latent import mlp_decoder
+from aib.options import ModelOptions
 
 
 class ConvBNReLU(nn.Sequential):
-    """Three layers in a row; on a GPU trained without adding the convolution's bias."""
+    """Convolution, BatchNorm, ReLU; training on a GPU skips the convolution's bias."""
 
     def forward(self, x: Tensor) -> Tensor:
         conv, norm, relu = self
         if not (x.is_cuda and norm.training and type(norm) is nn.BatchNorm2d):
             return super().forward(x)
         if any(layer._forward_hooks or layer._forward_pre_hooks for layer in (conv, norm)):
-            return super().forward(x)  # somebody wants to see what passes between them
+            return super().forward(x)  # a hook has to see the tensor between them
         assert isinstance(conv, nn.Conv2d)
         return relu(without_bias(conv, norm, x))
 
 
 def without_bias(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
-    """norm(conv(x)) in training, with a pass over memory less each way.
+    """norm(conv(x)) in training mode, without adding the bias: less memory traffic.
 
-    BatchNorm takes the batch's mean away, and with it the bias, whose gradient is zero. Only the
-    running mean has to know of it.
+    BatchNorm subtracts the batch's mean, and with it the bias, whose gradient is zero. Only the
+    running mean has to include it.
     """
     assert conv.bias is not None and norm.running_mean is not None
     assert norm.num_batches_tracked is not None and norm.momentum is not None
     bias = conv.bias.detach()
     y = conv._conv_forward(x, conv.weight, None)
     mean = norm.running_mean - bias
-    shift = norm.bias + 0 * conv.bias  # a gradient of zero, not none
+    shift = norm.bias + 0 * conv.bias  # so that the bias gets a gradient of zero, not None
     y = F.batch_norm(y, mean, norm.running_var, norm.weight, shift, True, norm.momentum, norm.eps)
     with torch.no_grad():
         norm.running_mean.copy_(mean + bias)
@@ -41,20 +42,20 @@ def without_bias(conv: nn.Conv2d, norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
 
 
 def conv_bn_relu(c_in: int, c_out: int, kernel: int = 3) -> nn.Sequential:
-    """The convolution keeps its bias, redundant before BatchNorm: the paper's counts have it."""
+    """ConvBNReLU; the redundant bias stays, because the paper's parameter counts include it."""
     return ConvBNReLU(
         nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2), nn.BatchNorm2d(c_out), nn.ReLU()
     )
 
 
 def block(c_in: int, c_out: int, depth: int, pool: bool = False) -> nn.Sequential:
-    """`depth` convolutions, then a 2 x 2 max-pool if asked."""
+    """`depth` convolutions, then optionally a 2 x 2 max-pool."""
     convs = [conv_bn_relu(c_in if i == 0 else c_out, c_out) for i in range(depth)]
     return nn.Sequential(*convs, *([nn.MaxPool2d(2)] if pool else []))
 
 
 def cifar_stem(width: float) -> nn.Sequential:
-    """The first three blocks, pooled once at the end: f keeps 16 x 16 places of a 32 x 32 image."""
+    """The first three blocks, pooled once at the end: f has 16 x 16 positions at 32 x 32 pixels."""
     c1, c2, c3 = scaled(64, width), scaled(128, width), scaled(256, width)
     return nn.Sequential(block(3, c1, 2), block(c1, c2, 2), block(c2, c3, 3, pool=True))
 
@@ -69,9 +70,10 @@ def cifar_tail_blocks(width: float) -> tuple[nn.Sequential, nn.Sequential, nn.Se
     return block(c3, c, 3, pool=True), block(c, c, 3, pool=True), last
 
 
-def vgg_cifar(width: float = 1.0, tap: int = 0) -> Parts:
-    """16 layers for 32 x 32 images. The attention sits at 16 x 16 places, `tap` blocks later at
+def vgg_cifar(options: ModelOptions) -> Parts:
+    """16 layers for 32 x 32 images. The attention sits at 16 x 16 positions, `tap` blocks later at
     8 x 8 or 4 x 4."""
+    width, tap = options.width, options.tap
     c = scaled(512, width)
     blocks = cifar_tail_blocks(width)
     early, late = blocks[:tap], blocks[tap:]
@@ -87,10 +89,11 @@ def vgg_cifar(width: float = 1.0, tap: int = 0) -> Parts:
         latent_dim=256,
         num_anchors=20,
         min_size=32,
+        max_tap=2,
     )
 
 
-def vgg16(width: float = 1.0) -> Parts:
+def vgg16(options: ModelOptions) -> Parts:
     """VGG16's convolutions without BatchNorm and without the last pool, for 224 x 224 images."""
     layers: list[nn.Module] = []
     c_in = 3
@@ -98,7 +101,7 @@ def vgg16(width: float = 1.0) -> Parts:
         if group:
             layers.append(nn.MaxPool2d(2))
         for _ in range(depth):
-            c_out = scaled(channels, width)
+            c_out = scaled(channels, options.width)
             layers += [nn.Conv2d(c_in, c_out, 3, padding=1), nn.ReLU()]
             c_in = c_out
     return Parts(

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from aib.backbones.parts import Embed, Parts, maps_of_classes, maps_to_one, scaled
 from aib.latent import mlp_decoder, relu_decoder
+from aib.options import ModelOptions
 
 
 class PreActivationBlock(nn.Module):
@@ -57,14 +58,15 @@ class BottleneckBlock(nn.Module):
 def group(
     make: Callable[[int, int, int], nn.Module], c_in: int, c_out: int, depth: int, stride: int
 ) -> nn.Sequential:
-    """Blocks in a row; the first one changes channels and resolution."""
+    """A sequence of blocks; the first one changes channels and resolution."""
     first = make(c_in, c_out, stride)
     return nn.Sequential(first, *(make(c_out, c_out, 1) for _ in range(depth - 1)))
 
 
-def wrn28_10(width: float = 1.0, dropout: float = 0.3) -> Parts:
+def wrn28_10(options: ModelOptions) -> Parts:
     """WRN-28-10: groups of four blocks, the attention between the second and the third."""
-    c0, c1, c2, c3 = (scaled(c, width) for c in (16, 160, 320, 640))
+    dropout = options.dropout
+    c0, c1, c2, c3 = (scaled(c, options.width) for c in (16, 160, 320, 640))
     stem = nn.Sequential(
         nn.Conv2d(3, c0, 3, padding=1, bias=False),
         _pre_activation_group(c0, c1, 1, dropout),
@@ -75,7 +77,7 @@ def wrn28_10(width: float = 1.0, dropout: float = 0.3) -> Parts:
     )
 
     def class_maps(num_classes: int) -> nn.Sequential:
-        """What the attention of WRN and ABN's branch begin with, C x 16 x 16."""
+        """First layers of WRN's attention and of ABN's branch: C x 16 x 16."""
         return nn.Sequential(
             _pre_activation_group(c2, c3, 1, dropout),
             nn.BatchNorm2d(c3),
@@ -98,9 +100,9 @@ def wrn28_10(width: float = 1.0, dropout: float = 0.3) -> Parts:
     )
 
 
-def wrn50_2(width: float = 1.0) -> Parts:
-    """WRN-50-2: the attention between its third and fourth group, 14 x 14 places."""
-    c0, c1, c2, c3, c4 = (scaled(c, width) for c in (64, 256, 512, 1024, 2048))
+def wrn50_2(options: ModelOptions) -> Parts:
+    """WRN-50-2: the attention between its third and fourth group, 14 x 14 positions."""
+    c0, c1, c2, c3, c4 = (scaled(c, options.width) for c in (64, 256, 512, 1024, 2048))
     stem = nn.Sequential(
         nn.Conv2d(3, c0, 7, 2, padding=3, bias=False),
         nn.BatchNorm2d(c0),

@@ -1,4 +1,4 @@
-"""The attention methods that the paper compares itself with."""
+"""The attention methods that the paper compares with."""
 
 from aib.baselines.abn import AttentionBranch
 from aib.baselines.gap import gap_tail

@@ -7,7 +7,7 @@ from aib.types import widen
 
 
 class AttentionBranch(nn.Module):
-    """f -> one map a class -> the attention map, and a second classifier that teaches it."""
+    """f -> one map per class -> the attention map, and a second classifier that trains it."""
 
     def __init__(self, branch: ClassMaps):
         super().__init__()

@@ -1,7 +1,7 @@
 """VGG with global average pooling (Zhou et al., 2016).
 
-It has no attention that shapes its decision: its class activation map is made afterwards, and is
-what Grad-CAM gives for its last convolution.
+It has no attention: its class activation map is computed after the decision, and equals Grad-CAM
+of its last convolution.
 """
 
 from torch import nn
@@ -11,7 +11,7 @@ from aib.backbones.vgg import block, conv_bn_relu
 
 
 def gap_tail(width: float) -> tuple[nn.Module, int]:
-    """The tail that ends at 8 x 8 places with a 1024-channel convolution; and its embedding size.
+    """The tail, which ends at 8 x 8 positions with 1024 channels, and its embedding size.
 
     Zhou et al. cut VGG before its last pool, so that the maps keep their resolution.
     """

@@ -10,7 +10,7 @@ from aib.types import Attention, Given, Output, ProfileName, Sampling, widen
 
 
 class LocalContext(nn.Module):
-    """A score for every place from its 3 x 3 neighbourhood."""
+    """A score for every position from its 3 x 3 neighbourhood."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -23,7 +23,7 @@ class LocalContext(nn.Module):
 
 
 class ProgressiveAttention(Classifier):
-    """Gates at 16 x 16 and 8 x 8 thin the features out; at 4 x 4 a softmax picks what is summed.
+    """Gates at 16 x 16 and 8 x 8 filter the features; at 4 x 4 a softmax weights their sum.
 
     Every gate sees features that the gates before it have already filtered: the attention narrows
     as the receptive field grows.

@@ -10,7 +10,7 @@ from aib.types import Attention, Given, Output, ProfileName, Sampling, widen
 
 
 class Compatibility(nn.Module):
-    """Weights of places: softmax over u . (l_i + g), local features against the global one."""
+    """Weights of positions: softmax over u . (l_i + g), local features against the global one."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -24,7 +24,7 @@ class Compatibility(nn.Module):
 
 
 class PayAttention(Classifier):
-    """VGG that decides from attended local features alone: `levels` = 2 (16, 8) or 3 (and 4)."""
+    """VGG that classifies from attended local features alone: `levels` = 2 (16, 8) or 3 (and 4)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the models cost, beside what the paper says they cost."""
+"""Parameters and multiply-adds of the models, with the paper's counts."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,13 +13,13 @@ from aib.types import ProfileName
 
 @dataclass(frozen=True)
 class Row:
-    """One model at one size."""
+    """Counts of one model at one image size."""
 
     name: str
     image_size: int
     num_classes: int
     parameters: int
-    multiply_adds: int  # of one image and one sample
+    multiply_adds: int  # per image and sample
     attention: list[int] | None  # h, w of the map
     paper_parameters: float | None  # millions
     paper_multiply_adds: float | None  # billions
@@ -36,7 +36,7 @@ def measure(
     width: float = 1.0,
     profile: ProfileName = "paper",
 ) -> Row:
-    """Count on the meta device: shapes only, no memory and no arithmetic."""
+    """Count parameters and multiply-adds on the meta device: shapes only, no computation."""
     with torch.device("meta"):
         model = create_model(name, num_classes, image_size, width=width, profile=profile).eval()
         x = torch.empty(1, 3, image_size, image_size)
@@ -58,7 +58,7 @@ def measure(
 
 
 def remarks(rows: list[Row]) -> list[str]:
-    """What a reader should know before comparing the two columns."""
+    """Notes on why some counts differ from the paper's."""
     notes = []
     shown = {(row.name, row.image_size) for row in rows if row.paper_parameters is not None}
     if any(name.startswith("vgg_aib") and size == 32 for name, size in shown):
@@ -71,7 +71,7 @@ def remarks(rows: list[Row]) -> list[str]:
         )
     if any(name.startswith("wrn_aib") for name, _ in shown):
         notes.append(
-            "The paper's multiply-adds for wrn_aib are an artefact of how they were counted; "
+            "The paper's multiply-adds for wrn_aib are an artefact of the way they were counted; "
             "ours follow from the layers."
         )
     return notes

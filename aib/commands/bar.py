@@ -1,4 +1,4 @@
-"""A progress bar for long measurements: on a terminal only, and never on standard output."""
+"""A progress bar for long measurements, on a terminal's standard error only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from aib.interpret.per_image import Tick
 
 @contextmanager
 def progress(total: int) -> Iterator[Tick]:
-    """Gives a function to call with (what is being done, how many images more)."""
+    """Show a bar; yields a function to call with (current task, images done since then)."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
     with Progress(

@@ -10,12 +10,12 @@ import tyro
 
 from aib.bench.data import bench_data
 from aib.bench.latency import BATCHES, bench_latency
-from aib.bench.throughput import Fast, bench_infer, bench_train
+from aib.bench.throughput import SpeedOptions, bench_infer, bench_train, make_model
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
 from aib.data.load import load
+from aib.environment import pick_device
 from aib.errors import AibError
-from aib.runs import pick_device
 from aib.settings import Precision
 
 
@@ -38,28 +38,26 @@ def train(
 
     Args:
         model: model name.
-        width: scales its channels.
-        image_size: of the random images.
-        batch_size: ours; the plain loop takes 128.
-        precision: ours; bf16 on a GPU, fp32 on a CPU if not given.
-        compile: ours; on a GPU if not given.
-        graphs: ours, as CUDA graphs; on a GPU if not given, except with fp16.
-        steps: steps an epoch; four epochs are run.
-        workers: of the plain loop's DataLoader.
-        device: cpu or cuda.
+        width: scales the model's channels.
+        image_size: size of the random images.
+        batch_size: our batch size (default: 512 on a GPU, 64 on a CPU); the plain loop uses 128.
+        precision: our precision (default: bf16 on a GPU, fp32 on a CPU).
+        compile: use torch.compile (default: on a GPU).
+        graphs: capture the step as a CUDA graph (default: on a GPU, except with fp16).
+        steps: steps per epoch; four epochs are run.
+        workers: workers of the plain loop's DataLoader.
+        device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
-    where = pick_device(device)
+    target = pick_device(device)
     if steps is not None and steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
-    steps = steps or (100 if where.type == "cuda" else 5)
-    how = pick(where, batch_size, precision, compile, graphs)
-    show(
-        bench_train(
-            model, where, how, steps=steps, workers=workers, image_size=image_size, width=width
-        ),
-        json,
+    steps = steps or (100 if target.type == "cuda" else 5)
+    options = speed_options(target, batch_size, precision, compile, graphs)
+    result = bench_train(
+        model, target, options, steps=steps, workers=workers, image_size=image_size, width=width
     )
+    print_result(result, json)
 
 
 def infer(
@@ -83,33 +81,37 @@ def infer(
     Args:
         model: model name.
         samples: attention x latent samples.
-        width: scales its channels.
-        image_size: of the random images.
-        batch_size: ours; on a GPU the plain path takes 128.
-        precision: ours.
-        compile: ours; False leaves it out of the latency as well.
-        seconds: how long each is measured.
-        latency: measure the latency of a single image and of a small batch too (on a CPU).
-        device: cpu or cuda.
+        width: scales the model's channels.
+        image_size: size of the random images.
+        batch_size: our batch size (default: 512 on a GPU, 64 on a CPU); on a GPU the plain one is
+            128.
+        precision: our precision (default: bf16 on a GPU, fp32 on a CPU).
+        compile: use torch.compile (default: on a GPU); False also leaves it out of the latency.
+        seconds: duration of each measurement.
+        latency: on a CPU, also measure the latency of a single image and of a small batch.
+        device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
-    where = pick_device(device)
+    target = pick_device(device)
     check_seconds(seconds)
-    how = pick(where, batch_size, precision, compile)
     result = bench_infer(
         model,
-        where,
-        how,
+        target,
+        speed_options(target, batch_size, precision, compile),
         samples=parse_samples(samples),
         seconds=seconds,
         image_size=image_size,
         width=width,
     )
-    if latency and where.type == "cpu":
+    if latency and target.type == "cpu":
         with progress(1 + len(BATCHES)) as tick:
-            compiled = compile is not False  # not asked for is not switched off
-            result["latency"] = bench_latency(model, seconds, image_size, width, compiled, tick)
-    show(result, json)
+            result["latency"] = bench_latency(
+                make_model(model, image_size, width),
+                seconds=seconds,
+                compile=compile is not False,  # None does not switch it off
+                tick=tick,
+            )
+    print_result(result, json)
 
 
 def data(
@@ -128,82 +130,79 @@ def data(
     Args:
         data: data set of small images.
         root: folder of its official files.
-        batch_size: images a batch, of both.
-        workers: of the DataLoader.
-        seconds: how long each is measured.
-        device: cpu or cuda.
+        batch_size: images per batch, for both.
+        workers: workers of the DataLoader.
+        seconds: duration of each measurement.
+        device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
     check_seconds(seconds)
     images = load(data, "train", root=root, holdout=0)
-    where = pick_device(device)
-    show(
-        bench_data(
-            images, batch_size=batch_size, workers=workers, seconds=seconds, device=str(where)
-        ),
-        json,
+    target = str(pick_device(device))
+    result = bench_data(
+        images, batch_size=batch_size, workers=workers, seconds=seconds, device=target
     )
+    print_result(result, json)
 
 
 def check_seconds(seconds: float) -> None:
-    """Check the length of a measurement."""
+    """Check the duration of a measurement."""
     if not 0 < seconds < math.inf:
         raise AibError(f"seconds must be above 0 and finite, not {seconds:g}")
 
 
-def pick(
+def speed_options(
     device: torch.device,
     batch_size: int | None,
     precision: Precision | None,
     compile: bool | None,
     graphs: bool | None = None,
-) -> Fast:
-    """The device's way, with what the user changed."""
+) -> SpeedOptions:
+    """The device's defaults, with the values that are given."""
     if batch_size is not None and batch_size < 1:
         raise AibError(f"batch_size must be at least 1, not {batch_size}")
-    how = Fast.on(device)
     if precision == "fp16" and graphs is None:
-        graphs = False  # its loss scale cannot be recorded
+        graphs = False  # its loss scale cannot be captured
     given = {
         "batch_size": batch_size, "precision": precision, "compile": compile, "graphs": graphs
     }  # fmt: skip
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    return replace(how, **changes)
+    return replace(SpeedOptions.for_device(device), **changes)
 
 
-def show(result: dict[str, Any], as_json: bool) -> None:
-    """All figures, one a line, or JSON."""
+def print_result(result: dict[str, Any], as_json: bool) -> None:
+    """Print JSON, or one line per value."""
     if as_json:
         print(jsonlib.dumps(result, indent=2))
         return
-    waits = result.pop("latency", None)
+    latency = result.pop("latency", None)
     environment = result.pop("environment", {})
     for key, value in (result | environment).items():
         text = f"{value:,.3g}" if isinstance(value, float) and value < 100 else value
         print(f"{key.replace('_', ' '):<28} {text}")
-    if waits is not None:
-        show_latency(waits)
+    if latency is not None:
+        print_latency(latency)
 
 
-def show_latency(waits: dict[str, Any]) -> None:
-    """One line for each way and batch size."""
-    print(f"one deterministic pass, threads: {waits['threads']}")
+def print_latency(latency: dict[str, Any]) -> None:
+    """Print one line per variant and batch size."""
+    print(f"one deterministic pass, threads: {latency['threads']}")
     print(f"{'batch':>7}  {'':<20} {'median':>12} {'90%':>12}  eager / this")
-    for row in waits["rows"]:
+    for row in latency["rows"]:
         print(
             f"{row['batch']:>7}  {row['way']:<20} {row['median_ms']:>9.2f} ms "
             f"{row['p90_ms']:>9.2f} ms  {row['ratio']:.2f}"
         )
-    for note in waits["notes"]:
+    for note in latency["notes"]:
         print(note)
 
 
 def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
+    """Run the command."""
     tyro.extras.subcommand_cli_from_dict(
         {"train": train, "infer": infer, "data": data},
         args=argv,
         prog="aib bench",
-        description="Speed on this machine, as ratios inside one run.",
+        description="Speed on this machine, relative to a baseline in the same run.",
         config=(tyro.conf.FlagCreatePairsOff,),
     )

@@ -25,42 +25,42 @@ Root = Annotated[str | None, arg(metavar="FOLDER")]
 
 
 def list_(root: Root = None, json: bool = False) -> None:
-    """What is known, and what is on disk.
+    """List the known data sets, and which are on disk.
 
     For example: aib data list --root ~/datasets
 
     Args:
-        root: folder that holds the data sets; without it the cache ($AIB_DATA).
+        root: folder of the data sets; by default the cache ($AIB_DATA).
         json: print JSON instead of a table.
     """
     rows = [_row(name, root) for name in SPECS]
     if json:
         print(json_format.dumps({"root": str(root_folder(root)), "sets": rows}, indent=2))
         return
-    table = Table("name", "what", "classes", "size", "images", Column("where", overflow="fold"))
+    table = Table("name", "title", "classes", "size", "images", Column("location", overflow="fold"))
     for row in rows:
         images = ", ".join(f"{split} {count:,}" for split, count in row["images"].items())
-        where = row["location"] or f"not here: aib data fetch {row['name']}"
+        location = row["location"] or f"not on disk: aib data fetch {row['name']}"
         size = f"{row['image_size']} px"
-        table.add_row(row["name"], row["title"], str(row["classes"]), size, images, where)
-    table.add_row("folder:PATH", "your own: one sub-folder a class", "", "", "", "")
+        table.add_row(row["name"], row["title"], str(row["classes"]), size, images, location)
+    table.add_row("folder:PATH", "your own images: one sub-folder per class", "", "", "", "")
     console = Console()
     if not console.is_terminal:
-        console.width = 200  # a pipe's 80 columns would break every cell
+        console.width = 200  # a pipe has 80 columns, too few for the table
     console.print(table)
-    console.print(f"Data sets are looked for under {root_folder(root)}.")
+    console.print(f"Data sets are in {root_folder(root)}.")
 
 
 def _row(name: str, root: str | None) -> dict[str, Any]:
     spec = SPECS[name]
-    place = locate(spec, root)
+    folder = locate(spec, root)
     return {
         "name": name,
         "title": spec.title,
         "classes": spec.num_classes,
         "image_size": spec.image_size,
         "images": spec.sizes,
-        "location": "generated" if not spec.folders else str(place) if place else None,
+        "location": "generated" if not spec.folders else str(folder) if folder else None,
     }
 
 
@@ -72,34 +72,33 @@ def fetch(
 ) -> None:
     """Download a data set, check it and unpack it.
 
-    Interrupt it when you like: a set is there whole or not at all, and a second call starts
-    cleanly.
+    It can be interrupted: only a complete data set is moved into place.
 
     For example: aib data fetch cifar10
 
     Args:
         name: one of the names that `aib data list` shows.
-        root: folder to put it in; without it the cache ($AIB_DATA).
+        root: folder to download to; by default the cache ($AIB_DATA).
         extra: also SVHN's 531,131 extra images (1.3 GB).
     """
     spec = spec_of(name)
     before = locate(spec, root)
-    place = fetch_set(spec, root, extra=extra)
-    state = "was already at" if before == place else "is at"
+    folder = fetch_set(spec, root, extra=extra)
+    state = "was already in" if before == folder else "is in"
     check = f"aib data verify {name}" + (f" --root {root}" if root else "")
-    print(f"{name} {state} {place}; `{check}` compares it with the official set")
+    print(f"{name} {state} {folder}; `{check}` compares it with the official set")
 
 
 def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
     """Compare a data set with the official one: counts, checksums, balance, channel statistics.
 
-    Exit code 0 if nothing differs, else 2 and a list of what does.
+    The exit code is 0 if nothing differs, else 2 with a list of the differences.
 
     For example: aib data verify cifar10 --root ~/datasets
 
     Args:
-        name: a known name, with options if you like (cifar100:labels=coarse), or folder:PATH.
-        root: folder that holds the data sets; without it the cache ($AIB_DATA).
+        name: a known name, optionally with options (cifar100:labels=coarse), or folder:PATH.
+        root: folder of the data sets; by default the cache ($AIB_DATA).
         json: print JSON.
     """
     report = verify_set(name, root)
@@ -108,7 +107,9 @@ def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
     else:
         _print_report(report)
     if report.differences:
-        raise AibError(f"{name} differs in {len(report.differences)} way(s) from what it should be")
+        raise AibError(
+            f"{name} differs from the official set: {len(report.differences)} difference(s)"
+        )
 
 
 def _print_report(report: Report) -> None:
@@ -123,8 +124,8 @@ def _print_report(report: Report) -> None:
             f"    mean {_four(facts['mean'])}, std {_four(facts['std'])} "
             f"(of {facts['statistics_from']:,} images, 0-1 scale)"
         )
-    for file, verdict in report.checksums.items():
-        print(f"  checksum of {file}: {verdict}")
+    for file, result in report.checksums.items():
+        print(f"  checksum of {file}: {result}")
     for difference in report.differences:
         print(f"  differs: {difference}")
     if not report.differences:
@@ -145,21 +146,21 @@ def show(
     seed: int = 0,
     strict: bool = False,
 ) -> None:
-    """Write a contact sheet: a row of images for each class, with masks where there are any.
+    """Write a contact sheet: a row of images per class, with masks if there are any.
 
     For example: aib data show shapes:clutter=1.5,size=small --out shapes.png
 
     Args:
         name: a known name with options after a colon, or folder:PATH.
         split: train, val, test (svhn: extra).
-        root: folder that holds the data sets; without it the cache ($AIB_DATA).
-        out: the PNG to write; without it NAME-SPLIT.png here.
-        columns: images a class.
+        root: folder of the data sets; by default the cache ($AIB_DATA).
+        out: the PNG to write; by default NAME-SPLIT.png.
+        columns: images per class.
         seed: of generated training images and of the train/val split.
-        strict: stop at the first file that cannot be read.
+        strict: a file that cannot be read is an error.
     """
-    if not 1 <= columns <= 100:
-        raise AibError(f"columns must lie between 1 and 100, not {columns}")
+    if columns < 1:
+        raise AibError(f"columns must be at least 1, not {columns}")
     holdout = 0.1 if split == "val" else 0.0
     dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
     path = out or Path(f"{parse_name(name)[0]}-{split}.png")
@@ -167,8 +168,8 @@ def show(
         contact_sheet(dataset, columns).save(path)
     except (OSError, ValueError) as error:
         raise AibError(f"{path} cannot be written: {error}") from error
-    for sentence in dataset.skipped:
-        print(f"skipped: {sentence}")
+    for message in dataset.skipped:
+        print(f"skipped: {message}")
     if dataset.skipped:
         print(f"{len(dataset.skipped)} file(s) skipped")
     print(f"{path}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
@@ -186,6 +187,6 @@ def main(argv: list[str]) -> None:
         commands,
         args=argv,
         prog="aib data",
-        description="List, fetch, verify and look at data sets. For example: aib data list",
+        description="List, fetch, verify and show data sets. For example: aib data list",
         config=(tyro.conf.FlagCreatePairsOff,),
     )

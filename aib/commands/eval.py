@@ -1,4 +1,4 @@
-"""`aib eval`: measure a trained model."""
+"""`aib eval`: evaluate a trained model."""
 
 import json as jsonlib
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Annotated
 import tyro
 
 from aib.commands.options import parse, parse_samples
-from aib.evaluate import Averaging, Evaluation, evaluate, fit_classes, samples_in_words
-from aib.runs import Run, environment, images_for, open_runs
+from aib.environment import environment
+from aib.evaluate import Averaging, Evaluation, describe_samples, evaluate, match_classes
+from aib.runs import open_run, write_evaluation
 from aib.settings import Precision
 from aib.types import check_seed
 
@@ -30,29 +31,29 @@ def eval_(
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Measure a run on a data set: errors with intervals, likelihood, calibration, bits, speed.
+    """Evaluate a run on a data set: error with intervals, likelihood, calibration, bits, speed.
 
     Example: aib eval runs/cifar10 --data stl10 --samples 4x12
 
     Args:
-        run: folder of a run or of a saved model.
-        data: data set; the run's own if not given.
-        split: train, val or test; what was kept for testing if not given.
+        run: folder of a run or saved model.
+        data: data set (default: that of the run).
+        split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.
-        samples: attention x latent samples, such as 4x12; the model's profile decides otherwise.
-        deterministic: take the means instead of samples.
-        average: over probabilities or over logits; the model's profile decides otherwise.
-        batch_size: images at a time.
-        precision: arithmetic of the forward pass.
-        compile: torch.compile the model.
-        device: cpu or cuda; whatever there is if not given.
-        workers: processes that decode large images.
-        seed: of the noise.
+        samples: attention x latent samples, such as 4x12 (default: the model's profile).
+        deterministic: use the means instead of samples.
+        average: average probabilities or logits over samples (default: the model's profile).
+        batch_size: images per batch.
+        precision: precision of the forward pass.
+        compile: use torch.compile.
+        device: cpu or cuda (default: cuda if available).
+        workers: processes that decode images.
+        seed: seed of the noise.
         json: print JSON.
     """
     check_seed(seed)
-    [opened] = open_runs((run,), device)
-    images = images_for(opened, data, split, root)
+    opened = open_run(run, device)
+    images = opened.images(data, split, root)
     results = [
         evaluate(
             opened.model,
@@ -65,9 +66,9 @@ def eval_(
             compile=compile,
             workers=workers,
             seed=seed,
-            classes=way,
+            classes=classes,
         )
-        for way, labelled in fit_classes(opened.model, images)
+        for classes, labelled in match_classes(opened.model, images)
     ]
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}
@@ -75,34 +76,34 @@ def eval_(
     else:
         for result in results:
             print_evaluation(result)
-    # Printed first: figures that took a while should not be lost to a folder that takes no file.
+    # After printing: results are not lost if the folder cannot be written.
     name = data or (opened.settings.data if opened.settings else images.name)
     for result in results:
         how = f"{result.classes} {result.samples} over {result.averaged}, {precision}, seed {seed}"
-        Run(run).write_evaluation(f"{name} {images.split} {how}", result.to_dict())
+        write_evaluation(run, f"{name} {images.split} {how}", result.to_dict())
 
 
 def print_evaluation(e: Evaluation) -> None:
-    """The figures for people, with what they were measured on."""
-    reading = {
+    """Print an evaluation."""
+    matching = {
         "own": "",
-        "raw": ", class numbers taken as they are",
+        "raw": ", class indices as they are",
         "matched": ", classes matched by name",
     }
-    print(f"{e.data} {e.split}{reading[e.classes]}: {e.images:,} images")
+    print(f"{e.data} {e.split}{matching[e.classes]}: {e.images:,} images")
     low, high = e.top1_interval
     print(f"  top-1 error        {e.top1_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
     if e.top5_error is not None and e.top5_interval is not None:
         low, high = e.top5_interval
         print(f"  top-5 error        {e.top5_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
-    print(f"  log-likelihood     {-e.nll:6.3f} nats an image")
+    print(f"  log-likelihood     {-e.nll:6.3f} nats per image")
     print(f"  calibration error  {e.calibration_error:6.2f}%")
     if e.kl_bits is not None:
-        print(f"  latent             {e.kl_bits:6.1f} bits an image (KL to the prior)")
-    drawn = samples_in_words(e.samples)
-    print(f"  {drawn}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
+        print(f"  latent             {e.kl_bits:6.1f} bits per image (KL to the prior)")
+    samples = describe_samples(e.samples)
+    print(f"  {samples}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
 
 
 def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
+    """Run the command."""
     parse(eval_, argv, "aib eval")

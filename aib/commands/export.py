@@ -1,4 +1,4 @@
-"""`aib export`: a trained model as one file that runs without aib."""
+"""`aib export`: write a trained model to one file that runs without aib."""
 
 import json as jsonlib
 from dataclasses import asdict
@@ -12,11 +12,12 @@ from torch import Tensor
 from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.data import ImageSet
+from aib.environment import environment
 from aib.errors import AibError
 from aib.export import STEPS, Exported, Format, Int8, check_target, export, quantise
 from aib.export.check import BATCHES
 from aib.export.formats import SUFFIXES
-from aib.runs import Opened, environment, find_model, images_for, open_runs, packaged_models
+from aib.runs import Run, find_model, open_runs, packaged_models
 from aib.types import check_seed
 
 COMPARED = 256  # images that int8 and float32 are compared on
@@ -34,26 +35,26 @@ def export_(
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Write a model as ONNX or torch.export: pixels in 0..1 to logits, attention map and its sigma,
-    without noise, for any batch size. Class names and preprocessing travel in the file.
+    """Write a model as ONNX or torch.export: pixels in 0..1 to logits, attention map and sigma,
+    without noise, for any batch size. The file holds class names and preprocessing.
 
     The file is compared with PyTorch before it is written, and the largest difference is printed.
 
     Example: aib export runs/cifar10 --format onnx --int8
 
     Args:
-        run: folder of a run or of a saved model; without it the pretrained model of the package.
+        run: folder of a run or of a saved model; by default the pretrained model of the package.
         format: onnx, or torch-export (a .pt2 file).
-        out: the file to write; model.onnx or model.pt2 in the run if not given.
-        int8: also write an ONNX file in 8-bit whole numbers, and compare it with float32.
-        data: images for int8; the run's own if not given.
+        out: the file to write; by default model.onnx or model.pt2 in the run.
+        int8: also write an ONNX file in 8-bit integers, and compare it with float32.
+        data: data set for int8; by default the run's own.
         root: folder of the data set's official files.
-        calibrate: how many training images set the ranges of int8.
-        seed: of the choice of images for int8.
+        calibrate: number of training images that calibrate int8.
+        seed: random seed of the choice of images for int8.
         json: print JSON.
     """
     if int8 and format != "onnx":
-        raise AibError(f"--int8 is there for --format onnx, not for {format}")
+        raise AibError(f"--int8 needs --format onnx, not {format}")
     if int8 and calibrate < 1:
         raise AibError(f"--calibrate must be at least 1, not {calibrate}")
     check_seed(seed)
@@ -83,19 +84,19 @@ def export_(
 
 
 def default_target(folder: Path, format: Format) -> Path:
-    """In the run's folder; for a model of the package, where the user is."""
-    for name, place in packaged_models().items():
-        if folder == place:
+    """In the run's folder; for a model of the package, the current folder."""
+    for name, packaged in packaged_models().items():
+        if folder == packaged:
             return Path(name + SUFFIXES[format])
     return folder / ("model" + SUFFIXES[format])
 
 
 def int8_images(
-    opened: Opened, data: str | None, root: str | None, count: int, seed: int
+    opened: Run, data: str | None, root: str | None, count: int, seed: int
 ) -> tuple[Tensor, Tensor, str]:
     """Training images to calibrate with, others to compare on, and the name of the data."""
-    training = images_for(opened, data, "train", root)
-    others = images_for(opened, data, None, root)
+    training = opened.images(data, "train", root)
+    others = opened.images(data, None, root)
     order = torch.randperm(len(training), generator=torch.Generator().manual_seed(seed))
     if others.split == training.split:  # a folder without test images: divide it
         count = min(count, len(training) // 2)
@@ -113,7 +114,7 @@ def stack(images: ImageSet, indices: Tensor) -> Tensor:
 
 
 def record(exported: Exported, small: Int8 | None) -> dict[str, Any]:
-    """All figures, as plain JSON types."""
+    """All results in plain JSON types."""
     return {
         "path": str(exported.path),
         "bytes": exported.bytes,
@@ -125,26 +126,26 @@ def record(exported: Exported, small: Int8 | None) -> dict[str, Any]:
 
 
 def print_exported(exported: Exported) -> None:
-    """The file and how it compares with PyTorch."""
+    """Print the file and its differences from PyTorch."""
     found, about = exported.check, exported.metadata
     sizes = ", ".join(map(str, BATCHES[:-1])) + f" and {BATCHES[-1]}"
     print(f"{exported.path}: {about['model']}, {exported.bytes / 1e6:.2f} MB")
     print(f"  {found.images} images in batches of {sizes}, largest difference from PyTorch:")
     for name, difference in found.differences.items():
         print(f"    {name:<16} {difference:.1e}")
-    if found.places is not None:
+    if found.positions is not None:
         print(
-            f"  {found.other_level} of {found.places:,} places of the map lay between two levels "
-            "and took the other one"
+            f"  {found.other_level} of {found.positions:,} positions of the map lay midway between "
+            "two levels and took the other one"
         )
 
 
 def print_int8(small: Int8) -> None:
-    """The quantised file and what it costs."""
+    """Print the quantised file and its differences from float32."""
     share = small.bytes / small.fp32_bytes
     print(f"{small.path}: int8, {small.bytes / 1e6:.2f} MB, {100 * share:.0f}% of float32")
     print(
-        f"  {small.images} images that were not calibrated on: the same prediction for "
+        f"  {small.images} images not used for calibration: same prediction for "
         f"{100 * small.agreement:.1f}%; difference from float32, largest and mean:"
     )
     for name, difference in small.differences.items():

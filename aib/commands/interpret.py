@@ -1,9 +1,10 @@
-"""`aib interpret`: how far can the maps be trusted?"""
+"""`aib interpret`: measure how far the maps can be trusted."""
 
 import json as jsonlib
+from functools import partial
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -12,17 +13,20 @@ from rich.text import Text
 
 from aib.commands.bar import progress
 from aib.commands.options import parse
+from aib.data import Batches
+from aib.environment import environment
 from aib.errors import AibError
 from aib.figures.picture import save_figure
 from aib.figures.table import Table
 from aib.files import write_json
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.pictures import disagreement, modified_grid
-from aib.interpret.pixels import Feed
+from aib.interpret.per_image import ImageMetrics
+from aib.interpret.pictures import Side, disagreement, modified_grid
+from aib.interpret.results import Study
 from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
-from aib.interpret.study import Plan, Study
-from aib.interpret.tables import all_tables, randomisation_words, write_csv
-from aib.runs import Opened, environment, labelled_images, open_runs
+from aib.interpret.study import Plan
+from aib.interpret.tables import all_tables, randomisation_text, write_csv
+from aib.runs import Run, open_runs
 from aib.types import check_seed
 
 
@@ -45,8 +49,8 @@ def interpret(
     device: str | None = None,
     json: bool = False,
 ) -> None:
-    """Measure the maps of one run, or compare several on the same modified images: do they stay
-    put, do they find the object, are they faithful, does the decision use them, how many bits.
+    """Measure how far the maps of one run can be trusted, or compare several runs on the same
+    images: stability, localisation, faithfulness, use by the decision, information.
 
     Writes interpret.json and figures/ into each run.
 
@@ -54,19 +58,19 @@ def interpret(
 
     Args:
         runs: folders of runs or of saved models.
-        data: data set; the first run's own if not given.
-        split: train, val or test; what was kept for testing if not given.
+        data: data set; by default the first run's own.
+        split: train, val or test; by default the images held out for testing.
         root: folder of the data set's official files.
-        foreign: data set whose images occlude; the paper takes svhn.
-        foreign_root: folder of its files; --root, or the run's, if not given.
-        images: take this many images at random; all if not given.
-        subset: images of the expensive parts (other methods' maps, deletion and insertion).
-        quick: leave the expensive parts out.
-        csv: write every image's figures to this file.
-        out: folder for the results instead of the runs' own.
-        batch_size: images at a time.
+        foreign: data set whose images occlude; the paper uses svhn.
+        foreign_root: folder of its files; by default --root, or the run's.
+        images: use this many images, chosen at random; all by default.
+        subset: images of the expensive parts (post-hoc maps, deletion and insertion).
+        quick: skip the expensive parts.
+        csv: write the metrics of every image to this file.
+        out: folder for the results; by default each run's own.
+        batch_size: images per batch.
         workers: processes that decode large images.
-        seed: of the modifications and of every sample of images.
+        seed: random seed of the modifications and of the choice of images.
         device: cpu or cuda; whatever there is if not given.
         json: print JSON.
     """
@@ -78,7 +82,7 @@ def interpret(
     feeds = [
         feed_for(
             run,
-            labelled_images(run, name, split, root, like=opened[0]),
+            run.labelled_images(name, split, root, like=opened[0]),
             images=images,
             batch_size=batch_size,
             workers=workers,
@@ -93,77 +97,80 @@ def interpret(
     known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
     plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
     notes = [] if here else [str(others)]
-    work = sum(len(f) * (len(known) + 1) + 5 * min(subset, len(f)) * (not quick) for f in feeds)
+    counts = [feed.num_images for feed in feeds]
+    work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
     with progress(work) as tick:
-        studies = [
+        measured = [
             study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)
             for run, feed in zip(opened, feeds, strict=True)
         ]
-    results = {run.label: s.to_dict() for run, s in zip(opened, studies, strict=True)}
-    places = [_place(run, out, len(opened)) for run in opened]
-    for place, result in zip(places, results.values(), strict=True):
-        write_json(place / RESULT, result)
-    pictures = draw(opened, feeds, studies, plan, places)
+    labels = [run.label for run in opened]
+    studies = {label: found for label, (found, _) in zip(labels, measured, strict=True)}
+    per_image = {label: metrics for label, (_, metrics) in zip(labels, measured, strict=True)}
+    folders = [_result_folder(run, out, len(opened)) for run in opened]
+    for folder, found in zip(folders, studies.values(), strict=True):
+        write_json(folder / RESULT, found.to_dict())
+    pictures = draw(opened, feeds, list(per_image.values()), plan, folders)
     if csv is not None:
-        surveys = {run.label: s.survey.columns for run, s in zip(opened, studies, strict=True)}
-        write_csv(csv, surveys, feeds[0].data.class_names)
+        write_csv(csv, per_image, feeds[0].data.class_names)
     if json:
+        results = {label: found.to_dict() for label, found in studies.items()}
         print(jsonlib.dumps({"runs": results, "environment": environment()}, indent=2))
         return
-    show(results, feeds[0], str(name))
-    written = [str(place / RESULT) for place in places] + [str(path) for path in pictures]
+    show(studies, feeds[0], str(name))
+    written = [str(folder / RESULT) for folder in folders] + [str(path) for path in pictures]
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
 def draw(
-    opened: list[Opened], feeds: list[Feed], studies: list[Study], plan: Plan, places: list[Path]
+    opened: list[Run],
+    feeds: list[Batches],
+    per_image: list[ImageMetrics],
+    plan: Plan,
+    folders: list[Path],
 ) -> list[Path]:
-    """The qualitative grid of each run, and for several where each pair disagrees."""
-    made = []
-    for run, feed, done, place in zip(opened, feeds, studies, places, strict=True):
-        if "contrast" in done.survey.columns:
-            path = place / "figures" / "modified.png"
-            figure = modified_grid(
+    """Draw each run's maps of modified images, and for each pair of runs where they disagree."""
+    made = {}
+    for run, feed, metrics, folder in zip(opened, feeds, per_image, folders, strict=True):
+        if metrics.has_maps:
+            made[folder / "figures" / "modified.png"] = modified_grid(
                 run.model, feed, plan.modifications, foreign=plan.foreign, seed=plan.seed
             )
-            save_figure(figure, path)
-            made.append(path)
     sides = [
-        (run.label, run.model, feed, done.survey.columns)
-        for run, feed, done in zip(opened, feeds, studies, strict=True)
+        Side(run.label, run.model, feed, metrics)
+        for run, feed, metrics in zip(opened, feeds, per_image, strict=True)
     ]
-    for i, j in permutations(range(len(sides)), 2):
-        figure = disagreement(sides[i], sides[j])
+    for (wrong, folder), (right, _) in permutations(zip(sides, folders, strict=True), 2):
+        figure = disagreement(wrong, right)
         if figure is not None:
-            wrong, right = (sides[k][0].replace("/", "_") for k in (i, j))
-            path = places[i] / "figures" / f"wrong_{wrong}_right_{right}.png"
-            save_figure(figure, path)
-            made.append(path)
-    return made
+            names = (side.label.replace("/", "_") for side in (wrong, right))
+            made[folder / "figures" / "wrong_{}_right_{}.png".format(*names)] = figure
+    for path, figure in made.items():
+        save_figure(figure, path)
+    return list(made)
 
 
-def show(results: dict[str, dict[str, Any]], feed: Feed, data: str) -> None:
-    """Tables for people, then what has to be said in words."""
+def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
+    """Print the tables, then verdicts and notes."""
     console = Console()
     if not console.is_terminal:
         console.width = 180  # a pipe's 80 columns would break every cell
-    count, total = len(feed), len(feed.data)
-    chosen = "" if count == total else f" (of {total:,}, chosen at random)"
-    console.print(
-        f"{data} {feed.data.split}: {count:,} images{chosen}", highlight=False, markup=False
-    )
-    for table in all_tables(results):
+    write = partial(console.print, highlight=False, markup=False)
+    count, total = feed.num_images, len(feed.data)
+    part = "" if count == total else f" (of {total:,}, chosen at random)"
+    write(f"{data} {feed.data.split}: {count:,} images{part}")
+    for table in all_tables(studies):
         console.print(rich_table(table))
         if table.note:
-            console.print(table.note, highlight=False, markup=False)
-    for label, result in results.items():
-        console.print(f"{label}: {result['reliance']['words']}", highlight=False, markup=False)
-        for sentence in [*randomisation_words(result), *result["notes"]]:
-            console.print(f"{label}: {sentence}", highlight=False, markup=False)
+            write(table.note)
+    for label, found in studies.items():
+        for text in (found.reliance_text, randomisation_text(found), *found.notes):
+            if text:
+                write(f"{label}: {text}")
 
 
 def rich_table(table: Table) -> RichTable:
-    """For the terminal."""
+    """A table for the terminal."""
     made = RichTable(title=table.title)
     for i, name in enumerate(table.head):
         made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
@@ -172,14 +179,15 @@ def rich_table(table: Table) -> RichTable:
     return made
 
 
-def _place(run: Opened, out: Path | None, count: int) -> Path:
+def _result_folder(run: Run, out: Path | None, count: int) -> Path:
+    """The run's own folder, or one below `out` where there are several runs."""
     if out is None:
         return run.folder
     if count == 1:
         return out
-    # Where two runs share a name their whole paths tell them apart; ".." is no name of a place.
-    whole = run.folder.resolve()
-    name = whole.name if run.label == whole.name else str(whole).strip("/").replace("/", "_")
+    # Where two runs share a name their full paths tell them apart; ".." is no name of a folder.
+    full = run.folder.resolve()
+    name = full.name if run.label == full.name else str(full).strip("/").replace("/", "_")
     return out / name
 
 

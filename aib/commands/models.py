@@ -29,10 +29,10 @@ def models(
 
     Args:
         filter: a wildcard, such as "vgg*"; without it the paper's twelve models.
-        num_classes: C.
+        num_classes: number of classes.
         image_size: 32 or 224.
-        width: scales the channels.
-        profile: paper, or released for the authors' code.
+        width: scales the models' channels.
+        profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
     """
     names = list_models(filter, image_size=image_size)
@@ -46,12 +46,12 @@ def models(
 
 
 def print_json(rows: list[Row]) -> None:
-    """Figures and remarks, for programs."""
+    """Print counts and remarks as JSON."""
     print(json.dumps({"models": [r.to_dict() for r in rows], "remarks": remarks(rows)}, indent=2))
 
 
 def print_table(rows: list[Row]) -> None:
-    """The same for people."""
+    """Print counts and remarks as a table."""
     table = Table(
         title=f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
     )
@@ -70,7 +70,7 @@ def print_table(rows: list[Row]) -> None:
             row.summary,
         )
     console = Console()
-    # A table squeezed into a pipe's 80 columns is unreadable; let it be as wide as it is.
+    # A pipe's 80 columns would make the table unreadable.
     if not console.is_terminal:
         console.width = 200
     console.print(table)

@@ -1,4 +1,4 @@
-"""`aib report`: one HTML page of a run or of several."""
+"""`aib report`: an HTML page about one run, several runs or a sweep."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +10,10 @@ from aib.commands.options import parse
 from aib.errors import AibError
 from aib.files import write_whole
 from aib.interpret.runs import RESULT
-from aib.report import Material, gather, page
-from aib.report.ablation import sweep_page
-from aib.runs import EVALUATION, METRICS, open_runs
+from aib.report.gather import RunContent, gather
+from aib.report.run_page import run_page
+from aib.report.sweep_page import sweep_page
+from aib.runs import METRICS, open_runs
 from aib.sweep.plan import PLAN
 from aib.sweep.results import read_results
 from aib.types import check_seed
@@ -32,10 +33,10 @@ def report(
     seed: int = 0,
     device: str | None = None,
 ) -> None:
-    """Write one self-contained HTML page: curves, tables beside the paper's, maps, calibration,
-    localisation, how to reproduce. It opens from disk; nothing is fetched.
+    """Write one self-contained HTML page: training curves, results beside the paper's, maps,
+    calibration, localisation, how to reproduce. It needs no network.
 
-    Figures of `aib interpret` are taken where a run has them, and measured otherwise.
+    The results of `aib interpret` are used where a run has them, and measured otherwise.
 
     Example: aib report runs/cifar10
 
@@ -44,11 +45,11 @@ def report(
         out: the file to write; report.html in the (first) run if not given.
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
-        images: test images at most, for what has to be measured.
-        subset: images at most for other methods' maps, deletion and insertion.
-        stored: measure nothing: only what the run's folder holds.
-        seed: of every sample of images.
-        device: cpu or cuda; whatever there is if not given.
+        images: largest number of test images for what has to be measured.
+        subset: largest number of images for post-hoc maps, deletion and insertion.
+        stored: measure nothing; show only what the run's folder holds.
+        seed: seed of the sampled images and of the noise.
+        device: cpu or cuda; cuda if there is one and it is not given.
     """
     if not runs:
         raise AibError("name at least one run")
@@ -56,15 +57,15 @@ def report(
         raise AibError(f"--images and --subset must be at least 2, not {images} and {subset}")
     if any((run / PLAN).is_file() for run in runs):
         if len(runs) > 1 or data is not None:
-            raise AibError("a sweep has a page of its own, of its own data: name it alone")
+            raise AibError("a sweep has a page of its own, with its own data: name it alone")
         write(out or runs[0] / PAGE, sweep_page(read_results(runs[0])))
         return
     check_seed(seed)
     opened = open_runs(runs, device)
-    materials = []
+    contents = []
     for run in opened:
-        with progress(images * 9) as tick:  # seven passes over the images, replaced maps, the rest
-            materials.append(
+        with progress(images * 9) as tick:  # seven modified sets, replaced maps, the rest
+            contents.append(
                 gather(
                     run,
                     data=data,
@@ -77,22 +78,22 @@ def report(
                     tick=tick,
                 )
             )
-    write(out or runs[0] / PAGE, one_page(materials))
+    write(out or runs[0] / PAGE, checked_page(contents))
 
 
-def one_page(materials: list[Material]) -> str:
-    """The page. What a run's files hold may be anything, if somebody else has written them."""
+def checked_page(contents: list[RunContent]) -> str:
+    """The page, with a readable error if a run's files were edited."""
     try:
-        return page(materials)
+        return run_page(contents)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise AibError(
-            f"the page cannot be made ({type(error).__name__}: {error}): {METRICS}, {EVALUATION} "
-            f"or {RESULT} does not hold what aib writes there; move the one that was changed away"
+            f"the page cannot be made ({type(error).__name__}: {error}): {METRICS} or {RESULT} "
+            "does not hold what aib writes there; remove the file that was edited"
         ) from error
 
 
 def write(target: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write the page atomically."""
     content = text.encode("utf-8", "backslashreplace")  # a folder's name may be of any bytes
     write_whole(target, lambda partial: partial.write_bytes(content))
     print(f"{target}: {len(content) / 1e6:.1f} MB")

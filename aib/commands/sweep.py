@@ -1,4 +1,4 @@
-"""`aib sweep`: ablations."""
+"""`aib sweep`: ablation studies."""
 
 import json as jsonlib
 import sys
@@ -19,27 +19,28 @@ from aib.configs import get_preset
 from aib.errors import AibError
 from aib.figures.picture import save_figure
 from aib.files import write_whole
-from aib.report.ablation import sweep_page
+from aib.report.sweep_page import sweep_page
 from aib.runs import read_metrics
 from aib.settings import Settings
 from aib.sweep.cluster import Request, run_cluster
 from aib.sweep.grid import parse_grid
-from aib.sweep.local import Beat, Ended, run_local
-from aib.sweep.one import check, is_done, read_measured
-from aib.sweep.panels import draw
-from aib.sweep.plan import Plan, Planned, make_plan
-from aib.sweep.results import gather, shown_measures, tables, write_results
-from aib.training.interrupt import StopRequest
+from aib.sweep.local import OnEnd, OnPoll, run_local
+from aib.sweep.one import check_settings, is_done, read_measurement
+from aib.sweep.panels import draw_panels, error_bar_note
+from aib.sweep.plan import Plan, PlannedRun, make_plan
+from aib.sweep.results import RESULTS, collect_results, write_results
+from aib.sweep.tables import sweep_tables
+from aib.training.interrupt import SignalCatcher
 
-LOOK = 2.0  # seconds between looks at how far the runs are
+REFRESH = 2.0  # seconds between updates of the progress bar
 
 
 @dataclass(frozen=True)
 class Options:
-    """Train one preset under many settings and plot accuracy, localisation, bits and anchors in
-    use against each knob. Every setting of `aib train` that decides what is trained can
-    be a knob, or an option for all runs; K and Q stand for latent_dim and num_anchors. The same
-    command again goes on after an interruption: what is done is skipped.
+    """Train one preset with different settings and plot accuracy, localisation, bits and anchors
+    in use against each knob. Every setting of `aib train` that decides what is trained can be a
+    knob, or an option for all runs; K and Q stand for latent_dim and num_anchors. Repeat the
+    command to resume after an interruption: finished runs are skipped.
 
     Example: aib sweep shapes_tiny --quick --epochs 3 --jobs 2
 
@@ -51,32 +52,32 @@ class Options:
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     grid: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """KNOB=VALUE,VALUE,... Give it once for each knob; each varies alone."""
+    """KNOB=VALUE,VALUE,... Repeat the option for more knobs; each is varied alone."""
     product: bool = False
-    """Cross the grids: all combinations."""
+    """Run all combinations of the grids."""
     quick: bool = False
-    """Three points for each of beta, K and Q around the preset's own; --grid replaces them."""
+    """Three values each of beta, K and Q around the preset's own; --grid replaces them."""
     seeds: int = 1
-    """Runs a point, with seeds from --seed on."""
+    """Runs per point, with consecutive seeds from --seed on."""
     out: Path | None = None
     """Folder of the sweep; runs/sweep-PRESET if not given."""
     jobs: int | None = None
-    """Runs at a time. On this machine 1 if not given, each with its share of the cores and, where
-    there are several, a GPU of its own; on a cluster as many as it takes."""
+    """Number of parallel runs. On this machine 1 if not given; each gets a share of the cores and,
+    where there are several GPUs, one of them. On a cluster as many as it allows."""
     engine: Literal["local", "submitit"] = "local"
-    """Processes of this machine, or jobs of a SLURM cluster: pip install '.[cluster]'. The
-    command waits for them, and Ctrl-C cancels them."""
+    """Processes on this machine, or jobs of a SLURM cluster (pip install '.[cluster]'). The
+    command waits for the jobs, and Ctrl-C cancels them."""
     partition: str | None = None
-    """submitit: the cluster's queue."""
+    """submitit: partition of the cluster."""
     timeout_min: int = 240
-    """submitit: minutes a job may take. One that takes longer is queued again by submitit and
-    goes on from its last checkpoint; one that the cluster ends by SIGTERM saves and is not."""
+    """submitit: time limit of a job in minutes. A job that takes longer is queued again and
+    resumes from its last checkpoint; one that the cluster ends by SIGTERM saves and is not."""
     gpus: int = 1
-    """submitit: GPUs a job."""
+    """submitit: GPUs per job."""
     cpus: int = 4
-    """submitit: cores a job."""
+    """submitit: CPU cores per job."""
     list: bool = False
-    """Show the runs and stop."""
+    """List the runs and stop."""
     json: bool = False
     """Print JSON."""
 
@@ -107,81 +108,82 @@ def main(argv: list[str]) -> None:
 
 
 def show_plan(plan: Plan, folder: Path) -> None:
-    """The runs and where they stand."""
+    """Print the runs and their state."""
     for run in plan.runs:
         print(f"{folder / run.name}  {state(folder / run.name)}")
     print(f"{len(plan.runs)} runs")
 
 
 def state(folder: Path) -> str:
-    """In words."""
+    """State of a run."""
     if is_done(folder):
         return "done"
-    return "begun" if folder.exists() else "to do"
+    return "started" if folder.exists() else "to do"
 
 
 def sweep(plan: Plan, folder: Path, options: Options) -> None:
-    """Do what is left, then say what was found."""
+    """Do the runs that are left, then write and print the results."""
     for run in plan.runs:
-        check(run, folder / run.name)
+        check_settings(run, folder / run.name)
     plan.write(folder)
     left = [run for run in plan.runs if not is_done(folder / run.name)]
-    begun = sum((folder / run.name).exists() for run in left)
-    say(
+    started = sum((folder / run.name).exists() for run in left)
+    message(
         f"{len(plan.runs)} runs in {folder}: {len(plan.runs) - len(left)} done, "
-        f"{begun} begun, {len(left) - begun} to do"
+        f"{started} started, {len(left) - started} to do"
     )
     failed: dict[str, str] = {}
-    with StopRequest() as stop, watching(folder, len(left)) as (note, beat):
+    with SignalCatcher() as stop, progress(folder, len(left)) as (show_end, on_poll):
 
-        def ended(run: Planned, error: str | None) -> None:
+        def on_end(run: PlannedRun, error: str | None) -> None:
             if error is not None:
                 failed[run.name] = error
-            note(run, error)
-            write_results(folder, gather(plan, folder, failed))
+            show_end(run, error)
+            write_results(folder, collect_results(plan, folder, failed))
 
         if options.engine == "submitit":
             request = Request(options.partition, options.timeout_min, options.gpus, options.cpus)
-            run_cluster(folder, left, request, options.jobs, ended, beat, stop)
+            run_cluster(folder, left, request, options.jobs, on_end, on_poll, stop)
         else:
-            run_local(folder, left, options.jobs or 1, ended, beat, stop)
+            run_local(folder, left, options.jobs or 1, on_end, on_poll, stop)
     finish(plan, folder, failed, options.json)
-    done = sum(read_measured(folder / run.name) is not None for run in plan.runs)
+    done = sum(read_measurement(folder / run.name) is not None for run in plan.runs)
     if stop.signal is not None:
-        say(f"stopped with {done} of {len(plan.runs)} runs done; the same command goes on")
+        message(f"stopped with {done} of {len(plan.runs)} runs done; repeat the command to resume")
         raise SystemExit(128 + stop.signal)
     for name, error in failed.items():
-        say(f"failed: {name}: {error}")
+        message(f"failed: {name}: {error}")
     if failed:
-        say(f"{len(failed)} of {len(plan.runs)} runs failed; the same command tries them again")
+        message(f"{len(failed)} of {len(plan.runs)} runs failed; repeat the command to retry them")
         raise SystemExit(1)
 
 
 def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None:
-    """sweep_results.json, the figure, the page, and the tables on the screen."""
-    results = gather(plan, folder, failed)
+    """Write sweep_results.json, the plot and the page; print the tables."""
+    results = collect_results(plan, folder, failed)
     write_results(folder, results)
     if json:
-        print(jsonlib.dumps(results, indent=2))
-    if not shown_measures(results):  # no run has ended
+        print(jsonlib.dumps(results.to_dict(), indent=2))
+    if not results.finished:
         return
     picture, page = folder / "figures" / "ablation.png", folder / "report.html"
-    save_figure(draw(results), picture)
+    title = f"{results.preset}: {error_bar_note(results)}"
+    save_figure(draw_panels(results, results.metrics, title), picture)
     text = sweep_page(results)
     write_whole(page, lambda partial: partial.write_text(text, encoding="utf-8"))
     if not json:
         console = Console()
         if not console.is_terminal:
             console.width = 120
-        for table in tables(results):
+        for table in sweep_tables(results):
             console.print(rich_table(table))
         console.print(table.note, highlight=False, markup=False)
-        print(f"written: {folder / 'sweep_results.json'}, {picture}, {page}")
+        print(f"written: {folder / RESULTS}, {picture}, {page}")
 
 
 @contextmanager
-def watching(folder: Path, count: int) -> Iterator[tuple[Ended, Beat]]:
-    """A line for each run that ends, and on a terminal a bar. Standard output stays free."""
+def progress(folder: Path, count: int) -> Iterator[tuple[OnEnd, OnPoll]]:
+    """Print a line to standard error for each run that ends; on a terminal show a bar too."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -189,41 +191,40 @@ def watching(folder: Path, count: int) -> Iterator[tuple[Ended, Beat]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    ended, looked = 0, -LOOK
+    ended, refreshed = 0, -REFRESH
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=count)
 
-        def note(run: Planned, error: str | None) -> None:
+        def show_end(run: PlannedRun, error: str | None) -> None:
             nonlocal ended
             ended += 1
-            found = read_measured(folder / run.name)
-            words = f"failed: {error}"
+            found = read_measurement(folder / run.name)
+            outcome = f"failed: {error}"
             if error == "stopped":
-                words = "stopped"
+                outcome = "stopped"
             elif found is not None:
-                words = f"accuracy {found['figures']['accuracy']:.2f}%"
+                outcome = f"accuracy {found.metrics.accuracy:.2f}%"
             bar.update(task, completed=ended)
-            say(f"{ended} of {count}: {run.name}: {words}", bar.console)
+            message(f"{ended} of {count}: {run.name}: {outcome}", bar.console)
 
-        def beat(running: Sequence[Planned]) -> None:
-            nonlocal looked
-            if console.is_terminal and time.monotonic() > looked + LOOK:
-                looked = time.monotonic()
-                under_way = sum(fraction(folder / run.name, run.settings) for run in running)
-                words = f"{len(running)} under way"
-                bar.update(task, completed=ended + under_way, description=words)
+        def on_poll(running: Sequence[PlannedRun]) -> None:
+            nonlocal refreshed
+            if console.is_terminal and time.monotonic() > refreshed + REFRESH:
+                refreshed = time.monotonic()
+                done = ended + sum(fraction(folder / run.name, run.settings) for run in running)
+                bar.update(task, completed=done, description=f"{len(running)} running")
 
-        yield note, beat
+        yield show_end, on_poll
 
 
 def fraction(folder: Path, settings: Settings) -> float:
-    """How much of a run's training is behind it, by whole epochs."""
+    """Fraction of a run's epochs that are done."""
     rows = read_metrics(folder)
     return 0.95 * rows[-1]["epoch"] / settings.epochs if rows else 0.0
 
 
-def say(text: str, console: Console | None = None) -> None:
-    """To the person who waits."""
+def message(text: str, console: Console | None = None) -> None:
+    """Print to standard error."""
     if console is not None and console.is_terminal:
         console.print(text, highlight=False, markup=False)
     else:

@@ -17,13 +17,13 @@ from aib.errors import AibError
 from aib.runs import read_settings
 from aib.settings import Settings
 from aib.training.interrupt import Interrupted
-from aib.training.progress import reporter
+from aib.training.progress import make_reporter
 from aib.training.train import train
 
 
 @dataclass(frozen=True)
 class Options:
-    """Train a model, by a preset or by settings alone.
+    """Train a model from a preset or from settings.
 
     Example: aib train shapes_tiny
 
@@ -36,15 +36,15 @@ class Options:
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     out: Path | None = None
-    """Folder of the run; by default runs/ and a name with the time."""
+    """Folder of the run (default: a name with the time, in runs/)."""
     resume: Path | None = None
-    """Go on with an interrupted run; it keeps its settings."""
+    """Folder of an interrupted run to resume with its own settings."""
     list: bool = False
-    """Show the presets and stop."""
+    """List the presets and exit."""
 
 
 def main(argv: list[str]) -> None:
-    """Entry point of the command table. PRESET, if given, comes first."""
+    """Run the command. PRESET, if given, is the first argument."""
     preset = None
     if argv and not argv[0].startswith("-"):
         preset, argv = get_preset(argv[0]), argv[1:]
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
     default = Settings() if preset is None else preset.settings
     if resumed is not None:
         if preset is not None:
-            raise AibError(f"--resume goes on with {resumed}'s own settings; leave the preset out")
+            raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
         default = read_settings(Path(resumed))
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
@@ -63,32 +63,32 @@ def main(argv: list[str]) -> None:
 
 
 def start(options: Options, name: str) -> None:
-    """Train, then print the test figures."""
+    """Train, then print the test results."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = options.resume or options.out or Path("runs") / f"{name}-{stamp}"
     try:
         trained = train(
-            options.settings, folder, resume=options.resume is not None, report=reporter()
+            options.settings, folder, resume=options.resume is not None, report=make_reporter()
         )
     except Interrupted as stopped:
         print(f"aib train: {stopped}", file=sys.stderr)
         raise SystemExit(128 + stopped.signal) from None
     if trained is None:  # not the first process
         return
-    what = "the test set" if trained.test.split == "test" else "what was kept aside"
-    print(f"trained in {trained.seconds:.0f} s; last epoch, on {what}:")
+    what = "the test set" if trained.test.split == "test" else "the held-out images"
+    print(f"trained in {trained.seconds:.0f} s; results of the last epoch on {what}:")
     print_evaluation(trained.test)
     print(f"the run is in {trained.folder}")
 
 
 def print_presets() -> None:
-    """Name, what it trains, the paper's figure and ours."""
+    """Print a table of the presets: name, model, data, the paper's error and ours."""
     table = Table()
     for column in ("preset", "model", "data", "epochs"):
         table.add_column(column, no_wrap=True)
     table.add_column("paper, % error", justify="right")
     table.add_column("ours, % error")
-    table.add_column("what it is")
+    table.add_column("description")
     for preset in PRESETS.values():
         s = preset.settings
         error = "-" if preset.paper_error is None else f"{preset.paper_error:.2f}"
@@ -101,7 +101,7 @@ def print_presets() -> None:
 
 
 def _value_of(option: str, argv: list[str]) -> str | None:
-    """The value of one option before the others are parsed: it decides their defaults."""
+    """The value of an option that decides the defaults of the others, before they are parsed."""
     for i, word in enumerate(argv):
         if word == option and i + 1 < len(argv):
             return argv[i + 1]

@@ -1,4 +1,4 @@
-"""`aib view`: a local page on which a model is looked at, image by image."""
+"""`aib view`: a local page that shows a model's decision and map, image by image."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from aib.commands.options import parse, parse_samples
 from aib.errors import AibError
 from aib.runs import find_model, open_runs
 
-MOST_RUNS = 2  # side by side; more do not fit
+MAX_RUNS = 2  # side by side
 
 
 def view(
@@ -25,44 +25,43 @@ def view(
     """Open a local page: drop an image or pick an example; see the prediction, the map over the
     image, its quantised levels and its uncertainty; hide a block by a click and see what changes.
 
-    Nothing is fetched from a network, and only this machine reaches the page. Ctrl-C ends it.
+    Nothing is fetched from a network, and only this machine reaches the page. Ctrl-C stops it.
 
     Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
 
     Args:
-        run: folder of a run or of a saved model, given twice to compare two side by side; without
-            it the pretrained model of the package.
-        host: address to listen on. Any but a loopback address lets others reach the page.
+        run: folder of a run or of a saved model; give it twice to compare two side by side. The
+            default is the packaged pretrained model.
+        host: address to listen on. Other machines reach the page unless it is a loopback address.
         port: port to listen on; 0 takes a free one.
-        no_browser: print the address and open no browser.
-        samples: attention x latent samples, such as 4x12; the model's profile decides otherwise.
-        max_megabytes: largest file that the page takes.
-        max_megapixels: largest image that the page takes.
-        device: cpu or cuda; whatever there is if not given.
+        no_browser: print the address without opening a browser.
+        samples: attention x latent samples, such as 4x12; the default is the model's own.
+        max_megabytes: largest file that the page accepts.
+        max_megapixels: largest image that the page accepts.
+        device: cpu or cuda; the default is cuda if there is a GPU.
     """
     from aib.viewer import serve
-    from aib.viewer.analysis import map_note
     from aib.viewer.examples import find_examples
+    from aib.viewer.panels import missing
     from aib.viewer.scene import Viewer
 
-    if len(run) > MOST_RUNS:
-        raise AibError(f"at most {MOST_RUNS} runs fit side by side, not {len(run)}")
+    if len(run) > MAX_RUNS:
+        raise AibError(f"at most {MAX_RUNS} runs fit side by side, not {len(run)}")
     if not (0 < max_megabytes <= 1000 and 0 < max_megapixels <= 100):
         raise AibError(
             "--max-megabytes must lie between 0 and 1000 and --max-megapixels between 0 and 100, "
             f"not {max_megabytes:g} and {max_megapixels:g}"
         )
-    drawn = parse_samples(samples) if samples else None
+    sizes = parse_samples(samples) if samples else None
     with serve.upload_folder() as folder, serve.listen(host, port) as listener:
         serve.prepare_gradio(folder)
         opened = open_runs(tuple(find_model(one) for one in run or (None,)), device)
-        viewer = Viewer(opened, samples=drawn, max_pixels=int(max_megapixels * 1e6))
+        viewer = Viewer(opened, samples=sizes, max_pixels=int(max_megapixels * 1e6))
         examples = find_examples(opened)
         for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):
-            note = map_note(found)
-            print(f"{one.label}: {one.name}" + (f"; {note}" if note else ""))
+            print(". ".join([f"{one.label}: {one.name}", *missing(found)]))
         url = serve.address_of(listener)
-        print(f"{url}  (Ctrl-C ends it)", flush=True)
+        print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):
             print(
                 f"warning: --host {host} lets other machines use this page, without a password",
@@ -73,7 +72,7 @@ def view(
         try:
             limit = int(max_megabytes * 2**20)
             serve.serve(viewer, examples, listener, host=host, max_bytes=limit)
-        except KeyboardInterrupt:  # how a viewer is meant to end
+        except KeyboardInterrupt:
             print("closed")
 
 

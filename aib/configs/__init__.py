@@ -1,10 +1,8 @@
-"""The presets, by name. One file a data set."""
-
-import difflib
+"""The presets by name, one file per data set."""
 
 from aib.configs import cifar10, cifar100, cub200, shapes, svhn
 from aib.configs.preset import Preset
-from aib.errors import AibError
+from aib.validation import reject_unknown
 
 PRESETS: dict[str, Preset] = {
     preset.name: preset
@@ -14,10 +12,8 @@ PRESETS: dict[str, Preset] = {
 
 
 def get_preset(name: str) -> Preset:
-    """A preset by name; an unknown one is answered with the closest."""
-    if name not in PRESETS:
-        close = difflib.get_close_matches(name, PRESETS, n=3) or list(PRESETS)
-        raise AibError(f"no preset {name!r}; did you mean {', '.join(close)}?")
+    """A preset by name; the error for an unknown name lists the closest ones."""
+    reject_unknown([name], PRESETS, "no preset")
     return PRESETS[name]
 
 

@@ -1,4 +1,4 @@
-"""Cluttered shapes: small enough for two CPU cores, with masks to hold the maps against."""
+"""Cluttered shapes: small enough for two CPU cores, with masks to compare the maps with."""
 
 from aib.configs.preset import Measured, Preset
 from aib.settings import Settings
@@ -13,8 +13,8 @@ TINY = Settings(
     warmup=0.5,
     clip=2.0,
     channels_last=True,
-    beta_warmup=2.0,  # at once, the KL of a fresh model would drown the rest
-    seed=7,  # not that of the training and test images by which the recipe was chosen
+    beta_warmup=2.0,  # without it, the KL of an untrained model dominates the loss
+    seed=7,  # not the seed whose images the settings were chosen on
 )
 
 PRESETS = [

@@ -1,4 +1,4 @@
-"""Random draws of an epoch, and the crops they give: whole batches on the device, or one image."""
+"""Augmentation: the random numbers of an epoch, and the crops and cut-outs made from them."""
 
 import math
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ from torch import Tensor
 
 from aib.errors import AibError
 
-# Training crops of large images cover at least this share of the image. ImageNet's recipe goes
-# down to 0.08, which on a few thousand fine-grained images often loses the object.
+# Smallest area of a training crop of a large image. ImageNet's recipe goes down to 0.08, which on a
+# few thousand fine-grained images often loses the object.
 MIN_AREA = 0.25
-MAX_RATIO = 4 / 3  # of a crop's sides
+MAX_RATIO = 4 / 3  # aspect ratio of a crop
 
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """One epoch of the whole data set; row p belongs to the p-th sample of the epoch.
+    """Order and random numbers of one epoch; row p belongs to the p-th image of the epoch.
 
-    Drawn at once from (seed, epoch), whatever the batch size, the ranks and the workers, so that
-    none of them changes what happens to a sample.
+    All are sampled at once from (seed, epoch), so that batch size, ranks and workers do not change
+    how an image is augmented.
     """
 
-    order: Tensor  # int64 [N], the sample at each position
+    order: Tensor  # int64 [N], the image at each position
     # float32 [N,7] in [0,1): vertical, horizontal, mirror, area, ratio; row, column of a cut-out
     uniform: Tensor
 
     @classmethod
-    def draw(cls, count: int, *, seed: int, epoch: int) -> "EpochPlan":
-        # SeedSequence mixes the two, so that (0, 1) and (1, 0) have nothing in common.
+    def sample(cls, count: int, *, seed: int, epoch: int) -> "EpochPlan":
+        # SeedSequence mixes the two: (0, 1) and (1, 0) give unrelated numbers.
         mixed = int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0])
         generator = torch.Generator().manual_seed(mixed)
         order = torch.randperm(count, generator=generator)
@@ -40,16 +40,16 @@ class EpochPlan:
 
     @classmethod
     def in_order(cls, count: int) -> "EpochPlan":
-        """Evaluation: every sample where it stands, nothing random."""
+        """The order of the data set and no random numbers, for evaluation."""
         return cls(torch.arange(count), torch.empty(count, 0))
 
 
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
-    """Random crops of images[indices] padded by reflection, half of them mirrored if `flip`.
+    """Random crops of images[indices] with reflect padding, half of them mirrored if `flip`.
 
-    images uint8 [N,3,H,W], indices [B], uniform [B,7] -> uint8 [B,3,H,W]. Nothing is padded:
-    the index of each row and column is reflected instead. Rows are fetched whole and columns
-    picked from them after, which a CPU does faster than one gather of single pixels.
+    images uint8 [N,3,H,W], indices [B], uniform [B,7] -> uint8 [B,3,H,W]. Nothing is padded in
+    memory: the indices of rows and columns are reflected. Selecting rows first and then columns is
+    faster on a CPU than one gather of single pixels.
     """
     count, (height, width) = len(indices), images.shape[2:]
     shift = (uniform[:, :2] * (2 * pad + 1)).long() - pad  # [B,2], -pad..pad
@@ -66,34 +66,34 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
 
 
 def check_cutout(side: int, size: int) -> None:
-    """Refuse a square that images of this size do not survive."""
-    if not 0 <= side < 2 * size:  # at 2 * size nothing is ever left
+    """Raise an error for a square that is negative or would always cover the whole image."""
+    if not 0 <= side < 2 * size:
         raise AibError(f"a cut-out of {side} does not suit images of {size} x {size}")
 
 
 def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:
-    """Put a square of zeros, the mean colour of normalised images, at a place of each image.
+    """Set a square at a random position of each image to zero, the mean of normalised images.
 
-    x [B,3,H,W], changed in place; uniform [B,7]. The centre is any pixel, so near an edge a part
-    of the square lies outside (DeVries and Taylor, 2017).
+    x [B,3,H,W] is changed in place; uniform [B,7]. The centre is any pixel, so near an edge part of
+    the square lies outside (DeVries and Taylor, 2017).
     """
     inside = []
     for u, size in ((uniform[:, 5:6], x.shape[2]), (uniform[:, 6:7], x.shape[3])):
         first = (u * size).long() - side // 2  # [B,1]
-        place = torch.arange(size, device=x.device)
-        inside.append((place >= first) & (place < first + side))  # [B,size]
+        position = torch.arange(size, device=x.device)
+        inside.append((position >= first) & (position < first + side))  # [B,size]
     rows, columns = inside
     return x.masked_fill_((rows[:, :, None] & columns[:, None, :]).unsqueeze(1), 0)
 
 
 def _reflect(index: Tensor, size: int) -> Tensor:
-    """-1 -> 1, size -> size - 2: the edge pixel is not repeated, as in torch's reflect padding."""
+    """Reflect indices as torch's reflect padding does: -1 -> 1, size -> size - 2."""
     last = size - 1
     return last - (last - index.abs()).abs()
 
 
 def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) -> Image.Image:
-    """A random part of a large image, resized: random area, ratio and place; uniform [7]."""
+    """A random crop of a large image, resized: area, aspect ratio and position from uniform [7]."""
     down, across, mirror, u_area, u_ratio = uniform[:5].tolist()
     area = image.width * image.height * (MIN_AREA + (1 - MIN_AREA) * u_area)
     ratio = math.exp((2 * u_ratio - 1) * math.log(MAX_RATIO))

@@ -1,38 +1,56 @@
-"""Batches: feeds a model, from uint8 pixels on the device or from files through workers."""
+"""Batches: the loader for training and evaluation, from memory on the device or from files."""
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet
-from aib.data.workers import check_workers, decoded
+from aib.data.split import sample_indices
 from aib.errors import AibError
+from aib.preprocessing import normalise
 
-Batch = tuple[Tensor, Tensor]  # x float32 [B,3,S,S] normalised, y int64 [B]
+
+@dataclass(frozen=True)
+class Batch:
+    """Images before normalisation, with what is known of them."""
+
+    index: Tensor  # int64 [B], positions in the data set
+    images: Tensor  # uint8 [B,3,S,S]
+    labels: Tensor  # int64 [B]
+    masks: Tensor | None = None  # bool [B,S,S]
 
 
 class Batches:
-    """One rank's share of an ImageSet, a batch at a time, as normalised floats on `device`.
+    """One process's share of an ImageSet, in batches on `device`.
 
-    `batch_size` is one rank's. Step t of all ranks together is step t of one process with
-    batch_size * world_size; in training what is left below such a global batch is dropped, in
-    evaluation never (the last batches are smaller, and a rank may have one fewer).
+    `epoch(e)` gives normalised images and labels: shuffled and augmented if `train`, else in the
+    order of the data set. To iterate over evaluation batches gives each as a `Batch` instead: uint8
+    pixels with indices, labels and masks.
+
+    `batch_size` is that of one process. Step t of all ranks together is step t of one process with
+    batch_size * world_size. Training drops the images that do not fill such a global batch;
+    evaluation never does (the last batches are smaller, and a rank may have one fewer).
 
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
-    processes. `pad` (pixels, images in memory only) and `flip` default to what suits the data set;
-    `cutout` is the side of a blank square in each training image, 0 for none.
+    processes. `indices` restricts the data set to some of its images. `pad` (pixels, images in
+    memory only) and `flip` default to the data set's; `cutout` is the side of a blank square in
+    each training image, 0 for none.
     """
 
     def __init__(
         self,
-        dataset: ImageSet,
+        data: ImageSet,
         batch_size: int,
         *,
-        train: bool,
+        train: bool = False,
+        indices: Tensor | None = None,
         device: torch.device | str = "cpu",
         seed: int = 0,
         rank: int = 0,
@@ -42,135 +60,169 @@ class Batches:
         flip: bool | None = None,
         cutout: int = 0,
     ) -> None:
-        if batch_size < 1 or seed < 0 or not 0 <= rank < world_size:
+        if batch_size < 1 or seed < 0 or workers < 0 or not 0 <= rank < world_size:
             raise AibError(
-                f"batches need batch_size >= 1, seed >= 0, 0 <= rank < world_size: "
-                f"{batch_size}, {seed}, {rank} of {world_size}"
+                "batches need batch_size >= 1, seed >= 0, workers >= 0, 0 <= rank < world_size: "
+                f"{batch_size}, {seed}, {workers}, {rank} of {world_size}"
             )
-        self.dataset, self.batch_size, self.train = dataset, batch_size, train
-        self.device, self.seed, self.workers = torch.device(device), seed, check_workers(workers)
+        self.data, self.batch_size, self.train = data, batch_size, train
+        self.indices = torch.arange(len(data)) if indices is None else indices
+        self.device, self.seed, self.workers = torch.device(device), seed, workers
         self.rank, self.world_size = rank, world_size
-        self.pad = dataset.pad if pad is None else pad
-        self.flip = dataset.mirror if flip is None else flip
+        self.pad = data.pad if pad is None else pad
+        self.flip = data.mirror if flip is None else flip
         self.cutout = cutout if train else 0
-        self.augment = pad != 0 or flip is not False  # both off: images as evaluation sees them
-        size = dataset.preprocessing.image_size
+        self.augment = train and (pad != 0 or flip is not False)
+        size = data.preprocessing.image_size
         check_cutout(cutout, size)
-        if train and dataset.images is not None and not 0 <= self.pad < size:
+        if train and data.images is not None and not 0 <= self.pad < size:
             raise AibError(f"crop padding of {self.pad} needs images larger than {size} x {size}")
         self._spans = self._rank_spans()
         if not self._spans and train:
             raise AibError(
-                f"{len(dataset)} training images are fewer than one batch of {batch_size} on "
-                f"{world_size} process(es): take a smaller batch"
+                f"{self.num_images} training images are fewer than one batch of {batch_size} on "
+                f"{world_size} process(es): choose a smaller batch size"
             )
-        # Made here, once: a constant built inside the loop would make the host wait for the device.
-        self._mean = torch.tensor(dataset.preprocessing.mean, device=self.device).view(3, 1, 1)
-        self._std = torch.tensor(dataset.preprocessing.std, device=self.device).view(3, 1, 1)
-        if dataset.images is not None:
-            self._images = dataset.images.contiguous().to(self.device)  # [N,3,S,S]
-            self._labels = dataset.labels.to(self.device)  # [N]
+        self._statistics = data.preprocessing.statistics(self.device)
+        if data.images is not None:
+            self._images = data.images.contiguous().to(self.device)  # [N,3,S,S]
+            self._labels = data.labels.to(self.device)  # [N]
 
     def __len__(self) -> int:
-        """Steps of an epoch on this rank."""
+        """Number of batches per epoch on this rank."""
         return len(self._spans)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of one epoch from step `start` on, the same whether or not it is resumed."""
-        plan = self._plan(epoch)
-        if self.dataset.images is not None:
-            return self._from_device(plan, start)
-        return self._from_workers(plan, start)
+    @property
+    def num_images(self) -> int:
+        """Number of images, on all ranks together."""
+        return len(self.indices)
 
-    def indices(self, epoch: int) -> list[Tensor]:
-        """Which samples of the data set make up each step of an epoch, [B] each."""
-        order = self._plan(epoch).order
-        return [order[begin:end] for begin, end in self._spans]
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Normalised x float32 [B,3,S,S] and y int64 [B], from step `start` of the epoch on.
 
-    def _plan(self, epoch: int) -> EpochPlan:
+        The same batches whether or not the epoch is resumed.
+        """
+        for batch, uniform in self._load(epoch, start, masks=False):
+            x = normalise(batch.images, *self._statistics)
+            yield cut_out(x, uniform, self.cutout) if self.cutout else x, batch.labels
+
+    def __iter__(self) -> Iterator[Batch]:
         if self.train:
-            return EpochPlan.draw(len(self.dataset), seed=self.seed, epoch=epoch)
-        return EpochPlan.in_order(len(self.dataset))
+            raise AibError("only evaluation batches can be iterated: use epoch() in training")
+        return (batch for batch, _ in self._load(0, 0, masks=True))
+
+    def subset(self, positions: Tensor) -> "Batches":
+        """Batches of the images at these positions of `indices`."""
+        chosen = copy.copy(self)  # shares the images on the device
+        chosen.indices = self.indices[positions]
+        chosen._spans = chosen._rank_spans()
+        return chosen
+
+    def sample(self, count: int, seed: int) -> "Batches":
+        """Batches of at most `count` images, sampled without replacement."""
+        return self.subset(sample_indices(self.num_images, count, seed))
 
     def _rank_spans(self) -> list[tuple[int, int]]:
         """Positions [begin, end) in the epoch's order of each of this rank's batches."""
-        count, whole = len(self.dataset), self.batch_size * self.world_size
+        count, whole = self.num_images, self.batch_size * self.world_size
         begins = [t * whole + self.rank * self.batch_size for t in range(count // whole)]
         spans = [(begin, begin + self.batch_size) for begin in begins]
         rest = count % whole
         if rest and not self.train:
-            # Shared out evenly; with fewer samples than ranks some get none.
+            # Divided evenly; with fewer images than ranks some ranks get none.
             first = count - rest
             begin = first + rest * self.rank // self.world_size
             end = first + rest * (self.rank + 1) // self.world_size
             spans += [(begin, end)] if end > begin else []
         return spans
 
-    def _from_device(self, plan: EpochPlan, start: int) -> Iterator[Batch]:
+    def _load(self, epoch: int, start: int, masks: bool) -> Iterator[tuple[Batch, Tensor]]:
+        """This rank's batches from step `start` on, with the random numbers [B,7] of each."""
         spans = self._spans[start:]
         if not spans:
             return
-        # This rank's rows, side by side, in one transfer each: the loop then never waits.
-        mine = torch.cat([torch.arange(begin, end) for begin, end in spans])
-        order, uniform = self._move(plan.order[mine]), self._move(plan.uniform[mine])
-        done = 0
-        for begin, end in spans:
-            here = slice(done, done + end - begin)
-            done = here.stop
-            if self.train:
-                pixels = crop_batch(
-                    self._images, order[here], uniform[here], pad=self.pad, flip=self.flip
-                )
-            else:
-                pixels = self._images.index_select(0, order[here])
-            x = self._finish(pixels, uniform[here])
-            yield x, self._labels.index_select(0, order[here])
+        plan = EpochPlan.in_order(self.num_images)
+        if self.train:
+            plan = EpochPlan.sample(self.num_images, seed=self.seed, epoch=epoch)
+        mine = torch.cat([torch.arange(*span) for span in spans])
+        index, uniform = self.indices[plan.order[mine]], plan.uniform[mine]
+        sizes = [end - begin for begin, end in spans]
+        # One transfer for the whole epoch: the loop then never waits for the device.
+        on_device = self._move(uniform).split(sizes)
+        if self.data.images is None:
+            batches = self._from_files(index, uniform, sizes, masks)
+        else:
+            batches = self._from_memory(self._move(index).split(sizes), on_device, masks)
+        yield from zip(batches, on_device, strict=True)
 
-    def _from_workers(self, plan: EpochPlan, start: int) -> Iterator[Batch]:
-        spans = self._spans[start:]
-        loaded = decoded(
-            _Decoded(self.dataset, plan, self.train and self.augment, self.flip),
-            self.workers,
-            batch_sampler=[list(range(begin, end)) for begin, end in spans],
+    def _from_memory(
+        self, indices: Sequence[Tensor], uniform: Sequence[Tensor], masks: bool
+    ) -> Iterator[Batch]:
+        stored = self.data.masks.to(self.device) if masks and self.data.masks is not None else None
+        for index, u in zip(indices, uniform, strict=True):
+            if self.train:
+                images = crop_batch(self._images, index, u, pad=self.pad, flip=self.flip)
+            else:
+                images = self._images.index_select(0, index)
+            mask = None if stored is None else stored.index_select(0, index)
+            yield Batch(index, images, self._labels.index_select(0, index), mask)
+
+    def _from_files(
+        self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool
+    ) -> Iterator[Batch]:
+        masks = masks and (self.data.masks is not None or self.data.boxes is not None)
+        loader = DataLoader(
+            _Decoded(self.data, index, uniform if self.augment else None, self.flip, masks),
+            batch_sampler=[part.tolist() for part in torch.arange(len(index)).split(sizes)],
+            num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
+            # Its own generator: else the loader takes a number from the global one, and the
+            # model's noise would depend on how often an epoch was resumed.
+            generator=torch.Generator(),
+            collate_fn=_collate,
         )
-        for (begin, end), (pixels, labels) in zip(spans, loaded, strict=True):
-            pixels = pixels.to(self.device, non_blocking=True)
-            x = self._finish(pixels, plan.uniform[begin:end].to(self.device))
-            yield x, labels.to(self.device, non_blocking=True)
+        for loaded in loader:
+            if isinstance(loaded, AibError):
+                raise loaded
+            yield Batch(*(part.to(self.device, non_blocking=True) for part in loaded))
 
     def _move(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
 
-    def _finish(self, pixels: Tensor, uniform: Tensor) -> Tensor:
-        """`Preprocessing.normalise` to the bit, with constants that are there; then the cut-out."""
-        x = pixels.float().div_(255).sub_(self._mean).div_(self._std)
-        return cut_out(x, uniform, self.cutout) if self.cutout else x
-
 
 class _Decoded(Dataset):
-    """The epoch as workers see it: item p is the p-th sample, decoded and resized."""
+    """The epoch as worker processes see it: item p is its p-th image, decoded and resized.
 
-    def __init__(self, dataset: ImageSet, plan: EpochPlan, augment: bool, flip: bool) -> None:
-        self.dataset, self.plan, self.augment, self.flip = dataset, plan, augment, flip
+    An AibError is returned as an item, since torch would add a worker's traceback to its message.
+    """
+
+    def __init__(
+        self, data: ImageSet, index: Tensor, uniform: Tensor | None, flip: bool, masks: bool
+    ) -> None:
+        self.data, self.index, self.uniform = data, index, uniform
+        self.flip, self.masks = flip, masks
 
     def __len__(self) -> int:
-        return len(self.dataset)
+        return len(self.index)
 
-    def __getitem__(self, position: int) -> tuple[Tensor, int]:
-        index = int(self.plan.order[position])
-        return self._pixels(index, position), int(self.dataset.labels[index])
+    def __getitem__(self, position: int) -> tuple[Any, ...] | AibError:
+        index = int(self.index[position])
+        try:
+            item = (index, self._pixels(index, position), int(self.data.labels[index]))
+            return (*item, self.data.mask(index)) if self.masks else item
+        except AibError as error:
+            return error
 
     def _pixels(self, index: int, position: int) -> Tensor:
-        if not self.augment:
-            return self.dataset.pixels(index)
-        assert self.dataset.files is not None
-        image = crop_image(
-            self.dataset.files.decode(index),
-            self.plan.uniform[position],
-            size=self.dataset.preprocessing.image_size,
-            flip=self.flip,
-        )
-        return to_tensor(image)
+        if self.uniform is None:
+            return self.data.pixels(index)
+        assert self.data.files is not None
+        image, size = self.data.files.decode(index), self.data.preprocessing.image_size
+        return to_tensor(crop_image(image, self.uniform[position], size=size, flip=self.flip))
+
+
+def _collate(items: list[Any]) -> Any:
+    errors = [item for item in items if isinstance(item, AibError)]
+    return errors[0] if errors else default_collate(items)

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, from the binary or the pickled form of the official files."""
+"""CIFAR-10 and CIFAR-100, read from the binary or the pickled official files."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from aib.data.safe_pickle import load_arrays
 from aib.data.specs import CIFAR10, CIFAR100, CIFAR100_COARSE_CLASSES, Spec
 from aib.errors import AibError
 
-PIXELS = 3 * 32 * 32  # planes of red, green, blue, each row by row
+PIXELS = 3 * 32 * 32  # red, green and blue plane, each row by row
 
 FILES10 = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 FILES100 = {"train": ["train"], "test": ["test"]}
@@ -29,9 +29,9 @@ def read_cifar10(split: str, *, root: str | None = None, partial: bool = False) 
 def read_cifar100(
     split: str, *, root: str | None = None, partial: bool = False, labels: str = "fine"
 ) -> ImageSet:
-    """`labels`: the 100 `fine` classes, or the 20 `coarse` ones."""
+    """Read CIFAR-100 with its 100 `fine` or 20 `coarse` labels."""
     if labels not in ("fine", "coarse"):
-        raise AibError(f"labels of cifar100 are 'fine' or 'coarse', not '{labels}'")
+        raise AibError(f"labels of cifar100 must be 'fine' or 'coarse', not '{labels}'")
     folder = require(CIFAR100, root)
     classes = CIFAR100.classes if labels == "fine" else CIFAR100_COARSE_CLASSES
     parts = [_records(folder, name, ["coarse", "fine"], labels) for name in FILES100[split]]
@@ -39,7 +39,7 @@ def read_cifar100(
 
 
 def _records(folder: Path, name: str, label_bytes: list[str], wanted: str) -> Records:
-    """One file: the binary form has the label bytes, in this order, before the pixels."""
+    """Read one file. In the binary form the label bytes, in this order, precede the pixels."""
     if folder.name.endswith(("-py", "-python")):
         return _pickled(folder / name, wanted)
     rows = read_records(folder / f"{name}.bin", len(label_bytes) + PIXELS)
@@ -50,11 +50,11 @@ def _pickled(path: Path, wanted: str) -> Records:
     content = load_arrays(path)
     key = "labels" if wanted == "label" else f"{wanted}_labels"
     if "data" not in content or key not in content:
-        raise AibError(f"{path} lacks 'data' or '{key}': it is not a CIFAR file of this form")
+        raise AibError(f"{path} lacks 'data' or '{key}': it is not a pickled CIFAR file")
     pixels, labels = content["data"], content[key]
     if isinstance(labels, list) and all(isinstance(label, int) for label in labels):
         labels = np.asarray(labels)
-    if not isinstance(labels, np.ndarray):  # lists within lists may come to billions of labels
+    if not isinstance(labels, np.ndarray):  # nested lists could expand to billions of labels
         raise AibError(f"{path} does not hold a plain list of labels")
     if not (
         labels.ndim == 1

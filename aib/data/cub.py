@@ -1,4 +1,4 @@
-"""CUB-200-2011, from the official folder; whole images with their boxes, or cut to the boxes."""
+"""CUB-200-2011, read from the official folder: whole images with boxes, or crops of the boxes."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from aib.errors import AibError
 def read(
     split: str, *, root: str | None = None, partial: bool = False, crop: bool = False
 ) -> ImageSet:
-    """`crop` cuts each image to its bounding box; the boxes are then spent, and not given."""
+    """Read one split; `crop` crops each image to its bounding box (it then has no boxes)."""
     folder = require(CUB200, root)
     paths = _table(folder / "images.txt")
     labels = _table(folder / "image_class_labels.txt")
@@ -28,7 +28,7 @@ def read(
         corners = torch.tensor([[float(v) for v in boxes[i].split()] for i in chosen])
         indices = torch.tensor([int(labels[i]) - 1 for i in chosen])
     except ValueError as error:
-        raise AibError(f"{folder} has a label or box that is no number: {error}") from error
+        raise AibError(f"{folder} has a label or box that is not a number: {error}") from error
     if corners.shape != (len(chosen), 4):
         raise AibError(f"{folder} has no images in '{split}', or boxes that are not four numbers")
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
@@ -44,7 +44,7 @@ def read(
 
 
 def _table(path: Path) -> dict[str, str]:
-    """Lines `id value...` of one of the official text files."""
+    """Read the lines `id value...` of one of the official text files."""
     if not path.is_file():
         raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
     try:

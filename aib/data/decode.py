@@ -1,4 +1,4 @@
-"""From an image file to RGB pixels: every mode, EXIF rotation, damaged and hostile files."""
+"""Decode image files to RGB: every mode, EXIF rotation, damaged and malicious files."""
 
 import warnings
 from pathlib import Path
@@ -13,45 +13,46 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.preprocessing import Resize
 
-# Far above any photograph, far below what fills the memory of a worker process.
+# Above any photograph, and small enough for the memory of a worker process.
 MAX_PIXELS = 100_000_000
-# Below this there is nothing to look at, and resizing would only invent pixels.
 MIN_SIDE = 2
-# Pillow opens more, but not all of it is safe: for PostScript it starts another program.
+# Pillow opens more formats, but not all are safe: for PostScript it starts another program.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
 _warnings_lock = Lock()
 
 
 def open_rgb(path: Path, *, reduce: bool = False, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The upright RGB image in `path`, decoded to the end; AibError names the file and the trouble.
+    """Decode an image file to an upright RGB image; an AibError names the file and the problem.
 
-    `reduce` lets a JPEG be decoded at an eighth of its size: quick, for checking only.
+    reduce: decode a JPEG at an eighth of its size, which is fast; only to check the file.
     """
     try:
         if not path.is_file() and path.exists():
-            raise AibError("is not a file")  # a pipe would be waited for, for ever
-        # Opened here: Pillow maps a file that it opens itself, and then forgets a TIFF's rotation.
+            raise AibError("is not a file")  # reading a pipe would block
+        # Opened here: if Pillow opens a TIFF itself, it maps the file and loses the rotation.
         with path.open("rb") as file, _header(file) as image:
             _check_size(image, max_pixels)
             if reduce:
                 image.draft("RGB", (max(image.width // 8, 1), max(image.height // 8, 1)))
             image.load()
-            return _to_rgb(ImageOps.exif_transpose(image))
+            return to_rgb(image)
     except Image.DecompressionBombError as error:
-        raise AibError(f"{path} claims more than {max_pixels:,} pixels, a bomb?") from error
+        raise AibError(
+            f"{path} claims more than {max_pixels:,} pixels, a decompression bomb?"
+        ) from error
     except AibError as error:
         raise AibError(f"{path} {error}") from error
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
     except UnidentifiedImageError as error:
         raise AibError(f"{path} is not an image of any known format") from error
-    except Exception as error:  # decoders meet damaged bytes with any exception there is
+    except Exception as error:  # damaged bytes can raise any exception in a decoder
         raise AibError(f"{path} cannot be read as an image ({_first_line(error)})") from error
 
 
 def _header(file: IO[bytes]) -> Image.Image:
-    # Pillow warns of images below our own limit. Silencing it is not safe in threads by itself.
+    # Pillow warns about images below our own limit. catch_warnings is not thread-safe.
     with _warnings_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         return Image.open(file, formats=FORMATS)
@@ -62,7 +63,7 @@ def _check_size(image: Image.Image, max_pixels: int) -> None:
     if width * height > max_pixels:
         raise AibError(f"claims {width} x {height} pixels, above the limit of {max_pixels:,}")
     if min(width, height) < MIN_SIDE:
-        raise AibError(f"is {width} x {height} pixels, too small to be of use")
+        raise AibError(f"is {width} x {height} pixels, too small: at least {MIN_SIDE} x {MIN_SIDE}")
 
 
 def _first_line(error: Exception) -> str:
@@ -70,7 +71,9 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
+    """The image upright, in RGB."""
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits to 8 instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
@@ -84,18 +87,18 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def resized(image: Image.Image, size: int, policy: Resize) -> Image.Image:
-    """A size x size image, antialiased bilinear: see Preprocessing.resize for the policies."""
+    """Resize to size x size (antialiased bilinear); for `policy` see Preprocessing.resize."""
     box = None if policy == "squash" else centre_square(image.width, image.height)
     return image.resize((size, size), Image.Resampling.BILINEAR, box=box)
 
 
 def centre_square(width: int, height: int) -> tuple[float, float, float, float]:
-    """(left, top, right, bottom) of the largest square in the middle."""
+    """(left, top, right, bottom) of the largest centred square."""
     side = min(width, height)
     left, top = (width - side) / 2, (height - side) / 2
     return (left, top, left + side, top + side)
 
 
 def to_tensor(image: Image.Image) -> Tensor:
-    """uint8 [3,H,W]"""
+    """An RGB image as uint8 [3,H,W]."""
     return torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1).contiguous()

@@ -1,4 +1,4 @@
-"""Finding a set's official files on disk, and reading fixed-size records from them."""
+"""Find the official files of a data set on disk, and read fixed-size records from them."""
 
 import os
 from pathlib import Path
@@ -11,10 +11,10 @@ from aib.errors import AibError
 
 
 def cache_folder() -> Path:
-    """Where `fetch` puts data sets: $AIB_DATA, or the user's cache folder."""
+    """The folder that `fetch` downloads to: $AIB_DATA, or the user's cache folder."""
     if "AIB_DATA" in os.environ:
         return Path(os.environ["AIB_DATA"]).expanduser()
-    import pooch  # here, because reading files by --root does not need it
+    import pooch  # not needed to read files with --root
 
     return Path(pooch.os_cache("aib")) / "data"
 
@@ -24,35 +24,35 @@ def root_folder(root: str | Path | None) -> Path:
 
 
 def locate(spec: Spec, root: str | Path | None) -> Path | None:
-    """The set's folder under `root`, which may also be that folder itself; None if not there."""
+    """The folder of a data set under `root`, or `root` itself; None if it is not there."""
     base = root_folder(root)
-    places = [base / folder for folder in spec.folders]
-    places += [base / spec.name / folder for folder in spec.folders]
-    found = next((place for place in places if place.is_dir()), None)
+    candidates = [base / folder for folder in spec.folders]
+    candidates += [base / spec.name / folder for folder in spec.folders]
+    found = next((folder for folder in candidates if folder.is_dir()), None)
     if found is None and (base.name in spec.folders or _has_loose_file(spec, base)):
         found = base if base.is_dir() else None
     return found
 
 
 def _has_loose_file(spec: Spec, base: Path) -> bool:
-    """Some sets are a few files without a folder of their own."""
+    """Some sets are single files without a folder."""
     return any((base / a.file_name).is_file() for a in spec.archives if not a.folder)
 
 
 def require(spec: Spec, root: str | Path | None) -> Path:
-    """`locate`, or one sentence that says what to do."""
+    """The folder of a data set; an error says how to get it."""
     folder = locate(spec, root)
     if folder is None:
         raise AibError(
             f"{spec.name} is not under {root_folder(root)} (looked for "
-            f"{' or '.join(spec.folders)}): get it with `aib data fetch {spec.name}`, or say "
-            f"where it is with --root"
+            f"{' or '.join(spec.folders)}): get it with `aib data fetch {spec.name}`, or "
+            f"name its folder with --root"
         )
     return folder
 
 
 def read_records(path: Path, record: int) -> NDArray[np.uint8]:
-    """A file of fixed-size byte records, [N,record]."""
+    """Read a file of fixed-size byte records, [N,record]."""
     if not path.is_file():
         raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
     size = path.stat().st_size
@@ -64,7 +64,7 @@ def read_records(path: Path, record: int) -> NDArray[np.uint8]:
 
 
 def check_count(spec: Spec, split: str, count: int, partial: bool) -> None:
-    """Refuse a split of another size than the official one, unless told to accept it."""
+    """Raise an error if a split does not have its official size, unless `partial`."""
     expected = spec.sizes[split]
     if count != expected and not partial:
         raise AibError(

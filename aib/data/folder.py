@@ -1,4 +1,4 @@
-"""A user's own images: one sub-folder a class, optionally under train/, val/ and test/."""
+"""A user's own images: one sub-folder per class, optionally under train/, val/ and test/."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SPLITS = ("train", "val", "test")
-IMAGE_SIZE = 224  # unless the name says otherwise, as in folder:photos:image_size=32
+IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
 def has_split(path: Path, split: str) -> bool:
@@ -29,10 +29,10 @@ def read(
     check: bool = True,
     resize: Resize = "squash",
 ) -> ImageSet:
-    """One split of the folder; a flat folder has only `train`.
+    """Read one split of the folder; a flat folder has only `train`.
 
-    `check` decodes every file once to find damaged ones before any work is done. They are left
-    out and listed in `.skipped`; with `strict` the first one stops everything.
+    check: decode every file once to find damaged ones. They are left out and listed in `.skipped`;
+        with `strict` they are an error.
     """
     if split not in SPLITS:
         raise AibError(f"a folder has no split '{split}'; it may have {', '.join(SPLITS)}")
@@ -51,7 +51,7 @@ def read(
         reason = f"; {skipped[0]}" if skipped else ""
         raise AibError(f"{top} has no readable image in its class folders{reason}")
     if split == "train":
-        _refuse_empty(top, classes, {label for _, label in found}, skipped)
+        _check_empty_classes(top, classes, {label for _, label in found}, skipped)
     return ImageSet(
         name=f"folder:{path}",
         split=split,
@@ -63,7 +63,7 @@ def read(
 
 
 def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
-    """Refuse to train on one class. To evaluate a model on one is fine, so `read` allows it."""
+    """Raise an error for training on one class. (`read` allows it: evaluation on one is fine.)"""
     if len(classes) > 1:
         return
     top = _top(path, "train")
@@ -79,10 +79,10 @@ def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
     )
 
 
-def _refuse_empty(
+def _check_empty_classes(
     top: Path, classes: tuple[str, ...], present: set[int], skipped: list[str]
 ) -> None:
-    """A class that cannot be learnt is a mistake; in test images a class may be absent."""
+    """Raise an error for a training class without images; test images may lack a class."""
     empty = [name for label, name in enumerate(classes) if label not in present]
     if empty:
         folder = top / empty[0]
@@ -108,7 +108,7 @@ def _top(path: Path, split: str) -> Path:
 def _classes(top: Path) -> tuple[str, ...]:
     names = _sub_folders(top)
     if not names:
-        raise AibError(f"{top} has no sub-folders: images belong in one sub-folder a class")
+        raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
     return tuple(names)
 
 
@@ -129,17 +129,17 @@ def _files(folder: Path) -> list[Path]:
 def _readable(
     found: list[tuple[Path, int]], strict: bool
 ) -> tuple[list[tuple[Path, int]], list[str]]:
-    """The files that decode, and a sentence for each that does not."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the GIL
-        troubles = list(pool.map(_trouble, [file for file, _ in found]))
-    skipped = [trouble for trouble in troubles if trouble]
+    """The files that can be decoded, and an error message for each that cannot."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
+        errors = list(pool.map(_decoding_error, [file for file, _ in found]))
+    skipped = [error for error in errors if error]
     if skipped and strict:
-        raise AibError(f"{skipped[0]} ({len(skipped)} such file(s) in all)")
-    kept = [pair for pair, trouble in zip(found, troubles, strict=True) if not trouble]
-    return kept, skipped
+        raise AibError(f"{skipped[0]} ({len(skipped)} such file(s) in total)")
+    readable = [pair for pair, error in zip(found, errors, strict=True) if not error]
+    return readable, skipped
 
 
-def _trouble(path: Path) -> str:
+def _decoding_error(path: Path) -> str:
     try:
         open_rgb(path, reduce=True)
     except AibError as error:

@@ -1,8 +1,8 @@
-"""The ten shapes, each a test "is the point inside?" in its own frame of about unit radius.
+"""The ten shapes, each a function that tests whether points lie inside, at about unit radius.
 
-All of them are told apart by topology, corners or outline whatever the rotation, and each is its
-own mirror image up to a rotation. Only + - * / and comparisons are used on pixels, so that every
-CPU gives the same bits (sines and FFTs do not).
+They differ in topology, corners or outline under any rotation, and each is its own mirror image up
+to a rotation. Only + - * / and comparisons are used on pixels, so that every CPU gives the same
+bits (sines and FFTs do not).
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ Inside = NDArray[np.bool_]
 
 
 def _directions(count: int, first_degree: float) -> list[tuple[float, float]]:
-    """`count` unit vectors at even angles, rounded so that libraries cannot disagree."""
+    """`count` unit vectors at even angles, rounded so that all libraries agree."""
     angles = np.deg2rad(first_degree + 360 / count * np.arange(count))
     return [(round(float(np.cos(a)), 6), round(float(np.sin(a)), 6)) for a in angles]
 
 
 def _half_planes(u: Points, v: Points, count: int, distance: float) -> NDArray[np.uint8]:
-    """In how many of the `count` even half-planes at this distance each point lies."""
+    """The number of half-planes, of `count` at even angles and this distance, with each point."""
     inside = np.zeros(u.shape, np.uint8)
     for x, y in _directions(count, 90.0):
         inside += np.float32(x) * u + np.float32(y) * v <= np.float32(distance)
@@ -51,7 +51,7 @@ def plus(u: Points, v: Points) -> Inside:
 
 
 def star(u: Points, v: Points) -> Inside:
-    # A pentagram with its heart: the points on the inner side of four or more of its five lines.
+    # A filled pentagram: the points on the inner side of at least four of its five lines.
     return _half_planes(u, v, 5, 0.37) >= 4
 
 
@@ -61,7 +61,7 @@ def crescent(u: Points, v: Points) -> Inside:
 
 
 def corner(u: Points, v: Points) -> Inside:
-    # Two arms of one length along +u and +v, set back so that the shape is centred.
+    # Two arms of equal length along +u and +v, shifted so that the shape is centred.
     a, b = u + np.float32(0.68), v + np.float32(0.68)
     return (np.minimum(a, b) >= 0) & (np.maximum(a, b) <= 1.36) & (np.minimum(a, b) <= 0.5)
 
@@ -72,7 +72,7 @@ def bowtie(u: Points, v: Points) -> Inside:
 
 
 def pill(u: Points, v: Points) -> Inside:
-    # A segment of half length 0.62 with everything within 0.36 of it.
+    # All points within 0.36 of a segment of half length 0.62.
     beyond = np.maximum(np.abs(u) - np.float32(0.62), 0)
     return beyond * beyond + v * v <= 0.13
 

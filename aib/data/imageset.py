@@ -1,4 +1,4 @@
-"""ImageSet: labelled images with what a model must know of them, in memory or on disk."""
+"""ImageSet: labelled images with their preprocessing, in memory or on disk."""
 
 import os
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from aib.errors import AibError
 from aib.memory import machine_memory
 from aib.preprocessing import Preprocessing
 
-CHUNK = 1 << 22  # pixels that are resized at a time
+CHUNK = 1 << 22  # pixels per step of resizing
 
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Images decoded when asked for, each cut to its crop box if there are any."""
+    """Image files, decoded on access and cropped if there are crop boxes."""
 
     paths: tuple[Path, ...]
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
@@ -37,10 +37,10 @@ class ImageFiles:
         if self.crops is None:
             return image
         left, top, right, bottom = self.crops[index].round().int().tolist()
-        # The published boxes now and then reach a pixel beyond the image.
+        # Some published boxes reach a pixel beyond the image.
         box = (max(left, 0), max(top, 0), min(right, image.width), min(bottom, image.height))
         if box[0] >= box[2] or box[1] >= box[3]:
-            raise AibError(f"the box {box} of {self.paths[index]} holds no pixel of its image")
+            raise AibError(f"the box {box} of {self.paths[index]} lies outside of its image")
         return image.crop(box)
 
     def subset(self, indices: Tensor) -> "ImageFiles":
@@ -50,9 +50,9 @@ class ImageFiles:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet(Dataset):
-    """N labelled images. Exactly one of `images` (in memory) and `files` (on disk) is given.
+    """N labelled images, either in memory (`images`) or on disk (`files`).
 
-    As a torch Dataset it gives (uint8 [3,S,S], label), S = preprocessing.image_size.
+    As a torch Dataset its items are (uint8 [3,S,S], label), S = preprocessing.image_size.
     """
 
     name: str
@@ -61,11 +61,11 @@ class ImageSet(Dataset):
     preprocessing: Preprocessing
     images: Tensor | None = None  # uint8 [N,3,S,S]
     files: ImageFiles | None = None
-    masks: Tensor | None = None  # bool [N,S,S], the pixels of the object
+    masks: Tensor | None = None  # bool [N,S,S], True on the object
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the file's image
-    mirror: bool = True  # does a mirrored image keep its class?
-    pad: int = 4  # training crops of images in memory: pixels of reflect padding
-    skipped: tuple[str, ...] = ()  # files that could not be read, and why
+    mirror: bool = True  # a mirrored image keeps its class
+    pad: int = 4  # pixels of reflect padding for training crops of images in memory
+    skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
 
     def __post_init__(self) -> None:
         if (self.images is None) == (self.files is None):
@@ -111,7 +111,7 @@ class ImageSet(Dataset):
         class_names: tuple[str, ...] = (),
         **content: Any,
     ) -> "ImageSet":
-        """A known set: what its spec says, with these images or files (class names if others)."""
+        """A known data set: its spec with these images or files, and other class names if given."""
         return cls(
             name=spec.name,
             split=split,
@@ -141,7 +141,7 @@ class ImageSet(Dataset):
         split: str = "train",
         mirror: bool = True,
     ) -> "ImageSet":
-        """Your own data: images uint8 [N,3,S,S], labels of any integer type [N]."""
+        """A data set from tensors: images uint8 [N,3,S,S], labels of any integer type [N]."""
         if images.ndim != 4 or images.shape[-1] != images.shape[-2]:
             raise AibError(f"images must be uint8 [N,3,S,S], not {_describe(images)}")
         if not class_names and len(labels):
@@ -177,7 +177,7 @@ class ImageSet(Dataset):
         return self.pixels(index), int(self.labels[index])
 
     def pixels(self, index: int) -> Tensor:
-        """One image as the model's evaluation sees it before normalisation, uint8 [3,S,S]."""
+        """One image, resized as for evaluation and not normalised, uint8 [3,S,S]."""
         if self.images is not None:
             return self.images[index]
         assert self.files is not None
@@ -185,7 +185,7 @@ class ImageSet(Dataset):
         return to_tensor(resized(self.files.decode(index), policy.image_size, policy.resize))
 
     def mask(self, index: int) -> Tensor | None:
-        """The object's pixels (or its box's) in `pixels(index)`, bool [S,S]; None if unknown."""
+        """The mask (or box) of the object in `pixels(index)`, bool [S,S]; None if unknown."""
         if self.masks is not None:
             return self.masks[index]
         if self.boxes is None or self.files is None:
@@ -204,7 +204,7 @@ class ImageSet(Dataset):
         return down[:, None] & across[None, :]  # [S,S]
 
     def subset(self, indices: Tensor, *, split: str | None = None) -> "ImageSet":
-        """The chosen images, in the order given."""
+        """The images at these indices, in this order."""
         return replace(
             self,
             split=self.split if split is None else split,
@@ -216,13 +216,13 @@ class ImageSet(Dataset):
         )
 
     def prepared_for(self, preprocessing: Preprocessing) -> "ImageSet":
-        """The same images as a model with this preprocessing takes them; class names stay.
+        """The images resized and normalised for a model with this preprocessing.
 
-        Needed where a model meets data it was not trained on, another size for instance.
+        For data that a model was not trained on, of another size for instance. Class names stay.
         """
         target = replace(preprocessing, class_names=self.class_names)
         if self.images is not None:
-            check_room(len(self), target.image_size)
+            check_memory(len(self), target.image_size)
         old, new = self.preprocessing.image_size, target.image_size
         if old == new:
             return replace(self, preprocessing=target)
@@ -235,11 +235,11 @@ class ImageSet(Dataset):
         )
 
     def in_memory(self) -> "ImageSet":
-        """Every file decoded now, at the model's size: for sets that fit on the device."""
+        """Decode all files now, at the model's size: for sets that fit on the device."""
         if self.images is not None:
             return self
-        check_room(len(self), self.preprocessing.image_size)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the GIL
+        check_memory(len(self), self.preprocessing.image_size)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
             pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
         masks = None
         if self.boxes is not None:
@@ -247,14 +247,14 @@ class ImageSet(Dataset):
         return replace(self, images=pixels, files=None, masks=masks, boxes=None)
 
 
-def check_room(count: int, size: int) -> None:
-    """Refuse to fill the memory with pixels: the system would end the process without a word."""
+def check_memory(count: int, size: int) -> None:
+    """Raise an error if images do not fit into memory: else the system kills the process."""
     needed = 3 * count * size * size
-    there = machine_memory()
-    if there is not None and needed > there:
+    available = machine_memory()
+    if available is not None and needed > available:
         raise AibError(
-            f"{count:,} images of {size} x {size} are {needed / 1e9:,.0f} GB, and this machine has "
-            f"{there / 1e9:,.0f}: take a smaller image_size"
+            f"{count:,} images of {size} x {size} need {needed / 1e9:,.0f} GB, and this machine "
+            f"has {available / 1e9:,.0f} GB: use fewer or smaller images"
         )
 
 
@@ -263,7 +263,7 @@ def _describe(tensor: Tensor) -> str:
 
 
 def _resize_images(images: Tensor, size: int) -> Tensor:
-    """Antialiased bilinear; in chunks, since the floats take four times the room."""
+    """Antialiased bilinear; in chunks, since floats need four times the memory."""
     resized_chunks = []
     for chunk in images.split(max(1, CHUNK // size**2)):
         floats = F.interpolate(chunk.float(), size=(size, size), mode="bilinear", antialias=True)

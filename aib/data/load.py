@@ -1,4 +1,4 @@
-"""`load`: from a name on the command line to an ImageSet."""
+"""`load`: the ImageSet of a name such as `shapes:size=small` or `folder:photos`."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ from typing import Any
 from aib.data import cifar, cub, folder, shapes, stl10, svhn
 from aib.data.imageset import ImageSet
 from aib.data.specs import SPECS, spec_of
-from aib.data.split import part
+from aib.data.split import split_indices
 from aib.errors import AibError
 from aib.types import check_seed
 
@@ -24,7 +24,7 @@ READERS: dict[str, Callable[..., ImageSet]] = {
     "folder": folder.read,
 }
 
-# Up to this side, images on disk are decoded once and kept in memory: they fit on the device.
+# Image files are decoded once and stay in memory up to this image size.
 SMALL_SIDE = 64
 
 
@@ -38,18 +38,19 @@ def load(
     holdout: float = 0.1,
     **options: Any,
 ) -> ImageSet:
-    """The images of one split.
+    """Load the images of one split.
 
-    name: a known set, `shapes_spurious` or `folder:PATH`, with options after a colon:
+    name: a known data set, `shapes_spurious` or `folder:PATH`, with options after a colon:
         `shapes:clutter=0.5,size=small`, `stl10:classes=cifar10,image_size=32`, `cub200:crop`.
-    split: `train`, `test`, `val` (the seeded, stratified held-out share `holdout` of `train`;
-        with holdout=0 `train` is the whole), and `extra` for svhn. A folder's own val/ is used.
-    seed: of the held-out part, and of generated training images; test images never depend on it.
-    strict: a damaged file in a folder stops everything instead of being skipped.
-    options: the same as after the colon, where those in the name win.
+    split: `train`, `test`, `val` (a seeded, stratified, held-out part of `train`), and `extra` for
+        svhn. If a folder has its own val/, that is `val`.
+    seed: of the held-out part and of generated training images; test images do not depend on it.
+    strict: a damaged file in a folder is an error instead of being skipped.
+    holdout: the share of `train` that is held out; with 0 `train` is complete.
+    options: the same as after the colon; those in the name take precedence.
     """
-    kind, path, written = parse_name(name)
-    options = options | written
+    kind, path, named = parse_name(name)
+    options = options | named
     image_size = options.pop("image_size", None)
     holdout = _convert("holdout", options.pop("holdout", holdout), float)
     check_seed(seed)
@@ -63,29 +64,29 @@ def load(
         _check_split(kind, split)
     official = "train" if split == "val" and not own_val else split
     reader = READERS[kind]
-    dataset = reader(official, **fixed, **_checked(kind, reader, fixed, options))
+    dataset = reader(official, **fixed, **_checked_options(kind, reader, fixed, options))
     if split in ("train", "val") and not own_val:
-        indices = part(dataset.labels, split, holdout, seed, dataset.class_names)
+        indices = split_indices(dataset.labels, split, holdout, seed, dataset.class_names)
         dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         dataset = replace(dataset, split=split)
     return _at_size(dataset, image_size)
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
-    """Refuse a folder with one class; every other set has several."""
+    """Raise an error for a folder with one class; every other data set has several."""
     kind, path, _ = parse_name(name)
     if kind == "folder":
         folder.require_two_classes(path, data.class_names)
 
 
 def has_split(name: str, split: str) -> bool:
-    """Does the data set come with this split? A plain folder of classes has only `train`."""
+    """Whether the data set has this split. A flat folder of classes has only `train`."""
     kind, path, _ = parse_name(name)
     return folder.has_split(path, split) if kind == "folder" else split in SPECS[kind].sizes
 
 
 def same_images(name: str, other: str) -> bool:
-    """Do two names speak of the same images? For folders the place counts, not the spelling."""
+    """Whether two names mean the same images. Folders are compared by their resolved path."""
     (kind, path, _), (other_kind, other_path, _) = parse_name(name), parse_name(other)
     if kind == other_kind == "folder":
         return path.resolve() == other_path.resolve()
@@ -95,19 +96,19 @@ def same_images(name: str, other: str) -> bool:
 def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
     """(kind, path of a folder, options): 'shapes:size=small' -> ('shapes', Path(), {...})."""
     if name.startswith("folder:"):
-        # A last part that reads `word=` holds options; a path may have colons before it.
+        # A last part that starts with `word=` holds options; the path may contain colons.
         match = re.fullmatch(r"folder:(.+?)(?::(\w+=[^:/\\]*))?", name)
         if match is None:
             raise AibError("folder: needs a path, as in folder:photos")
-        return "folder", Path(match[1]).expanduser(), _written_options(match[2] or "")
+        return "folder", Path(match[1]).expanduser(), _parse_options(match[2] or "")
     kind, _, text = name.partition(":")
-    options = _written_options(text)
+    options = _parse_options(text)
     if kind == "shapes_spurious":
         kind, options = "shapes", options | {"spurious": "true"}
     return spec_of(kind).name, Path(), options
 
 
-def _written_options(text: str) -> dict[str, str]:
+def _parse_options(text: str) -> dict[str, str]:
     """'clutter=0.5,spurious' -> {'clutter': '0.5', 'spurious': 'true'}"""
     pairs = [piece.partition("=") for piece in text.split(",") if piece]
     return {key.strip(): value.strip() if equals else "true" for key, equals, value in pairs}
@@ -119,10 +120,10 @@ def _check_split(kind: str, split: str) -> None:
         raise AibError(f"{kind} has no split '{split}'; it has {', '.join(known)}")
 
 
-def _checked(
+def _checked_options(
     kind: str, reader: Callable[..., ImageSet], fixed: dict[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """The options with the types of the reader's defaults; an unknown one is an error."""
+    """Convert options to the types of the reader's defaults; an unknown option is an error."""
     parameters = inspect.signature(reader).parameters.values()
     defaults = {
         p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in fixed
@@ -137,9 +138,9 @@ def _checked(
 def _convert(key: str, value: Any, kind: type) -> Any:
     if not isinstance(value, str):
         return value
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    booleans = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     try:
-        return words[value.lower()] if kind is bool else kind(value)
+        return booleans[value.lower()] if kind is bool else kind(value)
     except (KeyError, ValueError) as error:
         raise AibError(f"option {key} must be a {kind.__name__}, not '{value}'") from error
 

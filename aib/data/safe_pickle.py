@@ -1,4 +1,4 @@
-"""Reading the pickled form of CIFAR without trusting it."""
+"""Read the pickled form of CIFAR without running any code of the file."""
 
 import pickle
 from pathlib import Path
@@ -12,7 +12,7 @@ INTEGERS = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
 
 
 class _Dtype:
-    """In place of numpy.dtype, which believes any state that a file gives it and then crashes."""
+    """Replaces numpy.dtype, which accepts any state from a file and can then crash."""
 
     def __init__(self, code: Any, *_: Any) -> None:
         self.code, self.order = _text(code), "|"
@@ -27,7 +27,7 @@ class _Dtype:
 
 
 class _Array:
-    """In place of numpy.ndarray and of the function that makes an empty one."""
+    """Replaces numpy.ndarray and the function that creates an empty one."""
 
     def __init__(self, *_: Any) -> None:
         self.value: Any = None
@@ -37,8 +37,8 @@ class _Array:
         self.value = dtype.read(data).reshape(shape, order="F" if by_columns else "C")
 
 
-class _Named(dict[Any, Any]):
-    """A dictionary by name. Other keys are refused: hashing a deeply nested tuple is a crash."""
+class _NamedDict(dict[Any, Any]):
+    """A dictionary with string keys. To hash another key, a deeply nested tuple, can crash."""
 
     __slots__ = ()
 
@@ -47,15 +47,15 @@ class _Named(dict[Any, Any]):
 
 
 def _text(value: Any) -> str:
-    """Python 2 wrote byte strings."""
+    """A name as str: Python 2 wrote byte strings."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if not isinstance(value, str):
-        raise AibError(f"has a {type(value).__name__} where a name belongs: not loaded")
+        raise AibError(f"has a {type(value).__name__} instead of a name: not loaded")
     return value
 
 
-# All that a dictionary of arrays and lists needs. numpy 2 renamed `core`; files hold either name.
+# Enough for a dictionary of arrays and lists. numpy 2 renamed `core`; files may have either name.
 ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy._core.multiarray", "_reconstruct"): _Array,
@@ -65,28 +65,25 @@ ALLOWED = {
 
 
 def _start_dictionary(unpickler: Any) -> None:
-    unpickler.append(_Named())
+    unpickler.append(_NamedDict())
 
 
-HASHING = pickle.DICT + pickle.EMPTY_SET + pickle.FROZENSET  # opcodes that take any key
+HASHING = pickle.DICT + pickle.EMPTY_SET + pickle.FROZENSET  # opcodes that accept any key
 OPCODES = {code: f for code, f in pickle._Unpickler.dispatch.items() if code not in HASHING}
 
 
-class _ArraysOnly(pickle._Unpickler):  # in Python: the one in C allocates what a file asks for
+class _ArraysOnly(pickle._Unpickler):  # the C version allocates as much as a file asks for
     dispatch = OPCODES | {pickle.EMPTY_DICT[0]: _start_dictionary}
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
             wanted = f"{module}.{name}"
-            raise AibError(f"asks for {wanted!r}, which no data file needs: not loaded")
+            raise AibError(f"refers to {wanted!r}, which no data file needs: not loaded")
         return ALLOWED[module, name]
 
 
 def load_arrays(path: Path) -> dict[str, Any]:
-    """The dictionary in a pickle file, its byte-string keys as text; runs no code of the file.
-
-    Values are plain types and arrays of integers.
-    """
+    """Read the dictionary in a pickle file: keys as str, values plain types or integer arrays."""
     if not path.is_file():
         raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
     try:
@@ -94,8 +91,8 @@ def load_arrays(path: Path) -> dict[str, Any]:
             content = _ArraysOnly(file, encoding="bytes").load()
     except AibError as error:
         raise AibError(f"{path} {error}") from error
-    except Exception as error:  # a damaged pickle may fail in any way
-        raise AibError(f"{path} is not a whole pickle file: fetch it again") from error
+    except Exception as error:  # a damaged pickle can raise anything
+        raise AibError(f"{path} is not a complete pickle file: fetch it again") from error
     if not isinstance(content, dict):
-        raise AibError(f"{path} holds a {type(content).__name__}, not the dictionary expected")
+        raise AibError(f"{path} holds a {type(content).__name__}, not a dictionary")
     return {k: v.value if isinstance(v, _Array) else v for k, v in content.items()}

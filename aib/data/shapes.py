@@ -1,8 +1,8 @@
-"""Cluttered shapes: one of ten shapes on a textured ground among strokes, with its exact mask.
+"""Cluttered shapes: one of ten shapes on a textured background with strokes, and its exact mask.
 
-Image i of a split depends on the seed, the split and i alone, not on how many are made: images
-are drawn in blocks of BLOCK, each from its own generator. The test images have a seed of their own,
-so that runs with different seeds are measured on the same ones. Only operations that IEEE
+Image i of a split depends only on the seed, the split and i, not on the number of images: images
+are generated in blocks of BLOCK, each with its own generator. The test images have a fixed seed, so
+that runs with different seeds are evaluated on the same images. Only operations that IEEE
 arithmetic defines to the bit are used, so a seed gives the same bytes on any CPU.
 """
 
@@ -16,22 +16,21 @@ import torch
 from numpy.typing import NDArray
 
 from aib.data.glyphs import GLYPHS
-from aib.data.imageset import ImageSet
+from aib.data.imageset import ImageSet, check_memory
 from aib.data.specs import SHAPES
 from aib.errors import AibError
 
 BLOCK = 100  # a multiple of the ten classes; small enough to stay in the cache
 SIDE = 32
-FINE = 2  # coverage of a pixel is counted on FINE x FINE points
+FINE = 2  # the coverage of a pixel is computed at FINE x FINE points
 MAX_STROKES = 8
-MAX_COUNT = 1_000_000  # 4 GB of pixels and masks
-# Of the test images, whatever a run's seed. That of the demo, whose results thus stay valid; not 0,
-# by whose images its recipe was chosen.
+# Seed of the test images. It is the demo's, whose results thus stay valid; not 0, whose images were
+# used to choose the demo's recipe.
 TEST_SEED = 7
 
 RADII = {"small": (5.0, 7.5), "medium": (7.5, 11.5), "large": (10.0, 13.5)}
 
-# Where the ground of the `spurious` variant has a colour for each class: ten that differ clearly.
+# Background colours of the classes in the `spurious` variant.
 PALETTE = np.array(
     [
         [190, 70, 70],
@@ -58,19 +57,19 @@ Split = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Difficulty:
-    """How hard the images are. 1.0 is moderate: a small CNN learns them in minutes on a CPU."""
+    """Difficulty of the images. With 1.0 a small CNN learns them in minutes on a CPU."""
 
     clutter: float = 1.0  # scales the number of strokes and the strength of the texture
-    contrast: float = 1.0  # scales the distance in colour between shape and ground
+    contrast: float = 1.0  # scales the colour distance between shape and background
     size: str = "medium"
-    spurious: bool = False  # the ground's colour tells the class in training, and not in test
+    spurious: bool = False  # the background colour predicts the class in training, not in test
 
     def __post_init__(self) -> None:
         if self.size not in RADII:
-            raise AibError(f"size of shapes must be one of {', '.join(RADII)}, not '{self.size}'")
+            raise AibError(f"size must be one of {', '.join(RADII)}, not '{self.size}'")
         if not 0 <= self.clutter <= 2 or not 0 < self.contrast <= 2:
             raise AibError(
-                f"clutter must lie in 0..2 and contrast in 0..2 above zero, "
+                f"clutter must be in 0..2 and contrast above 0 and at most 2, "
                 f"not {self.clutter} and {self.contrast}"
             )
 
@@ -92,12 +91,13 @@ def read(
     size: str = "medium",
     spurious: bool = False,
 ) -> ImageSet:
-    """`count` images (0: the usual number of the split). `seed` draws the training images only."""
-    if not 0 <= count <= MAX_COUNT:
-        raise AibError(f"count of shapes must lie between 0 and {MAX_COUNT:,}, not {count}")
+    """Generate `count` images (0: the default of the split); `seed` is of the training images."""
+    if count < 0:
+        raise AibError(f"count of shapes must be at least 0, not {count}")
+    check_memory(count, SIDE)
     difficulty = Difficulty(clutter, contrast, size, spurious)
-    drawn_by = TEST_SEED if split == "test" else seed
-    block = generate(split, count or SHAPES.sizes[split], drawn_by, difficulty)
+    split_seed = TEST_SEED if split == "test" else seed
+    block = generate(split, count or SHAPES.sizes[split], split_seed, difficulty)
     return ImageSet.of(
         replace(SHAPES, name="shapes_spurious") if spurious else SHAPES,
         split,
@@ -108,9 +108,9 @@ def read(
 
 
 def generate(split: Split, count: int, seed: int, difficulty: Difficulty) -> Block:
-    """The first `count` images of the split's endless row."""
+    """Generate the first `count` images of a split."""
     numbers = range(-(-count // BLOCK))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy lets go of the GIL
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy releases the GIL
         blocks = list(pool.map(lambda n: _block(split, n, seed, difficulty), numbers))
     return Block(
         np.concatenate([b.images for b in blocks])[:count],
@@ -122,7 +122,7 @@ def generate(split: Split, count: int, seed: int, difficulty: Difficulty) -> Blo
 def _block(split: Split, number: int, seed: int, difficulty: Difficulty) -> Block:
     rng = np.random.Generator(np.random.PCG64([seed, ("train", "test").index(split), number]))
     labels = rng.permutation(np.arange(BLOCK) % len(GLYPHS))
-    base = _ground_colours(rng, labels, split, difficulty)  # [N,3]
+    base = _background_colours(rng, labels, split, difficulty)  # [N,3]
     canvas = _texture(rng, base, difficulty.clutter)  # [N,3,32,32]
     coverage = _shape_coverage(rng, labels, difficulty.size)  # [N,32,32]
     colours = _shape_colours(rng, base, difficulty.contrast)  # [N,3]
@@ -134,7 +134,7 @@ def _block(split: Split, number: int, seed: int, difficulty: Difficulty) -> Bloc
     for stroke, colour in front:
         _paint(canvas, stroke, colour)
         visible *= 1 - stroke
-    canvas += _uniform(rng, -6, 6, canvas.shape)  # the sensor's noise
+    canvas += _uniform(rng, -6, 6, canvas.shape)  # sensor noise
     images = np.clip(canvas + np.float32(0.5), 0, 255).astype(np.uint8)
     return Block(images, labels, visible >= 0.5)
 
@@ -144,11 +144,11 @@ def _uniform(rng: np.random.Generator, low: float, high: float, shape: tuple[int
 
 
 def _paint(canvas: Floats, coverage: Floats, colours: Floats) -> None:
-    """Lay a colour [N,3] over each image where coverage [N,32,32] says so."""
+    """Blend a colour [N,3] into each image by its coverage [N,32,32]."""
     canvas += coverage[:, None] * (colours[:, :, None, None] - canvas)
 
 
-def _ground_colours(
+def _background_colours(
     rng: np.random.Generator, labels: NDArray[np.int64], split: Split, difficulty: Difficulty
 ) -> Floats:
     free = _uniform(rng, 45, 210, (BLOCK, 3))
@@ -162,21 +162,21 @@ def _ground_colours(
 def _texture(rng: np.random.Generator, base: Floats, clutter: float) -> Floats:
     """1/f noise: octaves of smooth random grids, each twice as fine and half as strong.
 
-    The finest octave, single pixels, is the sensor's noise that `_block` adds at the end.
+    The finest octave, single pixels, is the sensor noise that `_block` adds at the end.
     """
     noise = np.empty((BLOCK, 3, SIDE, SIDE), np.float32)
     noise[:] = base[:, :, None, None]
     strength = 40.0 * clutter
     for cells in (2, 4, 8, 16):
         grid = _uniform(rng, -strength, strength, (BLOCK, 3, cells + 1, cells + 1))
-        # Enlarged along the rows, turned, and again: whole rows are copied faster than columns.
+        # Enlarge the rows, transpose, enlarge again: copying rows is faster than columns.
         noise += _enlarge(_enlarge(grid).swapaxes(2, 3).copy())
         strength /= 2
     return noise
 
 
 def _enlarge(grid: Floats) -> Floats:
-    """Linear interpolation of the knots [N,3,cells+1,W] to pixels [N,3,32,W]."""
+    """Interpolate knots [N,3,cells+1,W] linearly to pixels [N,3,32,W]."""
     cells = grid.shape[2] - 1
     position = (np.arange(SIDE, dtype=np.float32) + np.float32(0.5)) * np.float32(cells / SIDE)
     above = position.astype(np.int64)
@@ -186,27 +186,27 @@ def _enlarge(grid: Floats) -> Floats:
 
 
 def _shape_coverage(rng: np.random.Generator, labels: NDArray[np.int64], size: str) -> Floats:
-    """How much of each pixel the shape covers, [N,32,32] in 0..1."""
+    """The share of each pixel that the shape covers, [N,32,32] in 0..1."""
     radius = _uniform(rng, *RADII[size], (BLOCK,))
-    # The whole shape stays inside the image, whatever its angle.
-    place = radius[:, None] + _uniform(rng, 0, 1, (BLOCK, 2)) * (SIDE - 2 * radius[:, None])
+    # The whole shape stays inside the image at any angle.
+    centre = radius[:, None] + _uniform(rng, 0, 1, (BLOCK, 2)) * (SIDE - 2 * radius[:, None])
     turn = TURNS[rng.integers(360, size=BLOCK)]  # [N,2] cosine, sine
     points = (np.arange(SIDE * FINE, dtype=np.float32) + np.float32(0.5)) / FINE
-    x = (points[None, None, :] - place[:, 0, None, None]) / radius[:, None, None]  # [N,1,64]
-    y = (points[None, :, None] - place[:, 1, None, None]) / radius[:, None, None]  # [N,64,1]
+    x = (points[None, None, :] - centre[:, 0, None, None]) / radius[:, None, None]  # [N,1,64]
+    y = (points[None, :, None] - centre[:, 1, None, None]) / radius[:, None, None]  # [N,64,1]
     cos, sin = turn[:, 0, None, None], turn[:, 1, None, None]
     inside = np.empty((BLOCK, SIDE * FINE, SIDE * FINE), bool)
     for label, name in enumerate(SHAPES.classes):
-        those = labels == label
-        u = cos[those] * x[those] + sin[those] * y[those]
-        v = cos[those] * y[those] - sin[those] * x[those]
-        inside[those] = GLYPHS[name](u, v)
+        own = labels == label
+        u = cos[own] * x[own] + sin[own] * y[own]
+        v = cos[own] * y[own] - sin[own] * x[own]
+        inside[own] = GLYPHS[name](u, v)
     parts = inside.reshape(BLOCK, SIDE, FINE, SIDE, FINE)
     return parts.sum((2, 4), dtype=np.uint8).astype(np.float32) / np.float32(FINE * FINE)
 
 
 def _shape_colours(rng: np.random.Generator, base: Floats, contrast: float) -> Floats:
-    """A colour in a random direction from the ground's, far enough away to be seen."""
+    """A colour in a random direction from the background's, at a visible distance."""
     toward = _uniform(rng, 0, 255, (BLOCK, 3)) - base
     length = np.sqrt(toward[:, :1] ** 2 + toward[:, 1:2] ** 2 + toward[:, 2:] ** 2)
     distance = _uniform(rng, 110, 190, (BLOCK, 1)) * np.float32(contrast)
@@ -214,7 +214,7 @@ def _shape_colours(rng: np.random.Generator, base: Floats, contrast: float) -> F
 
 
 def _strokes(rng: np.random.Generator, clutter: float) -> tuple[list[Layer], list[Layer]]:
-    """Thin straight strokes: those behind the shape, those before it."""
+    """Thin straight strokes: (behind the shape, in front of it)."""
     behind: list[Layer] = []
     front: list[Layer] = []
     for number in range(MAX_STROKES):
@@ -223,7 +223,7 @@ def _strokes(rng: np.random.Generator, clutter: float) -> tuple[list[Layer], lis
         half = _uniform(rng, 3, 11, (BLOCK,))
         thickness = _uniform(rng, 0.4, 0.9, (BLOCK,))
         colour = _uniform(rng, 0, 255, (BLOCK, 3))
-        # Three strokes an image on average at the usual clutter; one in four lies in front.
+        # Three strokes per image on average at clutter 1; one in four lies in front.
         there = rng.random(BLOCK) * MAX_STROKES < 3 * clutter
         coverage = _segment(middle, turn, half, thickness) * there[:, None, None]
         (front if number % 4 == 3 else behind).append((coverage, colour))
@@ -231,7 +231,7 @@ def _strokes(rng: np.random.Generator, clutter: float) -> tuple[list[Layer], lis
 
 
 def _segment(middle: Floats, turn: Floats, half: Floats, thickness: Floats) -> Floats:
-    """Coverage of one segment an image, soft over one pixel at its edge."""
+    """Coverage of one segment per image, with an edge that is soft over one pixel."""
     points = np.arange(SIDE, dtype=np.float32) + np.float32(0.5)
     x = points[None, None, :] - middle[:, 0, None, None]  # [N,1,32]
     y = points[None, :, None] - middle[:, 1, None, None]  # [N,32,1]

@@ -1,4 +1,4 @@
-"""A contact sheet: a few images of every class, each with its mask beside it where there is one."""
+"""A contact sheet: a few images of every class, each with its mask beside it if there is one."""
 
 import torch
 from PIL import Image, ImageDraw
@@ -8,12 +8,13 @@ from aib.data.imageset import ImageSet
 
 GAP = 2
 LABEL_WIDTH = 110
-MAX_ROWS = 40  # beyond this many classes the sheet shows the first ones
+MAX_ROWS = 40  # of more classes, the sheet shows the first
 MASK_COLOUR = torch.tensor([255, 40, 40], dtype=torch.uint8).view(3, 1, 1)
 
 
 def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
-    """One row a class, with its name: the first images of each, the same ones every time."""
+    """One row per class with its name and its first images, at most `columns`."""
+    columns = min(columns, int(dataset.labels.bincount().max()))
     side = dataset.preprocessing.image_size
     scale = max(64 // side, 1)
     with_masks = dataset.masks is not None or dataset.boxes is not None
@@ -33,7 +34,7 @@ def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
 
 
 def _tile(pixels: Tensor, mask: Tensor | None) -> Image.Image:
-    """The image, and at its right the same image with the masked part left bright."""
+    """The image, and to its right the same image with everything outside the mask dimmed."""
     if mask is not None:
         dimmed = torch.where(mask, pixels, pixels // 3)  # [3,S,S]
         outline = mask & ~_eroded(mask)

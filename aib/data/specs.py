@@ -1,10 +1,10 @@
-"""What is known of each data set: classes, split sizes, constants, official files."""
+"""The known data sets: classes, split sizes, channel statistics, official files."""
 
 from dataclasses import dataclass
 
 from aib.errors import AibError
 
-# One string each, split where it is used: a hundred quoted names are hard to read.
+# Class names as one string each: a hundred quoted names are hard to read.
 _CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
 _CIFAR100 = """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus
@@ -27,18 +27,18 @@ _SHAPES = "disc ring square triangle plus star crescent corner bowtie pill"
 
 CIFAR100_COARSE_CLASSES = tuple(_CIFAR100_COARSE.split())
 
-# The mean and deviation of the training images of ImageNet, which CUB's backbones were made for.
+# Channel mean and standard deviation of ImageNet, on which CUB's backbones were trained.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
 class Archive:
-    """One official download. `folder` is what it unpacks to; "" for a file kept as it is."""
+    """One official download. `folder` is what it unpacks to; "" for a single file."""
 
     url: str
     checksum: str  # as pooch takes it, "md5:..."; the publishers give MD5
     folder: str = ""
-    split: str = ""  # where a file serves one split alone, which
+    split: str = ""  # the split of a file that has only one
 
     @property
     def file_name(self) -> str:
@@ -47,7 +47,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Spec:
-    """One known data set. `classes` is empty where the set's own files name them."""
+    """A known data set. `classes` is empty if the files of the set name them."""
 
     name: str
     title: str
@@ -55,15 +55,15 @@ class Spec:
     classes: tuple[str, ...]
     image_size: int
     sizes: dict[str, int]  # images in each official split
-    # Channel mean and deviation of the training split on a 0-1 scale, as commonly published; for
-    # `cub200` ImageNet's. Four decimals, so that `verify` can say "equal".
+    # Channel mean and standard deviation of the training split on a 0-1 scale, as commonly
+    # published; for `cub200` ImageNet's. Four decimals, which `verify` compares.
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
-    folders: tuple[str, ...] = ()  # where its files lie under a root, the preferred form first
+    folders: tuple[str, ...] = ()  # possible folders under a root, the preferred one first
     archives: tuple[Archive, ...] = ()
     checksums: tuple[tuple[str, str], ...] = ()  # (file inside a folder, MD5 of the official one)
-    mirror: bool = True  # does a mirrored image keep its class?
-    pad: int = 4  # training crops: pixels of reflect padding on each side
+    mirror: bool = True  # a mirrored image keeps its class
+    pad: int = 4  # pixels of reflect padding on each side for training crops
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
@@ -78,8 +78,7 @@ SHAPES = Spec(
     sizes={"train": 20_000, "test": 4_000},
     mean=(0.5, 0.5, 0.5),
     std=(0.214, 0.214, 0.214),
-    # Every shape is its own mirror image up to a rotation. Positions are random already, and a
-    # crop could cut the shape away.
+    # No crops: positions are random already, and a crop could remove the shape.
     pad=0,
 )
 
@@ -173,7 +172,7 @@ SVHN = Spec(
         ("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
         ("extra_32x32.mat", "a93ce644f1a588dc4d68dda5feec44a7"),
     ),
-    mirror=False,  # a mirrored 2 is no digit
+    mirror=False,  # a mirrored 2 is not a digit
 )
 
 STL10 = Spec(
@@ -225,8 +224,8 @@ SPECS = {spec.name: spec for spec in (SHAPES, CIFAR10, CIFAR100, SVHN, STL10, CU
 
 
 def spec_of(name: str) -> Spec:
-    """The named set's spec, or one sentence that lists the names there are."""
+    """The spec of a data set; an error lists the known names."""
     if name not in SPECS:
         known = ", ".join([*SPECS, "folder:PATH"])
-        raise AibError(f"no data set is called '{name}'; known are {known}")
+        raise AibError(f"there is no data set '{name}'; known are {known}")
     return SPECS[name]

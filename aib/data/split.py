@@ -1,4 +1,4 @@
-"""The held-out part of a training set: seeded, and with every class in its share."""
+"""Seeded choices of indices: a stratified held-out part, and random samples."""
 
 import torch
 from torch import Tensor
@@ -9,9 +9,9 @@ from aib.errors import AibError
 def stratified_split(
     labels: Tensor, holdout: float, seed: int, class_names: tuple[str, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Indices (kept, held out), each sorted: about `holdout` of every class is held out.
+    """Sorted indices (training, held out): about the share `holdout` of every class is held out.
 
-    Depends on the labels and the seed alone, so every process finds the same split.
+    Depends only on the labels and the seed, so that every process finds the same split.
     """
     if not 0 <= holdout < 1:
         raise AibError(f"holdout must be at least 0 and below 1, not {holdout}")
@@ -23,8 +23,8 @@ def stratified_split(
         members = (labels == label).nonzero().flatten()
         if len(members) < 2:
             raise AibError(
-                f"class '{class_names[label]}' has one image, and a held-out part needs one on "
-                "each side: add images, or keep nothing aside (a folder then needs its own test/)"
+                f"class '{class_names[label]}' has one image, and a held-out part needs at least "
+                "two: add images, or hold nothing out (a folder then needs its own test/)"
             )
         count = min(max(round(holdout * len(members)), 1), len(members) - 1)
         held_out.append(members[torch.randperm(len(members), generator=generator)[:count]])
@@ -33,15 +33,19 @@ def stratified_split(
     return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
 
 
-def part(
-    labels: Tensor,
-    which: str,
-    holdout: float,
-    seed: int,
-    class_names: tuple[str, ...],
+def split_indices(
+    labels: Tensor, split: str, holdout: float, seed: int, class_names: tuple[str, ...]
 ) -> Tensor:
     """The indices of `train` or `val` in an official training set."""
-    if which == "val" and holdout == 0:
+    if split == "val" and holdout == 0:
         raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
-    kept, held_out = stratified_split(labels, holdout, seed, class_names)
-    return kept if which == "train" else held_out
+    training, held_out = stratified_split(labels, holdout, seed, class_names)
+    return training if split == "train" else held_out
+
+
+def sample_indices(total: int, count: int | None, seed: int) -> Tensor:
+    """`count` of `total` indices, sampled without replacement and sorted; all of them for None."""
+    if count is None or count >= total:
+        return torch.arange(total)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(total, generator=generator)[:count].sort().values

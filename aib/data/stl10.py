@@ -1,4 +1,4 @@
-"""STL-10's labelled images, with its own classes or matched to CIFAR-10's by name."""
+"""The labelled images of STL-10, with their own classes or matched to CIFAR-10's by name."""
 
 import numpy as np
 import torch
@@ -9,16 +9,19 @@ from aib.data.specs import CIFAR10, STL10
 from aib.errors import AibError
 
 SIDE = 96
-CIFAR10_NAME = {"car": "automobile"}  # the one class that the two sets call differently
+CIFAR10_NAME = {"car": "automobile"}  # the one class with another name in CIFAR-10
 
 
 def read(
     split: str, *, root: str | None = None, partial: bool = False, classes: str = "raw"
 ) -> ImageSet:
-    """`classes`: `raw` keeps STL-10's own indices; `cifar10` keeps the nine classes that CIFAR-10
-    has too, under CIFAR-10's indices, and leaves the monkeys out."""
+    """Read one split.
+
+    classes: `raw` keeps STL-10's own indices; `cifar10` keeps the nine classes shared with
+        CIFAR-10, with CIFAR-10's indices (without the monkeys).
+    """
     if classes not in ("raw", "cifar10"):
-        raise AibError(f"classes of stl10 are 'raw' or 'cifar10', not '{classes}'")
+        raise AibError(f"classes of stl10 must be 'raw' or 'cifar10', not '{classes}'")
     folder = require(STL10, root)
     pixels = read_records(folder / f"{split}_X.bin", 3 * SIDE * SIDE)
     labels = read_records(folder / f"{split}_y.bin", 1)[:, 0].astype(np.int64) - 1
@@ -29,7 +32,7 @@ def read(
         )
     check_count(STL10, split, len(labels), partial)
     check_labels(folder / f"{split}_y.bin", labels, STL10.num_classes)
-    # The file holds each plane column by column.
+    # The file stores each plane column by column.
     images = pixels.reshape(-1, 3, SIDE, SIDE).transpose(0, 1, 3, 2)  # [N,3,96,96]
     names = STL10.classes
     if classes == "cifar10":

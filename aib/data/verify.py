@@ -1,4 +1,4 @@
-"""Is a data set what it should be? Counts, checksums, class balance, channel statistics."""
+"""Compare a data set with the official one: counts, checksums, class balance, statistics."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from aib.data.load import load, parse_name
 from aib.data.specs import SPECS, Spec
 from aib.errors import AibError
 
-SAMPLE = 500  # images decoded for the statistics of a set that stays on disk
-# The first 200 training images and masks of seed 0. Changes only with the generator itself.
+SAMPLE = 500  # images decoded for the statistics of a set on disk
+# Of the first 200 training images and masks of seed 0.
 SHAPES_SHA256 = "eab21e52505b55c2de3019f32d6553d387ca9fd5360c74f219bd058d75b13e67"
 
 
 @dataclass
 class Report:
-    """What was found, and in which ways it is not the official set."""
+    """Facts about a data set, and how it differs from the official one."""
 
     name: str
     location: str
@@ -32,6 +32,7 @@ class Report:
 
 
 def verify(name: str, root: str | Path | None = None) -> Report:
+    """Check all splits of a data set."""
     kind, path, _ = parse_name(name)
     if kind == "folder":
         return _verify_folder(name, path)
@@ -49,7 +50,7 @@ def verify(name: str, root: str | Path | None = None) -> Report:
 
 
 def shapes_sha256(dataset: ImageSet) -> str:
-    """Of the pixels, masks and labels of the first 200 images."""
+    """SHA-256 of the pixels, masks and labels of the first 200 images."""
     assert dataset.images is not None and dataset.masks is not None
     digest = hashlib.sha256()
     for tensor in (dataset.images, dataset.masks, dataset.labels):
@@ -58,7 +59,7 @@ def shapes_sha256(dataset: ImageSet) -> str:
 
 
 def _expected_splits(spec: Spec, location: Path) -> list[str]:
-    """All of them; `extra` only where its file is, since few need it."""
+    """All splits; `extra`, which few need, only if its file is there."""
     files = {archive.split: archive.file_name for archive in spec.archives}
     return [s for s in spec.sizes if s != "extra" or (location / files[s]).is_file()]
 
@@ -91,13 +92,13 @@ def _verify_split(
 
 
 def describe(dataset: ImageSet) -> dict[str, Any]:
-    """Counts, class balance, and mean and deviation of the channels on a 0-1 scale."""
+    """Counts, class balance, and channel mean and standard deviation on a 0-1 scale."""
     counts = torch.bincount(dataset.labels, minlength=dataset.num_classes)
     present = counts[counts > 0]
     if dataset.images is not None:
         images, sampled = dataset.images, len(dataset)
     else:
-        # Evenly through the set, so that every class has its part.
+        # Evenly over the set, so that all classes are included.
         chosen = torch.linspace(0, len(dataset) - 1, min(SAMPLE, len(dataset))).long().unique()
         images, sampled = torch.stack([dataset.pixels(i) for i in chosen.tolist()]), len(chosen)
     mean, std = _channel_statistics(images)
@@ -112,9 +113,9 @@ def describe(dataset: ImageSet) -> dict[str, Any]:
 
 
 def _channel_statistics(images: torch.Tensor) -> tuple[list[float], list[float]]:
-    """Exact: from the number of times each of the 256 values occurs. images uint8 [N,3,H,W]."""
+    """Exact mean and standard deviation, from counts of the 256 values of uint8 [N,3,H,W]."""
     values = torch.arange(256, dtype=torch.float64) / 255
-    means, deviations = [], []
+    means, stds = [], []
     for channel in range(3):
         counts = torch.zeros(256, dtype=torch.float64)
         for chunk in images[:, channel].split(4096):
@@ -122,15 +123,15 @@ def _channel_statistics(images: torch.Tensor) -> tuple[list[float], list[float]]
         mean = (counts * values).sum() / counts.sum()
         variance = (counts * (values - mean) ** 2).sum() / counts.sum()
         means.append(round(float(mean), 4))
-        deviations.append(round(float(variance.sqrt()), 4))
-    return means, deviations
+        stds.append(round(float(variance.sqrt()), 4))
+    return means, stds
 
 
 def _verify_statistics(report: Report, spec: Spec, facts: dict[str, Any]) -> None:
-    for word, published in (("mean", spec.mean), ("std", spec.std)):
-        if facts[word] != list(published):
+    for name, published in (("mean", spec.mean), ("std", spec.std)):
+        if facts[name] != list(published):
             report.differences.append(
-                f"train: {word} {facts[word]} of the channels, published {list(published)}"
+                f"train: channel {name} {facts[name]}, officially {list(published)}"
             )
 
 
@@ -141,7 +142,7 @@ def _verify_checksums(report: Report, spec: Spec, location: Path) -> None:
         same = pooch.file_hash(location / name, "md5") == official
         report.checksums[name] = "official" if same else "differs"
         if not same:
-            report.differences.append(f"{name}: not the official file byte for byte (MD5 differs)")
+            report.differences.append(f"{name}: not the official file (the MD5 differs)")
 
 
 def _verify_files(report: Report, dataset: ImageSet) -> None:
@@ -149,12 +150,12 @@ def _verify_files(report: Report, dataset: ImageSet) -> None:
     missing = [path for path in dataset.files.paths if not path.is_file()]
     if missing:
         report.differences.append(
-            f"{dataset.split}: {len(missing):,} files are missing, {missing[0].name} first"
+            f"{dataset.split}: {len(missing):,} files are missing, such as {missing[0].name}"
         )
-    foreign = sorted({p.suffix for p in dataset.files.paths} - {".jpg"})
-    if foreign:
+    others = sorted({p.suffix for p in dataset.files.paths} - {".jpg"})
+    if others:
         report.differences.append(
-            f"{dataset.split}: images are {', '.join(foreign)}, officially .jpg"
+            f"{dataset.split}: images are {', '.join(others)}, officially .jpg"
         )
     boxes = dataset.boxes
     if boxes is not None and len(boxes.unique(dim=0)) == 1 and len(boxes) > 1:
@@ -169,7 +170,7 @@ def _verify_folder(name: str, path: Path) -> Report:
     for split in present:
         dataset = load(name, split, holdout=0.0)
         report.splits[split] = describe(dataset)
-        report.differences += [f"{split}: {sentence}" for sentence in dataset.skipped]
+        report.differences += [f"{split}: {message}" for message in dataset.skipped]
     return report
 
 

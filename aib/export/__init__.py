@@ -1,4 +1,4 @@
-"""Export: a model as one file that runs without aib, checked against PyTorch before it is written.
+"""Export a model to one file that runs without aib, compared with PyTorch before it is written.
 
     from aib.export import export
     export(model, "model.onnx")  # onnxruntime, and whatever else reads ONNX
@@ -33,12 +33,12 @@ from aib.files import write_whole
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
 
-STEPS = 3  # what `tick` is called for: trace and convert, compare, write
+STEPS = 3  # of the progress: convert, compare, write
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written, and how it compares with PyTorch."""
+    """An exported file and its differences from PyTorch."""
 
     path: Path
     bytes: int
@@ -65,12 +65,12 @@ def export(
     reference, size = settled(model), model.preprocessing.image_size
     about = describe(reference, format, data=data, checksum=checksum)
     tick("converting", 0)
-    make, reopen = _WAYS[format]
+    make, reopen = _FORMATS[format]
     try:
         made = make(OnePass(traceable(reference)).eval(), size, about)
     except AibError:
         raise
-    except Exception as error:  # a network of the user's own may do what no graph can hold
+    except Exception as error:  # a user's network may do what no graph can express
         lines = [line for line in str(error).splitlines() if line.strip()]
         reason = lines[0] if lines else type(error).__name__
         raise AibError(f"this network cannot be exported as {format}: {reason}") from error
@@ -82,14 +82,14 @@ def export(
     return Exported(path, len(made), about, checked)
 
 
-_WAYS: dict[Format, tuple[Callable[..., bytes], Callable[..., Any]]] = {
+_FORMATS: dict[Format, tuple[Callable[..., bytes], Callable[..., Any]]] = {
     "onnx": (to_onnx, open_onnx),
     "torch-export": (to_torch_export, open_torch_export),
 }
 
 
 def check_target(path: Path, format: Format) -> Path:
-    """Refuse now what would fail, or do damage, after the work."""
+    """Check the format and the path before the work begins."""
     if format not in get_args(Format):
         raise AibError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
     if path.suffix != SUFFIXES[format]:
@@ -98,7 +98,7 @@ def check_target(path: Path, format: Format) -> Path:
         raise AibError(f"{path} is a folder; name a file")
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
-        raise AibError(f"{path} cannot be written: {above} takes no files")
+        raise AibError(f"{path} cannot be written: {above} is not a writable folder")
     if format == "onnx":
         need_onnx()
     return path

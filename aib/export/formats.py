@@ -1,4 +1,4 @@
-"""The two kinds of file: ONNX and torch.export. Each is made in memory, and opened again."""
+"""The two file formats, ONNX and torch.export: written to memory, and opened again."""
 
 import importlib.util
 import io
@@ -50,14 +50,14 @@ def to_onnx(one_pass: OnePass, size: int, about: dict[str, Any]) -> bytes:
     assert made is not None
     proto = made.model_proto
     for part in (proto, proto.graph, *proto.graph.node, *proto.graph.value_info):
-        del part.metadata_props[:]  # the exporter's notes: source lines, folders of this machine
+        del part.metadata_props[:]  # source lines and folders of this machine
     proto.metadata_props.add(key=METADATA, value=json.dumps(about))
     return proto.SerializeToString()
 
 
 def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
-    """The graph, for any number of images of one size."""
-    # Two images: with one the tracer would take the batch for a constant.
+    """Trace the graph, for any batch size and one image size."""
+    # Two images: with one the tracer would treat the batch size as a constant.
     example = torch.zeros(2, 3, size, size)
     with quietly(), torch.no_grad():
         program = torch.export.export(
@@ -69,7 +69,7 @@ def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
 
 
 def open_onnx(file: bytes | Path) -> Runner:
-    """An .onnx file in onnxruntime on the CPU, with as many threads as PyTorch has."""
+    """Open an .onnx file in onnxruntime on the CPU, with PyTorch's number of threads."""
     need_onnx()
     import onnxruntime
 
@@ -88,30 +88,30 @@ def open_onnx(file: bytes | Path) -> Runner:
 
 
 def open_torch_export(file: bytes | Path) -> Runner:
-    """A .pt2 file, ready to run."""
+    """Open a .pt2 file."""
     source = io.BytesIO(file) if isinstance(file, bytes) else file
     with quietly():
         return torch.export.load(source).module()
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What an exported file says of itself: classes, preprocessing, outputs, origin.
+    """The metadata of an exported file: classes, preprocessing, outputs, origin.
 
-    The model in it is not loaded, so that a file of unknown origin can be asked.
+    The model in it is not loaded, so this is safe for files of unknown origin.
     """
     try:
-        text = _onnx_note(path) if path.suffix == SUFFIXES["onnx"] else _torch_note(path)
+        text = _onnx_metadata(path) if path.suffix == SUFFIXES["onnx"] else _torch_metadata(path)
         found = json.loads(text) if text else None
     except AibError:
         raise
     except Exception as error:  # protobuf, zip and JSON each have errors of their own
         raise AibError(f"{path} cannot be read as an exported model") from error
     if not isinstance(found, dict):
-        raise AibError(f"{path} was not exported by aib: it has no metadata of ours")
+        raise AibError(f"{path} was not exported by aib: it has no metadata of aib")
     return found
 
 
-def _onnx_note(path: Path) -> str | None:
+def _onnx_metadata(path: Path) -> str | None:
     need_onnx()
     import onnx
 
@@ -119,14 +119,14 @@ def _onnx_note(path: Path) -> str | None:
     return next((entry.value for entry in entries if entry.key == METADATA), None)
 
 
-def _torch_note(path: Path) -> bytes | None:
-    """From the zip itself: `torch.export.load` may unpickle, and so run, what a file holds."""
+def _torch_metadata(path: Path) -> bytes | None:
+    """Read the zip directly: `torch.export.load` may unpickle, and so run, what a file holds."""
     with zipfile.ZipFile(path) as archive:
         ours = (n for n in archive.namelist() if n.split("/")[1:] == ["extra", f"{METADATA}.json"])
         name = next(ours, None)
         if name is None:
             return None
-        with archive.open(name) as file:  # what the zip says of its size need not be true
+        with archive.open(name) as file:  # the size that the zip states need not be true
             text = file.read(MAX_METADATA + 1)
     if len(text) > MAX_METADATA:
         raise AibError(f"the metadata in {path} is larger than {MAX_METADATA:,} bytes")
@@ -134,7 +134,7 @@ def _torch_note(path: Path) -> bytes | None:
 
 
 def need_onnx() -> None:
-    """Say in one sentence what is missing."""
+    """Raise an error that names the missing package."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
             raise missing_extra("onnx", f"ONNX needs {package}")
@@ -142,7 +142,7 @@ def need_onnx() -> None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Exporters warn of each other's deprecations and of packages nobody asked for."""
+    """Silence the exporters' warnings about deprecations and optional packages."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,8 +1,7 @@
-"""An exported ONNX file in 8-bit whole numbers: a quarter of the size, and what it costs."""
+"""Static 8-bit quantisation of an exported ONNX file by onnxruntime, and what it costs."""
 
 import json
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.export.formats import METADATA, Runner, need_onnx, open_onnx, quietly
+from aib.export.formats import METADATA, need_onnx, open_onnx, quietly
 from aib.export.one_pass import INPUT
 from aib.files import write_whole
 
@@ -22,14 +21,14 @@ QUANTISED = ["Conv", "MatMul", "Gemm"]
 
 @dataclass(frozen=True)
 class Int8:
-    """A quantised file beside the float32 one that it was made from."""
+    """A quantised file compared with the float32 file that it was made from."""
 
     path: Path
     bytes: int
     fp32_bytes: int
-    images: int  # compared, none of them used to calibrate
+    images: int  # compared, none of them used for calibration
     agreement: float  # share of images with the same prediction
-    differences: dict[str, float]  # largest absolute one of each output, and of probabilities
+    differences: dict[str, float]  # largest absolute difference of each output and of probabilities
     mean_differences: dict[str, float]
 
 
@@ -38,22 +37,22 @@ def quantise(
 ) -> Int8:
     """Write `path`, the file `source` in int8, and compare the two in onnxruntime.
 
-    Static: `calibration`, uint8 images [N,3,S,S], tells the range of every layer's values.
-    `compared` are other images, or the comparison would flatter.
+    `calibration`, uint8 images [N,3,S,S], gives the range of every layer's values; `compared` are
+    other images, so that the comparison is honest.
     """
     if len(calibration) == 0 or len(compared) == 0:
         raise AibError("int8 needs images to calibrate with and others to compare on")
     fp32 = source.read_bytes()
-    note = {
+    about = {
         "scheme": "static, QDQ; weights int8 for each channel, activations int8",
         "calibrated_on": data,
         "calibration_images": len(calibration),
     }
-    made = to_int8(fp32, calibration, note)
-    expected, found = (_outputs(open_onnx(file), compared) for file in (fp32, made))
+    made = to_int8(fp32, calibration, about)
+    expected, found = (_outputs(file, compared) for file in (fp32, made))
     gaps = {name: (found[name] - expected[name]).abs() for name in expected}
     if not all(gap.isfinite().all() for gap in gaps.values()):
-        raise AibError("the int8 model gives values that are no numbers; no int8 file was written")
+        raise AibError("the int8 model gives NaN or infinite values; no int8 file was written")
     write_whole(path, lambda partial: partial.write_bytes(made))
     same = expected["logits"].argmax(-1) == found["logits"].argmax(-1)
     return Int8(
@@ -67,37 +66,31 @@ def quantise(
     )
 
 
-def to_int8(fp32: bytes, calibration: Tensor, note: dict[str, Any]) -> bytes:
-    """The bytes of the quantised file; `note` joins its metadata."""
+def to_int8(fp32: bytes, calibration: Tensor, about: dict[str, Any]) -> bytes:
+    """The bytes of the quantised file, with `about` in its metadata."""
     need_onnx()
     import onnx
     from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
     class Images(CalibrationDataReader):
-        batches: Iterator[Tensor] = iter(calibration.split(BATCH))
+        batches = iter([{INPUT: (batch / 255).numpy()} for batch in calibration.split(BATCH)])
 
         def get_next(self) -> dict[str, Any] | None:
-            batch = next(self.batches, None)
-            return None if batch is None else {INPUT: (batch / 255).numpy()}
+            return next(self.batches, None)
 
     with tempfile.TemporaryDirectory() as folder, quietly():
-        target = Path(folder) / "int8.onnx"
-        quantize_static(
-            onnx.load_from_string(fp32),
-            target,
-            Images(),
-            per_channel=True,
-            op_types_to_quantize=QUANTISED,
-        )
+        target, model = Path(folder) / "int8.onnx", onnx.load_from_string(fp32)
+        quantize_static(model, target, Images(), per_channel=True, op_types_to_quantize=QUANTISED)
         proto = onnx.load(target)
     for entry in proto.metadata_props:
         if entry.key == METADATA:
-            entry.value = json.dumps(json.loads(entry.value) | {"int8": note})
+            entry.value = json.dumps(json.loads(entry.value) | {"int8": about})
     return proto.SerializeToString()
 
 
-def _outputs(run: Runner, images: Tensor) -> dict[str, Tensor]:
+def _outputs(file: bytes, images: Tensor) -> dict[str, Tensor]:
     """The file's outputs, and the probabilities: log-probabilities of -20 and -25 differ by 5."""
+    run = open_onnx(file)
     parts = [run(batch / 255) for batch in images.split(BATCH)]
     found = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return {"probabilities": found["logits"].softmax(-1), **found}

@@ -1,4 +1,4 @@
-"""What travels in an exported file: all that is needed to use it, and where it came from."""
+"""Metadata of an exported file: how to use it, and where it comes from."""
 
 import hashlib
 from typing import Any
@@ -10,15 +10,14 @@ from aib.classifier import Classifier
 from aib.export.formats import Format
 from aib.export.one_pass import INPUT, OnePass
 from aib.runs import model_name
-from aib.weights import unshared
+from aib.version import __version__
+from aib.weights import unique_tensors
 
 
 def describe(
     model: Classifier, format: Format, *, data: str | None = None, checksum: str | None = None
 ) -> dict[str, Any]:
-    """Plain JSON types, of a settled model; `checksum` is that of its weights file."""
-    from aib.version import __version__
-
+    """Metadata of a settled model in plain JSON types; `checksum` is that of its weights file."""
     size = model.preprocessing.image_size
     with torch.no_grad():
         outputs = OnePass(model)(torch.zeros(1, 3, size, size))
@@ -49,21 +48,23 @@ def describe(
 
 
 def weights_checksum(model: Classifier) -> str:
-    """SHA-256 of the model.safetensors that this model would be saved as."""
-    weights = {name: value.detach().cpu().contiguous() for name, value in unshared(model).items()}
+    """SHA-256 of the model.safetensors that this model would be saved to."""
+    weights = {
+        name: value.detach().cpu().contiguous() for name, value in unique_tensors(model).items()
+    }
     return hashlib.sha256(to_safetensors(weights, metadata={"format": "pt"})).hexdigest()
 
 
 def _meaning(name: str, model: Classifier, quantised: bool) -> str:
     if name == "logits":
         return "log-probabilities" if model.profile == "paper" else "logits"
-    if name == "attention_sigma":
-        return "sigma_a, the deviation of the attention"
+    if name == "sigma":
+        return "sigma_a, the standard deviation of the attention"
     return "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"
 
 
 def _anchors(model: Classifier) -> list[float] | None:
-    """The levels of a quantised map, rising."""
+    """The values of a quantised map, rising."""
     if model.quantizer is None:
         return None
     levels: list[float] = model.quantizer.anchors.detach().sort().values.tolist()

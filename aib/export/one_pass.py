@@ -1,11 +1,11 @@
-"""What is exported: one deterministic pass, from pixels to named outputs."""
+"""The function that is exported: one deterministic pass from pixels to named outputs."""
 
 from copy import deepcopy
 
-import torch
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
+from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
 
@@ -13,11 +13,11 @@ INPUT = "pixels"
 
 
 class OnePass(nn.Module):
-    """RGB pixels in 0..1 [B,3,S,S] to logits [B,C], attention and attention_sigma [B,h,w].
+    """RGB pixels in 0..1 [B,3,S,S] to logits [B,C], map and sigma [B,h,w], named as in Explanation.
 
-    The normalisation is inside, so that whoever runs the file cannot forget it. The map is the one
-    that the features are seen through: the nearest anchors' values where the model quantises,
-    otherwise mu_a. A model without a map, or without a sigma, gives the outputs it has.
+    The normalisation is inside, so that nobody can forget it. The map is the one that modulates the
+    features: the nearest anchors' values where the model quantises, otherwise mu_a. A model without
+    a map or a sigma has fewer outputs.
     """
 
     mean: Tensor  # [3,1,1]
@@ -26,28 +26,29 @@ class OnePass(nn.Module):
     def __init__(self, model: Classifier):
         super().__init__()
         self.model = model
-        self.register_buffer("mean", torch.tensor(model.preprocessing.mean).view(3, 1, 1))
-        self.register_buffer("std", torch.tensor(model.preprocessing.std).view(3, 1, 1))
+        mean, std = model.preprocessing.statistics()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
         out: Output = self.model(self.normalise(pixels), deterministic=True)
         found = {"logits": out.logits}
         if out.attention is not None:
-            found["attention"] = out.attention.a_q[0]
+            found["map"] = out.attention.a_q[0]
             if out.attention.sigma is not None:
-                found["attention_sigma"] = out.attention.sigma
+                found["sigma"] = out.attention.sigma
         return found
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """As `Preprocessing.normalise` does it for whole numbers."""
-        return (pixels - self.mean) / self.std
+        """Normalise pixels in 0..1."""
+        return normalise(pixels, self.mean, self.std)
 
 
 class FixedLevels(nn.Module):
-    """The quantiser of a finished model: its anchors move no more, so their order is known.
+    """The quantiser of a trained model, with its anchors sorted in advance.
 
-    Exporters know neither a stable sort nor a search among boundaries. To count the boundaries
-    below a score gives the same index, and a score on a boundary still falls to the lower anchor.
+    Exporters support neither a stable sort nor a binary search. Counting the boundaries below a
+    score gives the same index, and a score on a boundary still falls to the lower anchor.
     """
 
     ordered: Tensor  # [Q]
@@ -61,17 +62,17 @@ class FixedLevels(nn.Module):
 
     def forward(self, a: Tensor) -> Quantized:
         indices = (a.unsqueeze(-1) > self.midpoints).sum(-1)
-        nothing = self.ordered.new_zeros(())  # no loss is taken of an exported model
+        nothing = self.ordered.new_zeros(())  # an exported model has no loss
         return Quantized(self.ordered[indices], indices, nothing, nothing)
 
 
 def settled(model: Classifier) -> Classifier:
-    """A copy on the CPU in float32, ready to evaluate: what the exported file is compared with."""
+    """A copy on the CPU in float32 and evaluation mode: the reference of an exported file."""
     return deepcopy(model).cpu().float().eval()
 
 
 def traceable(model: Classifier) -> Classifier:
-    """A settled model's copy that exporters understand."""
+    """A copy of a settled model that exporters can convert."""
     copy = deepcopy(model)
     if isinstance(copy.quantizer, AnchorQuantizer):
         copy.quantizer = FixedLevels(copy.quantizer)  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""A map laid over its image, as a picture."""
+"""A map over its image."""
 
 from typing import Any
 
@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.localise import resize_maps
-from aib.interpret.metrics.similarity import FLAT
+from aib.figures.scale import FLAT, enlarge
 
 Picture = npt.NDArray[np.uint8]
 
@@ -20,9 +19,9 @@ def overlay(
     """The map's colours over the image: uint8 RGB [H,W,3].
 
     The image is uint8 [H,W,3] (an array or a PIL image), or a tensor [3,H,W] (uint8, or floats in
-    [0,1]); the map [h,w] may have any size and is bilinearly resized. `scale` spreads the map's own
-    least and most over the whole colormap; without it 0 and 1 are the ends, and maps compare. A
-    flat map is never spread. `alpha` is the share of the map's colour.
+    [0,1]); the map [h,w] may have any size and is bilinearly resized. `scale` maps its minimum and
+    maximum to the ends of the colormap; without it the ends are 0 and 1, so that maps can be
+    compared. A flat map is never scaled. `alpha` is the opacity of the map.
     """
     if not 0 <= alpha <= 1:
         raise AibError(f"alpha must lie between 0 and 1, not {alpha}")
@@ -60,7 +59,7 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
         raise AibError(f"a map must be [h,w] and not empty, not {list(values.shape)}")
     if not bool(values.isfinite().all()):
         raise AibError(f"the map holds {int((~values.isfinite()).sum())} NaN or infinite values")
-    values = resize_maps(values[None], (size[0], size[1]))[0]
+    values = enlarge(values[None], size)[0]
     least, most = values.aminmax()
     if scale and float(most - least) >= FLAT:
         values = (values - least) / (most - least)
@@ -69,7 +68,7 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
 
 
 def _colormap(name: str) -> Any:
-    # Imported here: it takes matplotlib half a second, and scores need none of it.
+    # Imported here: matplotlib takes half a second to load.
     from matplotlib import colormaps
 
     if name not in colormaps:

@@ -1,4 +1,4 @@
-"""Pictures of maps: one explanation with its colour bars, and mosaics of many small images."""
+"""Pictures of maps: one explanation with its colour bars, and grids of small images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ MARK = {"Software": "aib"}  # a text chunk of every PNG that `save_figure` write
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
-    """As PNG, whole or not at all."""
+    """Write a matplotlib figure as PNG, atomically."""
     write_whole(
         path,
         lambda partial: figure.savefig(
@@ -29,13 +29,13 @@ def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
 
 
 def is_figure(path: Path) -> bool:
-    """Did `save_figure` write this file?"""
+    """Whether `save_figure` wrote this file."""
     try:
-        if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe waits for ever
+        if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe would block
             return False
         with Image.open(path, formats=("PNG",)) as image:  # reads the header only
             return all(image.info.get(key) == value for key, value in MARK.items())
-    except Exception:  # damaged bytes raise any exception there is
+    except Exception:  # damaged files raise any kind of exception
         return False
 
 
@@ -50,7 +50,7 @@ def draw_explanation(
     num_levels: int = 0,
     sigma: Tensor | None = None,
 ) -> Any:
-    """A matplotlib figure: image, overlay, quantised levels, uncertainty; what there is of them.
+    """Draw image, overlay, quantised levels and uncertainty, if any, as a matplotlib figure.
 
     image uint8 [H,W,3]; map, levels and sigma [h,w], of any size.
     """
@@ -106,7 +106,7 @@ def _panel(
     limits: tuple[float, float],
     colors: str,
 ) -> None:
-    """One map with its colour bar; an RGB picture keeps its own colours."""
+    """Draw one map with its colour bar; an RGB picture keeps its colours."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -122,13 +122,13 @@ def _panel(
 
 
 def _fine(image: Array) -> Array:
-    """A small image enlarged by whole factors, so that the map over it is smooth."""
+    """Enlarge a small image by an integer factor, so that the map over it is smooth."""
     factor = max(1, 256 // max(image.shape[:2]))
     return image.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
 def map_tile(map: Tensor, size: tuple[int, int], colors: str = MAP_COLORS) -> Array:
-    """A map's colours alone, its least and most spread over them: uint8 [H,W,3]."""
+    """A map in colours, scaled to its own range: uint8 [H,W,3]."""
     blank = torch.zeros(3, *size, dtype=torch.uint8)
     return overlay(blank, map.cpu(), colormap=colors, alpha=1.0)
 
@@ -145,7 +145,7 @@ def draw_mosaic(
     title: str = "",
     gap: int = 2,
 ) -> Any:
-    """Tiles of one size in rows, named at the left and on top, drawn as one picture."""
+    """Draw tiles of one size as a grid with names of rows and columns."""
     from matplotlib.figure import Figure
 
     height, width = rows[0][0].shape[:2]

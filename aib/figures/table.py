@@ -1,4 +1,4 @@
-"""A table of text: one form for the terminal, CSV, Markdown and HTML."""
+"""A table of text, for the terminal, Markdown and HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Table:
-    """Words and figures, already written out."""
+    """Cells of formatted text."""
 
     title: str
     head: tuple[str, ...]
@@ -16,12 +16,12 @@ class Table:
     note: str = ""
 
 
-def with_columns(table: Table, places: Sequence[int]) -> Table:
-    """These columns of it alone."""
-    head, *rows = (tuple(row[at] for at in places) for row in (table.head, *table.rows))
+def with_columns(table: Table, columns: Sequence[int]) -> Table:
+    """The table with only these columns, by index."""
+    head, *rows = (tuple(row[at] for at in columns) for row in (table.head, *table.rows))
     return replace(table, head=head, rows=tuple(rows))
 
 
 def number(value: float | None, digits: int, times: float = 1.0) -> str:
-    """A figure, or a dash."""
+    """A formatted number, or a dash for None."""
     return NOTHING if value is None else f"{times * value:.{digits}f}"

@@ -1,9 +1,9 @@
-"""How far can a map be trusted? Scores, localisation and faithfulness, for maps from anywhere."""
+"""Explain images, and measure how far maps can be trusted: also maps of other methods."""
 
+from aib.data import Batches
 from aib.figures.overlay import overlay
 from aib.interpret.comparison import Comparison, compare
-from aib.interpret.explanation import Explained, explain_image
-from aib.interpret.maps import look, make_maps, own_maps
+from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
 from aib.interpret.metrics.bootstrap import ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
@@ -43,20 +43,20 @@ from aib.interpret.metrics.reliance import (
 )
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
-from aib.interpret.per_image import Survey, survey
-from aib.interpret.pixels import Feed
+from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.interpret.study import Plan, Study, study
+from aib.interpret.results import Study
+from aib.interpret.study import Plan, study
 
 __all__ = [
     "PAPER_MODIFICATIONS",
     "PRIMARY_TAU",
     "TAUS",
+    "Batches",
     "Comparison",
     "Curves",
     "Drop",
-    "Explained",
-    "Feed",
+    "ImageMetrics",
     "InterpretabilityScore",
     "LayerChange",
     "Localisation",
@@ -64,7 +64,6 @@ __all__ = [
     "Plan",
     "Reliance",
     "Study",
-    "Survey",
     "anchor_counts",
     "anchor_perplexity",
     "block_mask",
@@ -74,17 +73,18 @@ __all__ = [
     "deletion_insertion",
     "energy_inside",
     "energy_passed",
-    "explain_image",
+    "explain",
+    "explain_batch",
     "frequency_split",
     "from_another",
     "gradcam",
     "index_entropy",
     "integrated_gradients",
     "keep_frequencies",
-    "look",
     "make_maps",
     "map_reliance",
     "mask_auroc",
+    "measure_images",
     "modifications",
     "nats_to_bits",
     "occlude_color",
@@ -102,5 +102,4 @@ __all__ = [
     "shuffled",
     "spatial_mean",
     "study",
-    "survey",
 ]

@@ -1,128 +1,114 @@
-"""Our models as the measurements see them: one deterministic look, and maps by any method."""
+"""Explain images: one forward pass to one `Explanation`, with the model's own map or another.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+explanation = aib.explain(model, "photo.jpg")
+explanation.save("maps")
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
-from aib.bottleneck import AIB
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier, evaluating, seeded_evaluation
+from aib.data.decode import centre_square, open_rgb, resized, to_rgb, to_tensor
+from aib.environment import environment
 from aib.errors import AibError
-from aib.gaussian import kl_to_standard_normal
-from aib.interpret.metrics.information import energy_passed, index_entropy, nats_to_bits
-from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.types import Output
+from aib.explanation import Explanation
+from aib.figures.picture import Array, image_tile
+from aib.interpret.metrics.information import energy_passed
+from aib.interpret.posthoc import PosthocMethod, gradcam_layer, has_captum, posthoc_maps
+from aib.runs import model_name
 
-Method = Literal["own", "gradcam", "integrated_gradients", "saliency", "occlusion"]
-METHODS: tuple[Method, ...] = get_args(Method)
-
-# Grad-CAM is read from the last layer with at least this many places a side: VGG's last
-# convolution at 32 x 32 sees a single place, of which there is no map.
-MIN_PLACES = 4
-# What makes the maps of our models stands beside the way from image to decision, not on it.
-_ASIDE = ("attention", "contexts", "compatibilities", "project")
+Method = Literal["own", PosthocMethod]
+METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
+NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
+SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
 
 
-@dataclass(frozen=True)
-class Look:
-    """One deterministic pass over a batch: the decision, the map, the bits."""
+def explain(
+    model: Classifier,
+    source: str | Path | Image.Image | Array | Tensor,
+    *,
+    method: Method | Literal["auto"] = "own",
+    samples: tuple[int, int] | None = None,
+    deterministic: bool = False,
+    seed: int = 0,
+) -> Explanation:
+    """Decide on an image, or a batch of them, and show the map behind the decision.
 
-    logits: Tensor  # [B,C]
-    maps: Tensor | None  # [B,h,w], quantised where the model quantises
-    indices: Tensor | None  # [B,h,w], the anchors of a quantised map
-    kl_bits: Tensor | None  # [B]
-    energy: Tensor | None  # [B], energy passed
-
-
-@torch.no_grad()
-def look(model: Classifier, x: Tensor) -> Look:
-    """Everything about images [B,3,H,W] that one pass without noise tells."""
-    features: list[Tensor] = []
-    hook = None
-    if isinstance(model, AIB) and model.attention is not None:
-        hook = model.attention.register_forward_pre_hook(lambda _, inputs: features.append(*inputs))
-    try:
-        out: Output = model(x, deterministic=True)
-    finally:
-        if hook is not None:
-            hook.remove()
-    kl = None
-    if out.latent is not None:
-        kl = nats_to_bits(kl_to_standard_normal(out.latent.mu, out.latent.sigma)[0])  # [B]
-    if out.attention is None:
-        return Look(out.logits, None, None, kl, None)
-    maps, _ = model.mean_map(out.attention)
-    indices = None if out.attention.indices is None else out.attention.indices[0]
-    energy = None
-    if isinstance(model, AIB) and features:
-        energy = energy_passed(features[0], maps, model.modulation)
-    return Look(out.logits, maps, indices, kl, energy)
-
-
-@torch.no_grad()
-def own_maps(model: nn.Module, x: Tensor) -> Tensor:
-    """The model's deterministic maps [B,h,w]."""
-    assert isinstance(model, Classifier)
-    with evaluating(model):
-        attention = model(x, deterministic=True).attention
-    if attention is None:
-        raise AibError(
-            "this model has no attention map of its own; use a post-hoc map such as gradcam"
-        )
-    return model.mean_map(attention)[0]
-
-
-def logits(model: Classifier, x: Tensor, attention_map: Tensor | None = None) -> Tensor:
-    """[B,C] without noise, under the model's own map or a given one [B,h,w]."""
-    if attention_map is None:
-        return model(x, deterministic=True).logits
-    return model(x, deterministic=True, attention_map=attention_map).logits
-
-
-def takes_maps(model: Classifier) -> str | None:
-    """None if the model can be run under a given map, else the sentence that says why not."""
-    if isinstance(model, AIB):
-        return None if model.attention is not None else "the model has no map to replace"
-    return (
-        "not defined: the model weighs its features by several maps at once, and replacing one "
-        "would not say whether it needs the others"
+    `source` is the path of an image file, a PIL image, a uint8 array [H,W,3], or a tensor
+    [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. Files, PIL
+    images and arrays are resized as the model's preprocessing says. `method` is "own" for the
+    model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
+    map. The noise comes from `seed`, so that the same call gives the same explanation.
+    """
+    x, images = _read(model, source)
+    found = explain_batch(
+        model, x, method=method, samples=samples, deterministic=deterministic, seed=seed
+    )
+    if found.map is None:
+        raise AibError(NO_MAP)
+    return replace(
+        found.cpu(),
+        images=images,
+        paths=(Path(source),) if isinstance(source, str | Path) else (),
+        made_with={
+            "model": model_name(model),
+            "recipe": model.recipe,
+            "preprocessing": model.preprocessing.to_dict(),
+            "environment": environment(),
+        },
     )
 
 
-def entropy_bits(model: Classifier, indices: Tensor) -> Tensor:
-    """Entropy of each map's anchor indices [B]."""
-    assert isinstance(model, AIB) and model.quantizer is not None
-    return index_entropy(indices, model.quantizer.num_anchors)
+def explain_batch(
+    model: Classifier,
+    x: Tensor,
+    *,
+    method: Method | Literal["auto"] = "own",
+    samples: tuple[int, int] | None = None,
+    deterministic: bool = False,
+    seed: int | None = None,
+) -> Explanation:
+    """Explain normalised images [B,3,H,W] by one forward pass, in evaluation mode.
 
-
-def gradcam_layer(model: Classifier, x: Tensor) -> str:
-    """The last layer on the way to the decision that gives [B,c,h,w] with 4 x 4 places or more."""
-    asides = (getattr(model, name, None) for name in _ASIDE)
-    aside = {m for part in asides if isinstance(part, nn.Module) for m in part.modules()}
-    ran: list[str] = []
-
-    def note(name: str) -> Callable[..., None]:
-        def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            is_grid = isinstance(output, Tensor) and output.ndim == 4
-            if is_grid and min(output.shape[2:]) >= MIN_PLACES:
-                ran.append(name)
-
-        return keep
-
-    modules = {name: m for name, m in model.named_modules() if name and m not in aside}
-    hooks = [module.register_forward_hook(note(name)) for name, module in modules.items()]
-    try:
-        with torch.no_grad():
-            model(x[:1], deterministic=True)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU stands for no one place
-    if not once:
-        raise AibError(f"Grad-CAM needs a layer with {MIN_PLACES} x {MIN_PLACES} places; none has")
-    return once[-1]
+    A post-hoc `method` adds captum's passes. "auto" takes the model's own map, otherwise Grad-CAM
+    where captum is installed. Without a map `map` and `method` are None. `seed` fixes the samples;
+    None takes them from the global generator.
+    """
+    if method != "auto" and method not in METHODS:
+        raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
+    with mode, evaluating(model), torch.no_grad(), _attention_input(model) as features:
+        out = model(x, samples, deterministic=deterministic)
+    found = model.explanation_of(out, x.shape[2:], model.describe_samples(samples, deterministic))
+    found = replace(found, seed=None if found.samples == "deterministic" else seed)
+    if features and found.map is not None:
+        modulation: Any = model.modulation
+        passed = energy_passed(features[0], found.map, modulation)
+        found = replace(found, energy_passed=passed)
+    if method == "auto":
+        method = "gradcam" if found.map is None and has_captum() else "own"
+    if method == "own":
+        return found
+    layer = gradcam_layer(model, x) if method == "gradcam" else None
+    maps = posthoc_maps(model, x, method, found.prediction, layer=layer)
+    return replace(
+        found,
+        method=method,
+        layer=layer,
+        map=maps,
+        sigma=None,
+        level_indices=None,
+        anchors=None,
+        sample_maps=None,
+    )
 
 
 def make_maps(
@@ -133,27 +119,71 @@ def make_maps(
     *,
     chunk: int | None = None,
 ) -> Tensor:
-    """Maps [B,h,w] by one method, for the predicted class or for `target` [B]."""
-    with evaluating(model):  # BatchNorm must not learn from being looked at
-        return _make_maps(model, x, method, target, chunk)
-
-
-def _make_maps(
-    model: Classifier, x: Tensor, method: Method, target: Tensor | None, chunk: int | None
-) -> Tensor:
-    def forward(images: Tensor) -> Output:
-        return model(images, deterministic=True)
-
+    """Maps [B,h,w] by one method; post-hoc ones for the predicted class or for `target` [B]."""
     if method == "own":
         return own_maps(model, x)
-    if method == "gradcam":
-        layer = dict(model.named_modules())[gradcam_layer(model, x)]
-        return gradcam(forward, x, layer, target)
-    if method == "integrated_gradients":
-        return integrated_gradients(forward, x, target, chunk=chunk)
-    if method == "saliency":
-        return saliency(forward, x, target)
-    if method == "occlusion":
-        side = min(x.shape[2:])  # a quarter of the image at a time, in steps of an eighth
-        return occlusion(forward, x, target, window=max(2, side // 4), stride=max(1, side // 8))
-    raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    if method not in METHODS:
+        raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    return posthoc_maps(model, x, method, target, chunk=chunk)
+
+
+def own_maps(model: nn.Module, x: Tensor) -> Tensor:
+    """The model's deterministic maps [B,h,w]."""
+    assert isinstance(model, Classifier)
+    maps = explain_batch(model, x, deterministic=True).map
+    if maps is None:
+        raise AibError(NO_MAP)
+    return maps
+
+
+@contextmanager
+def _attention_input(model: Classifier) -> Iterator[list[Tensor]]:
+    """Record the features that the attention sees, where the model modulates them by one map."""
+    features: list[Tensor] = []
+    if not model.takes_map:
+        yield features
+        return
+    attention: nn.Module = model.attention  # type: ignore[assignment]
+    hook = attention.register_forward_pre_hook(lambda _, inputs: features.append(*inputs))
+    try:
+        yield features
+    finally:
+        hook.remove()
+
+
+def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
+    """A source as normalised images [B,3,S,S] on the model's device, and as pictures."""
+    policy, device = model.preprocessing, next(model.parameters()).device
+    if isinstance(source, Tensor):
+        batch = source[None] if source.ndim == 3 else source
+        if batch.ndim != 4 or batch.shape[1] != 3:
+            raise AibError(f"images must be [B,3,H,W] or [3,H,W], not {list(source.shape)}")
+        if batch.dtype == torch.uint8:
+            pixels, x = batch, policy.normalise(batch)
+        else:
+            mean, std = (torch.tensor(v).view(3, 1, 1).to(batch) for v in (policy.mean, policy.std))
+            pixels, x = (255 * (batch * std + mean)).round().clamp(0, 255).byte(), batch
+        return x.to(device), tuple(image_tile(image) for image in pixels)
+    image = _open(source)
+    pixels = to_tensor(resized(image, policy.image_size, policy.resize)).to(device)
+    if policy.resize == "crop":
+        image = image.crop(centre_square(image.width, image.height))
+    if max(image.size) > SHOWN_SIDE:
+        image = image.copy()  # `thumbnail` works in place
+        image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
+    return policy.normalise(pixels[None]), (np.asarray(image),)
+
+
+def _open(source: Any) -> Image.Image:
+    """A path, a PIL image or an array as an upright RGB image."""
+    if isinstance(source, str | Path):
+        return open_rgb(Path(source))
+    if isinstance(source, Image.Image):
+        return to_rgb(source)
+    array = np.asarray(source)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
+        raise AibError(
+            "an image must be a path, a PIL image, a uint8 array [H,W,3] or a tensor [B,3,H,W], "
+            f"not {type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
+        )
+    return Image.fromarray(array)

@@ -1,44 +1,58 @@
-"""One walk over the images: what the model decides, where it looks, what each modification does.
+"""Metrics of every image: what the model decides, its map, and what each modification changes.
 
-Every batch is read once, looked at once as it is and once under each modification. Rows of figures
+Every batch is read once, and explained once as it is and once under each modification. Metrics
 stay on the device until the end; there is no loop over images.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.interpret.maps import Look, entropy_bits, look
-from aib.interpret.metrics.information import anchor_counts, count_entropy, perplexity
+from aib.data import Batch, Batches
+from aib.explanation import Explanation
+from aib.interpret.maps import explain_batch
+from aib.interpret.metrics.information import (
+    anchor_counts,
+    count_entropy,
+    index_entropy,
+    perplexity,
+)
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.similarity import min_max
-from aib.interpret.pixels import Feed, Pixels
+from aib.interpret.results import ClassMetrics, Stability
 
-Tick = Callable[[str, int], None]  # what is being done, and how many images have been
+Tick = Callable[[str, int], None]  # progress: what is being done, and for how many more images
+Columns = dict[str, Tensor | None]
 
 
 def silent(what: str, images: int) -> None:
-    """For callers who do not watch."""
+    """Report no progress."""
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What the walk found."""
+class ImageMetrics:
+    """One value per image and metric, and what follows from them."""
 
-    images: int
-    columns: dict[str, Tensor]  # a figure an image, [N] each, on the CPU; NaN where undefined
-    stability: dict[str, dict[str, float]]  # modification -> figures
-    anchor_shares: list[float] | None  # how often each anchor is taken, in rising order of value
-    anchors: list[float] | None
+    columns: dict[str, Tensor]  # [N] each, on the CPU; NaN where undefined
+    stability: dict[str, Stability]  # by modification
+    anchors: list[float] | None = None  # rising
+    anchor_shares: list[float] | None = None  # of all positions, in the same order
+
+    @property
+    def images(self) -> int:
+        return len(self.columns["index"])
+
+    @property
+    def has_maps(self) -> bool:
+        return "contrast" in self.columns
 
     def mean(self, name: str) -> float | None:
-        """Mean over the images that define it; None where none does or the model has no such."""
+        """Mean over the images that define a metric; None where none does."""
         values = self.columns.get(name)
         if values is None or bool(values.isnan().all()):
             return None
@@ -51,130 +65,106 @@ class Survey:
             return None
         return float(perplexity(count_entropy(torch.tensor(self.anchor_shares))))
 
-
-@dataclass
-class _Tables:
-    """What grows while walking."""
-
-    rows: dict[str, list[Tensor]] = field(default_factory=dict)
-    counts: Tensor | None = None  # [Q]
-
-    def add(self, **columns: Tensor | None) -> None:
-        for name, values in columns.items():
-            if values is not None:
-                self.rows.setdefault(name, []).append(values)
-
-    def read(self) -> dict[str, Tensor]:
-        return {name: torch.cat(parts).cpu() for name, parts in self.rows.items()}
+    def by_class(self, names: tuple[str, ...]) -> tuple[ClassMetrics, ...]:
+        """Means over the images of each class that has any."""
+        rows = []
+        for label in self.columns["label"].unique().tolist():
+            here = self.columns["label"] == label
+            means = {
+                name: float(values[here].double().nanmean())
+                for name, values in self.columns.items()
+                if name not in ("index", "label", "prediction")
+            }
+            name = names[label] if names else str(label)
+            rows.append(ClassMetrics(name, int(here.sum()), means))
+        return tuple(rows)
 
 
 @torch.no_grad()
-def survey(
+def measure_images(
     model: Classifier,
-    feed: Feed,
+    feed: Batches,
     modifications: Mapping[str, Modification],
     *,
     foreign: Tensor | None = None,
     seed: int = 0,
     tick: Tick = silent,
-) -> Survey:
-    """Walk over all images of `feed` with the model as it stands (evaluation mode)."""
+) -> ImageMetrics:
+    """Measure all images of `feed`, as they are and under each modification, without noise."""
     scores = {name: InterpretabilityScore(seed=seed).to(feed.device) for name in modifications}
-    tables = _Tables()
+    parts: dict[str, list[Tensor]] = {}
+    counts: Tensor | None = None  # how often each anchor is used, [Q]
+    anchors: Tensor | None = None
+
+    def add(columns: Columns) -> None:
+        for name, values in columns.items():
+            if values is not None:
+                parts.setdefault(name, []).append(values)
+
+    def explain(images: Tensor) -> Explanation:
+        return explain_batch(model, model.preprocessing.normalise(images), deterministic=True)
+
     for batch in feed:
-        before = look(model, model.preprocessing.normalise(batch.images))
-        _note_image(tables, model, batch, before)
+        before = explain(batch.images)
+        add(_of_image(batch, before))
+        if before.level_indices is not None and before.anchors is not None:
+            anchors = before.anchors
+            used = anchor_counts(before.level_indices, len(anchors)).sum(0)
+            counts = used if counts is None else counts + used
         for name, modify in modifications.items():
-            images = modify(batch.images, batch.index, seed=seed, foreign=foreign)
-            after = look(model, model.preprocessing.normalise(images))
-            _note_change(tables, name, batch, before, after, scores[name])
+            after = explain(modify(batch.images, batch.index, seed=seed, foreign=foreign))
+            add(_of_change(name, batch, before, after))
+            if before.map is not None and after.map is not None:
+                scores[name].update(before.map, after.map, before.prediction, after.prediction)
             tick("modified images", len(batch.images))
-    columns = tables.read()
-    for name in modifications:
-        if scores[name].cosine:
-            columns[f"{name} cosine"] = torch.cat(scores[name].cosine).cpu()
-            columns[f"{name} centred"] = torch.cat(scores[name].centred).cpu()
-    stability = {name: _stability(name, columns, scores[name]) for name in modifications}
-    shares, anchors = _anchors(model, tables.counts)
-    return Survey(len(columns["index"]), columns, stability, shares, anchors)
+    columns = {name: torch.cat(values).cpu() for name, values in parts.items()}
+    for name, score in scores.items():
+        if score.cosine:
+            columns[f"{name} cosine"] = torch.cat(score.cosine).cpu()
+            columns[f"{name} centred"] = torch.cat(score.centred).cpu()
+    stability = {name: _stability(name, columns, score) for name, score in scores.items()}
+    if anchors is None or counts is None:
+        return ImageMetrics(columns, stability)
+    shares = (counts.double() / counts.sum()).tolist()
+    return ImageMetrics(columns, stability, anchors.float().tolist(), shares)
 
 
-def _note_image(tables: _Tables, model: Classifier, batch: Pixels, seen: Look) -> None:
-    probability, prediction = seen.logits.softmax(-1).max(-1)
-    tables.add(
-        index=batch.index,
-        label=batch.labels,
-        prediction=prediction,
-        correct=(prediction == batch.labels).float(),
-        probability=probability,
-        kl_bits=seen.kl_bits,
-        energy_passed=seen.energy,
-    )
-    if seen.maps is None:
-        return
-    scaled = min_max(seen.maps)
-    tables.add(contrast=scaled.contrast, flat=scaled.flat.float())
+def _of_image(batch: Batch, found: Explanation) -> Columns:
+    columns: Columns = {
+        "index": batch.index,
+        "label": batch.labels,
+        "prediction": found.prediction,
+        "correct": (found.prediction == batch.labels).float(),
+        "probability": found.probability,
+        "kl_bits": found.kl_bits,
+        "energy_passed": found.energy_passed,
+    }
+    if found.map is None:
+        return columns
+    scaled = min_max(found.map)
+    columns |= {"contrast": scaled.contrast, "flat": scaled.flat.float()}
     if batch.masks is not None:
-        tables.add(
-            pointing=pointing(seen.maps, batch.masks),
-            energy_inside=energy_inside(seen.maps, batch.masks),
-            auroc=mask_auroc(seen.maps, batch.masks),
-        )
-    if seen.indices is not None and model.quantizer is not None:
-        entropy = entropy_bits(model, seen.indices)
-        tables.add(entropy_bits=entropy, perplexity=perplexity(entropy))
-        ranks = model.quantizer.rank(seen.indices)
-        counts = anchor_counts(ranks, model.quantizer.num_anchors).sum(0)  # [Q]
-        tables.counts = counts if tables.counts is None else tables.counts + counts
+        columns["pointing"] = pointing(found.map, batch.masks)
+        columns["energy_inside"] = energy_inside(found.map, batch.masks)
+        columns["auroc"] = mask_auroc(found.map, batch.masks)
+    if found.level_indices is not None and found.anchors is not None:
+        entropy = index_entropy(found.level_indices, len(found.anchors))
+        columns |= {"entropy_bits": entropy, "perplexity": perplexity(entropy)}
+    return columns
 
 
-def _note_change(
-    tables: _Tables,
-    name: str,
-    batch: Pixels,
-    before: Look,
-    after: Look,
-    score: InterpretabilityScore,
-) -> None:
-    decided, decides = before.logits.argmax(-1), after.logits.argmax(-1)
-    right, same = (decides == batch.labels).float(), (decides == decided).float()
-    tables.add(**{f"{name} correct": right, f"{name} consistent": same})
-    if before.maps is not None and after.maps is not None:
-        score.update(before.maps, after.maps, decided, decides)
+def _of_change(name: str, batch: Batch, before: Explanation, after: Explanation) -> Columns:
+    return {
+        f"{name} correct": (after.prediction == batch.labels).float(),
+        f"{name} consistent": (after.prediction == before.prediction).float(),
+    }
 
 
-def _stability(
-    name: str, columns: dict[str, Tensor], score: InterpretabilityScore
-) -> dict[str, float]:
-    figures = {
+def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilityScore) -> Stability:
+    values = {
         "accuracy": 100 * float(columns[f"{name} correct"].double().mean()),
         "prediction_consistent": 100 * float(columns[f"{name} consistent"].double().mean()),
     }
-    if not score.cosine:  # a model without maps
-        return figures
-    return figures | {key: float(value) for key, value in score.compute().items()}
-
-
-def _anchors(
-    model: Classifier, counts: Tensor | None
-) -> tuple[list[float] | None, list[float] | None]:
-    if counts is None or model.quantizer is None:
-        return None, None
-    shares: list[float] = (counts.double() / counts.sum()).tolist()
-    anchors: list[float] = model.quantizer.anchors.detach().float().sort().values.tolist()
-    return shares, anchors
-
-
-def by_class(columns: Mapping[str, Tensor], names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Means over the images of each class: one row a class that has any."""
-    rows = []
-    for label in columns["label"].unique().tolist():
-        here = columns["label"] == label
-        row: dict[str, Any] = {"class": names[label] if names else str(label), "images": 0}
-        row["images"] = int(here.sum())
-        for name, values in columns.items():
-            if name not in ("index", "label", "prediction"):
-                mean = float(values[here].double().nanmean())
-                row[name] = None if mean != mean else mean
-        rows.append(row)
-    return rows
+    if score.cosine:  # not for a model without maps
+        values |= {key: float(value) for key, value in score.compute().items()}
+    return Stability.from_dict(values)

@@ -1,17 +1,17 @@
 """The paper's qualitative figures: maps of modified images, and where two models disagree."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier, evaluating
-from aib.data import ImageSet
+from aib.classifier import Classifier
+from aib.data import Batches, ImageSet
 from aib.figures.picture import Array, draw_mosaic, image_tile, map_tile
 from aib.interpret.maps import own_maps
 from aib.interpret.metrics.perturb import Modification
-from aib.interpret.pixels import Feed
+from aib.interpret.per_image import ImageMetrics
 
 BLOCK = 8  # side of the occluding block shown
 
@@ -25,62 +25,64 @@ def shown_modifications(known: Mapping[str, Modification]) -> dict[str, Modifica
 
 def modified_grid(
     model: Classifier,
-    feed: Feed,
+    feed: Batches,
     modifications: Mapping[str, Modification],
     *,
     foreign: Tensor | None = None,
     seed: int = 0,
     columns: int = 8,
 ) -> Any:
-    """Like Fig. 3: the images, each row modified in one way, with their maps beneath."""
-    batch = next(iter(feed.few(columns, seed)))
+    """Like Fig. 3: images, modified in one way per row, each row with its maps below."""
+    batch = next(iter(feed.sample(columns, seed)))
     variants = {"original": batch.images}
     for name, modify in shown_modifications(modifications).items():
         variants[name] = modify(batch.images, batch.index, seed=seed, foreign=foreign)
     rows, names = [], []
-    with evaluating(model):
-        for name, images in variants.items():
-            maps = own_maps(model, model.preprocessing.normalise(images))
-            rows.append([image_tile(image) for image in images])
-            rows.append([map_tile(a, (images.shape[2], images.shape[3])) for a in maps])
-            names += [name, "map"]
+    for name, images in variants.items():
+        maps = own_maps(model, model.preprocessing.normalise(images))
+        rows.append([image_tile(image) for image in images])
+        rows.append([map_tile(a, (images.shape[2], images.shape[3])) for a in maps])
+        names += [name, "map"]
     labels = [_name(feed.data, int(label)) for label in batch.labels]
-    return draw_mosaic(rows, names, labels, "each map spread over its own range")
+    return draw_mosaic(rows, names, labels, "each map scaled to its own range")
 
 
-def disagreement(
-    first: tuple[str, Classifier, Feed, Mapping[str, Tensor]],
-    second: tuple[str, Classifier, Feed, Mapping[str, Tensor]],
-    columns: int = 8,
-) -> Any | None:
-    """Like Fig. 5: images that the first gets wrong and the second right, with both maps.
+class Side(NamedTuple):
+    """One of two runs that are compared."""
 
-    Each side is (label, model, its images, the columns of its survey). None if there is no such
-    image, or a model has no map.
+    label: str
+    model: Classifier
+    feed: Batches
+    metrics: ImageMetrics
+
+
+def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
+    """Like Fig. 5: images that one run gets wrong and the other right, with both maps.
+
+    None if there is no such image, or a model has no map.
     """
-    (name_a, model_a, feed_a, seen_a), (name_b, model_b, feed_b, seen_b) = first, second
-    if "contrast" not in seen_a or "contrast" not in seen_b:
+    if not wrong.metrics.has_maps or not right.metrics.has_maps:
         return None
-    places = ((seen_a["correct"] == 0) & (seen_b["correct"] == 1)).nonzero().flatten()[:columns]
-    if not len(places):
+    seen = wrong.metrics.columns
+    differ = (seen["correct"] == 0) & (right.metrics.columns["correct"] == 1)
+    chosen = differ.nonzero().flatten()[:columns]
+    if not len(chosen):
         return None
     rows: list[list[Array]] = []
-    for model, feed in ((model_a, feed_a), (model_b, feed_b)):
-        chosen = Feed(feed.data, feed.chosen[places], feed.batch_size, feed.device)
-        images = torch.cat([batch.images for batch in chosen])
+    for side in (wrong, right):
+        images = torch.cat([batch.images for batch in side.feed.subset(chosen)])
         size = (images.shape[2], images.shape[3])
-        maps = own_maps(model, model.preprocessing.normalise(images))
+        maps = own_maps(side.model, side.model.preprocessing.normalise(images))
         if not rows:
             rows.append([image_tile(image) for image in images])
         rows.append([map_tile(a, size) for a in maps])
-    truth, wrong = seen_a["label"][places].tolist(), seen_a["prediction"][places].tolist()
+    labels, predictions = (seen[name][chosen].tolist() for name in ("label", "prediction"))
+    data = wrong.feed.data
     names = [
-        f"{_name(feed_a.data, t)}\nnot {_name(feed_a.data, w)}"
-        for t, w in zip(truth, wrong, strict=True)
+        f"{_name(data, y)}\nnot {_name(data, p)}" for y, p in zip(labels, predictions, strict=True)
     ]
-    return draw_mosaic(
-        rows, ["image", name_a, name_b], names, f"{name_a} is wrong, {name_b} is right"
-    )
+    title = f"{wrong.label} is wrong, {right.label} is right"
+    return draw_mosaic(rows, ["image", wrong.label, right.label], names, title)
 
 
 def _name(data: ImageSet, label: int) -> str:

@@ -1,35 +1,44 @@
-"""Maps made after the fact, by captum, for any classifier: what ours are compared with.
+"""Post-hoc maps by captum, for any classifier.
 
 captum is an extra: `pip install '.[posthoc]'`. Every function takes images x [B,C,H,W] and gives
-maps [B,H,W] for the class `target` (the predicted one by default). What they attribute is the raw
-class score, as published: the logit before any softmax, also for models that return
-log-probabilities as `Output.logits`.
+maps [B,H,W] for the class `target` (the predicted one by default). They attribute the raw class
+score, as published: the logit before any softmax, also for models that return log-probabilities as
+`Output.logits`.
 """
 
 import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, shape
 from aib.interpret.metrics.localise import resize_maps
 from aib.types import Output
 
-# A module, or any callable around one (say, one that asks for a deterministic pass). It returns
+PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
+
+# Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
+# at 32 x 32 has a single position, which makes no map.
+MIN_POSITIONS = 4
+# Parts of our models that make the maps: beside the path from image to decision, not on it.
+_BESIDE = ("attention", "contexts", "compatibilities", "project")
+
+# A module, or any callable around one (such as one for deterministic passes). It returns
 # logits [B,classes], or an object that has them as `.logits`, or one of our models' outputs.
 Classifier = Callable[[Tensor], Any]
 Target = int | Tensor | None
 
 
 def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target = None) -> Tensor:
-    """Grad-CAM at `layer` (a module or its name): where it speaks for the target, bilinear to x.
+    """Grad-CAM of the target at `layer` (a module or its name), bilinear to the size of x.
 
-    Channels weighted by their mean gradient, summed, negative values cut off.
+    Channels weighted by their mean gradient, summed, negative values set to 0.
     """
     attr = _captum()
     module = _module(model, layer)
@@ -40,7 +49,7 @@ def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target
         found = shape(maps) if isinstance(maps, Tensor) else type(maps).__name__
         raise AibError(
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
-            f"its map here is {found} (a layer behind several attention samples: ask for one)"
+            f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
     return resize_maps(maps.detach()[:, 0], (x.shape[2], x.shape[3]))
 
@@ -74,11 +83,11 @@ def integrated_gradients(
 def completeness(
     model: Classifier, x: Tensor, maps: Tensor, target: Target = None
 ) -> tuple[Tensor, Tensor]:
-    """What maps of `integrated_gradients` sum to, and what they should sum to: [B] each.
+    """The sum of maps of `integrated_gradients`, and the sum that it should have: [B] each.
 
     The second is the change of the class score from the baseline (zeros) to the image. They differ
-    because few steps approximate the integral along a path with many kinks; more steps close most
-    of the gap, also in a quantised model, whose straight-through gradient is approximate, too.
+    because the integral is approximated by few steps; more steps close most of the gap, also in a
+    quantised model, whose straight-through gradient is approximate too.
     """
     with _prepared(model, x, target) as (forward, inputs, classes), torch.no_grad():
         change = (forward(inputs) - forward(torch.zeros_like(inputs))).gather(1, classes[:, None])
@@ -86,7 +95,7 @@ def completeness(
 
 
 def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
-    """The gradient's size, its maximum over channels."""
+    """The absolute gradient, its maximum over channels."""
     attr = _captum()
     with _prepared(model, x, target) as (forward, inputs, classes):
         values = attr.Saliency(forward).attribute(inputs, target=classes, abs=True)
@@ -96,7 +105,7 @@ def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
 def occlusion(
     model: Classifier, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
 ) -> Tensor:
-    """How far the target's logit falls when a window of zeros slides over the image, signed."""
+    """Drop of the target's logit when a window of zeros slides over the image, signed."""
     attr = _captum()
     if not 1 <= stride <= window <= min(x.shape[2:]):
         raise AibError(
@@ -115,11 +124,70 @@ def occlusion(
     return values.detach().mean(dim=1).float()
 
 
+def posthoc_maps(
+    model: nn.Module,
+    x: Tensor,
+    method: PosthocMethod,
+    target: Target = None,
+    *,
+    layer: str | None = None,
+    chunk: int | None = None,
+) -> Tensor:
+    """Maps [B,H,W] of one of our models, from deterministic passes.
+
+    `layer` is Grad-CAM's, `gradcam_layer` by default; `chunk` is that of `integrated_gradients`.
+    """
+
+    def forward(images: Tensor) -> Output:
+        return model(images, deterministic=True)
+
+    with evaluating(model):
+        if method == "gradcam":
+            return gradcam(forward, x, _module(model, layer or gradcam_layer(model, x)), target)
+        if method == "integrated_gradients":
+            return integrated_gradients(forward, x, target, chunk=chunk)
+        if method == "saliency":
+            return saliency(forward, x, target)
+        side = min(x.shape[2:])  # a window of a quarter of the image, in steps of an eighth
+        return occlusion(forward, x, target, window=max(2, side // 4), stride=max(1, side // 8))
+
+
+def gradcam_layer(model: nn.Module, x: Tensor) -> str:
+    """The last layer on the path to the decision with an output [B,c,h,w] of at least 4 x 4."""
+    parts = (getattr(model, name, None) for name in _BESIDE)
+    beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
+    ran: list[str] = []
+
+    def recorder(name: str) -> Callable[..., None]:
+        def record(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            is_grid = isinstance(output, Tensor) and output.ndim == 4
+            if is_grid and min(output.shape[2:]) >= MIN_POSITIONS:
+                ran.append(name)
+
+        return record
+
+    modules = {name: m for name, m in model.named_modules() if name and m not in beside}
+    hooks = [module.register_forward_hook(recorder(name)) for name, module in modules.items()]
+    try:
+        with evaluating(model), torch.no_grad():
+            model(x[:1], deterministic=True)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU runs at several depths
+    if not once:
+        raise AibError(
+            f"Grad-CAM needs a layer with at least {MIN_POSITIONS} x {MIN_POSITIONS} positions, "
+            "and this model has none"
+        )
+    return once[-1]
+
+
 def class_scores(result: Any) -> Tensor:
     """Raw class scores [B,C]: the mean of our models' sample logits, else the logits given.
 
-    `Output.logits` will not do. In profile `paper` they are log-probabilities, whose gradient also
-    holds what speaks for the other classes.
+    `Output.logits` are log-probabilities in profile `paper`, and their gradient also depends on
+    the other classes.
     """
     if isinstance(result, Output):
         return result.average("logits")
@@ -128,7 +196,7 @@ def class_scores(result: Any) -> Tensor:
 
 
 def has_captum() -> bool:
-    """Is the extra installed?"""
+    """Whether captum is installed."""
     return importlib.util.find_spec("captum") is not None
 
 
@@ -157,7 +225,7 @@ def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
 def _prepared(
     model: Classifier, x: Tensor, target: Target
 ) -> Iterator[tuple[Classifier, Tensor, Tensor]]:
-    """Class scores as a plain tensor, inputs that take gradients, a class each; evaluation mode."""
+    """A function to class scores, inputs with gradients, one class each; in evaluation mode."""
     check_batch(x)
 
     def forward(images: Tensor) -> Tensor:
@@ -166,7 +234,8 @@ def _prepared(
             raise AibError(f"the model must give [{len(images)},classes], not {shape(scores)}")
         return scores
 
-    with _evaluating(model), torch.inference_mode(False), torch.enable_grad():
+    modules = (model,) if isinstance(model, nn.Module) else ()
+    with evaluating(*modules), torch.inference_mode(False), torch.enable_grad():
         inputs = x.detach().clone().requires_grad_()
         if target is None:
             with torch.no_grad():
@@ -174,16 +243,3 @@ def _prepared(
         else:
             classes = torch.as_tensor(target, device=x.device).expand(len(x))
         yield forward, inputs, classes
-
-
-@contextlib.contextmanager
-def _evaluating(model: Classifier) -> Iterator[None]:
-    """Evaluation mode for a while: batch statistics must not move while we look."""
-    training = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

@@ -1,45 +1,46 @@
-"""From opened runs to images on which they can be compared, and to their studies."""
+"""The images on which runs are compared, and the study of one run."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from aib.data import ImageSet, load
+from aib.data import Batches, ImageSet, load
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
+from aib.data.split import sample_indices
+from aib.environment import environment
 from aib.errors import AibError
-from aib.interpret.per_image import Tick, silent
-from aib.interpret.pixels import Feed, sample
-from aib.interpret.study import Plan, Study, study
+from aib.interpret.per_image import ImageMetrics, Tick, silent
+from aib.interpret.results import Study
+from aib.interpret.study import Plan, study
 from aib.paper import has_papers_form
-from aib.runs import Opened, environment
+from aib.runs import Run
 
 RESULT = "interpret.json"  # in a run's folder
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
 def feed_for(
-    opened: Opened,
+    opened: Run,
     data: ImageSet,
     *,
     images: int | None = None,
     batch_size: int = 256,
     workers: int = 0,
     seed: int = 0,
-) -> Feed:
+) -> Batches:
     """All images of the data, or a seeded sample of them, on the model's device."""
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
-    if batch_size < 1:
-        raise AibError(f"--batch-size must be at least 1, not {batch_size}")
     device = next(opened.model.parameters()).device
-    return Feed(data, sample(len(data), images, seed), batch_size, device, workers)
+    indices = sample_indices(len(data), images, seed)
+    return Batches(data, batch_size, indices=indices, device=device, workers=workers)
 
 
-def check_alike(feeds: list[Feed], opened: list[Opened]) -> None:
-    """Several runs are compared on the same modified images or not at all."""
+def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
+    """Raise an error unless all runs see the same images with the same labels."""
     for feed, run in zip(feeds[1:], opened[1:], strict=True):
         first = feeds[0].data
         if feed.data.preprocessing.image_size != first.preprocessing.image_size:
@@ -52,7 +53,7 @@ def check_alike(feeds: list[Feed], opened: list[Opened]) -> None:
 
 
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
-    """Images to occlude with, uint8 [M,3,h,w]; or the sentence that says that they are not here."""
+    """Images to occlude with, uint8 [M,3,h,w]; or a message that they are missing."""
     kind, _, _ = parse_name(name)
     if kind not in ("folder", "shapes") and locate(spec_of(kind), root) is None:
         return (
@@ -61,23 +62,23 @@ def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
         )
     data = load(name, "train" if kind == "folder" else "test", root=root, holdout=0)
     if data.images is None:
-        data = data.subset(sample(len(data), MAX_FOREIGN, seed)).in_memory()
+        data = data.subset(sample_indices(len(data), MAX_FOREIGN, seed)).in_memory()
     assert data.images is not None
     return data.images
 
 
 def study_run(
-    run: Opened,
-    feed: Feed,
+    run: Run,
+    feed: Batches,
     plan: Plan,
     data: str,
     *,
     notes: Sequence[str] = (),
     expensive: bool = True,
     tick: Tick = silent,
-) -> Study:
+) -> tuple[Study, ImageMetrics]:
     """The study of one run on `data`, with what it takes to repeat it."""
-    facts = {
+    origin = {
         "run": str(run.folder),
         "profile": run.model.profile,
         "papers_form": run.settings is not None and has_papers_form(run.settings.recipe()),
@@ -89,5 +90,13 @@ def study_run(
         "class_names": feed.data.class_names,
         "environment": environment(),
     }
-    done = study(run.model, feed, plan, name=run.name, facts=facts, expensive=expensive, tick=tick)
-    return done.with_notes(notes)
+    return study(
+        run.model,
+        feed,
+        plan,
+        name=run.name,
+        origin=origin,
+        notes=tuple(notes),
+        expensive=expensive,
+        tick=tick,
+    )

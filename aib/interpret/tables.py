@@ -1,4 +1,4 @@
-"""The study's figures as tables: one list of rows for the terminal, the CSV file and the report.
+"""The results of studies as tables, for the terminal, the report and the docs.
 
 Several runs stand side by side; they saw the same modified images.
 """
@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from aib.figures.table import NOTHING, Table, number, with_columns
 from aib.files import write_whole
-from aib.interpret.metrics.reliance import points
+from aib.interpret.metrics.reliance import Drop, Reliance, points
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS
+from aib.interpret.per_image import ImageMetrics
+from aib.interpret.results import Estimate, OwnLocalisation, Study
 
-Results = Mapping[str, Mapping[str, Any]]  # label of a run -> its interpret.json
+Studies = Mapping[str, Study]  # by label of the run
 
 STABILITY = "Do maps stay put?"
 GAP = "completeness gap %"
@@ -29,40 +29,31 @@ NAMES = {
 }
 
 
-def all_tables(results: Results) -> list[Table]:
-    """Every table that the results can fill."""
-    made = [
-        overview(results),
-        stability(results),
-        localisation(results),
-        faithfulness(results),
-        information(results),
-    ]
-    made = [table for table in made if table.rows]
-    return made if len(results) > 1 else [_without_run(table) for table in made]
+def all_tables(studies: Studies) -> list[Table]:
+    """Every table that has rows; without the column of runs where there is one run."""
+    makers = (overview, stability, localisation, faithfulness, information)
+    made = [table for make in makers if (table := make(studies)).rows]
+    if len(studies) > 1:
+        return made
+    return [with_columns(t, [i for i, name in enumerate(t.head) if name != "run"]) for t in made]
 
 
-def _without_run(table: Table) -> Table:
-    """With one run there is no need to say which."""
-    return with_columns(table, [at for at, name in enumerate(table.head) if name != "run"])
-
-
-def overview(results: Results) -> Table:
-    """One row a run: accuracy, and where the maps' mass lies if that can be said."""
+def overview(studies: Studies) -> Table:
+    """One row per run: accuracy, localisation of the maps, verdict."""
     rows = []
-    for label, result in results.items():
-        own = own_localisation(result)
-        gradcam = result["localisation"].get("gradcam", {})
+    for label, study in studies.items():
+        own = own_localisation(study)
+        gradcam = study.localisation.get("gradcam")
         rows.append(
             (
                 label,
-                result["model"],
-                result.get("profile") or NOTHING,
-                f"{result['accuracy']:.2f}",
-                number(own.get("auroc"), 3),
-                number(_outside(own.get("energy")), 1, 100),
-                number(_outside(gradcam.get("energy")), 1, 100),
-                result["reliance"]["verdict"] or NOTHING,
+                study.model,
+                study.profile or NOTHING,
+                f"{study.accuracy:.2f}",
+                number(own.auroc, 3),
+                number(_outside(own.energy_inside), 1, 100),
+                number(_outside(gradcam.energy.value if gradcam else None), 1, 100),
+                study.verdict or NOTHING,
             )
         )
     head = (
@@ -76,34 +67,32 @@ def overview(results: Results) -> Table:
         "map is",
     )
     note = "Deterministic passes, no noise."
-    if any(result["localisation"] for result in results.values()):
-        note += f" AUROC and mass on {_subset(results)} images, as in the table of maps below."
+    if any(study.localisation for study in studies.values()):
+        note += f" AUROC and mass on {_subset(studies)} images, as in the table of maps below."
     return Table("Accuracy and maps", head, tuple(rows), note)
 
 
-def own_localisation(result: Mapping[str, Any]) -> Mapping[str, float | None]:
-    """Our maps against the masks, on the images that all methods were compared on.
+def own_localisation(study: Study) -> OwnLocalisation:
+    """The model's own maps against the masks, on the images that all kinds of maps share.
 
-    Over all images where nothing was compared: one page states one figure of a kind.
+    Over all images where nothing was compared: a page states each metric once.
     """
-    compared: Mapping[str, float | None] | None = result.get("localisation", {}).get("own")
-    whole = result.get("localisation_own_all_images", {})
-    return compared or {"auroc": whole.get("auroc"), "energy": whole.get("energy_inside")}
+    found = study.localisation.get("own")
+    if found is None:
+        return study.own_localisation
+    return OwnLocalisation(found.pointing.value, found.energy.value, found.auroc.value)
 
 
-def stability(results: Results) -> Table:
-    """The interpretability score at three thresholds, the centred cosine, and the paper's."""
+def stability(studies: Studies) -> Table:
+    """The interpretability score at three thresholds, the centred cosine, and the paper's score."""
     rows = []
-    names = list(dict.fromkeys(name for r in results.values() for name in r["stability"]))
-    for name in names:
-        for label, result in results.items():
-            figures = result["stability"].get(name)
-            if figures is None or f"score_{PRIMARY_TAU:g}" not in figures:
+    for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
+        for label, study in studies.items():
+            found = study.stability.get(name)
+            if found is None or PRIMARY_TAU not in found.score or found.centred_mean is None:
                 continue
             scores = [
-                _interval(figures, f"score_{tau:g}")
-                if tau == PRIMARY_TAU
-                else number(figures[f"score_{tau:g}"], 1)
+                _interval(found.score[tau]) if tau == PRIMARY_TAU else _value(found.score[tau], 1)
                 for tau in TAUS
             ]
             rows.append(
@@ -111,12 +100,12 @@ def stability(results: Results) -> Table:
                     name,
                     label,
                     *scores,
-                    number(result["paper"].get(name), 2),
-                    number(figures[f"centred_{PRIMARY_TAU:g}"], 1),
-                    number(figures["centred_mean"], 3),
-                    number(figures["prediction_consistent"], 1),
-                    number(figures["contrast"], 3),
-                    number(figures["flat"], 0),
+                    number(study.paper.get(name), 2),
+                    _value(found.centred[PRIMARY_TAU], 1),
+                    _value(found.centred_mean, 3),
+                    _value(found.prediction_consistent, 1),
+                    number(found.contrast, 3),
+                    number(found.flat, 0),
                 )
             )
     head = (
@@ -131,52 +120,51 @@ def stability(results: Results) -> Table:
         "flat",
     )
     note = (
-        "Share of images of unchanged prediction whose map keeps its cosine, with its 95% "
-        "interval. A constant map scores 100: read it with the centred cosine, the contrast and "
-        "the count of flat maps. The paper does not give its threshold."
+        "Score: share of the images with unchanged prediction whose map keeps its cosine, with a "
+        "95% interval. A constant map scores 100: read it with the centred cosine, the contrast "
+        "and the number of flat maps. The paper does not give its threshold."
     )
     return Table(STABILITY, head, tuple(rows), note)
 
 
-def localisation(results: Results) -> Table:
-    """Pointing game, energy inside, AUROC by source of maps."""
+def localisation(studies: Studies) -> Table:
+    """Pointing game, energy inside and AUROC by kind of map."""
     rows = [
         (
-            NAMES[source],
+            NAMES[kind],
             label,
-            _interval(figures, "pointing", 100),
-            _interval(figures, "energy", 100),
-            number(_outside(figures.get("energy")), 1, 100),
-            _interval(figures, "auroc", 1, 3),
-            number(figures.get("auroc_undefined"), 0),
+            _interval(found.pointing, 100),
+            _interval(found.energy, 100),
+            number(_outside(found.energy.value), 1, 100),
+            _interval(found.auroc, 1, 3),
+            number(found.auroc.undefined, 0),
         )
-        for label, result in results.items()
-        for source, figures in result["localisation"].items()
+        for label, study in studies.items()
+        for kind, found in study.localisation.items()
     ]
     head = ("map", "run", "pointing %", "energy inside %", "on background %", "AUROC", "undefined")
     note = (
-        f"On {_subset(results)} images. An AUROC below 0.5 is a map that highlights the "
-        "background; it is never turned round. It is undefined for images whose object fills "
-        "everything."
+        f"On {_subset(studies)} images. An AUROC below 0.5 is a map that highlights the "
+        "background; it is never inverted. It is undefined for images that the object fills."
     )
     return Table("Where is the object?", head, tuple(rows), note)
 
 
-def faithfulness(results: Results) -> Table:
-    """Areas under the deletion and insertion curves by source of maps."""
+def faithfulness(studies: Studies) -> Table:
+    """Areas under the deletion and insertion curves by kind of map."""
     rows = [
         (
-            NAMES[source],
+            NAMES[kind],
             label,
-            _interval(figures, "deletion", 1, 3),
-            _interval(figures, "insertion", 1, 3),
-            number(figures.get("completeness_gap"), 1, 100),
+            _interval(found.deletion, 1, 3),
+            _interval(found.insertion, 1, 3),
+            number(found.completeness_gap, 1, 100),
         )
-        for label, result in results.items()
-        for source, figures in result["faithfulness"].items()
+        for label, study in studies.items()
+        for kind, found in study.faithfulness.items()
     ]
     head = ("map", "run", "deletion (low is good)", "insertion (high is good)", GAP)
-    note = f"On {_subset(results)} images; missing pixels are blurred."
+    note = f"On {_subset(studies)} images; missing pixels are blurred."
     table = Table("Does the probability go where the map says?", head, tuple(rows), note)
     if all(row[-1] == NOTHING for row in rows):
         return with_columns(table, range(len(head) - 1))
@@ -188,88 +176,79 @@ def faithfulness(results: Results) -> Table:
     return replace(table, note=note + gap)
 
 
-def information(results: Results) -> Table:
+def information(studies: Studies) -> Table:
     """Bits, anchors and energy."""
     rows = [
         (
             label,
-            number(info["kl_bits"], 1),
-            number(info["entropy_bits"], 2),
-            number(info["perplexity"], 1),
-            number(info["energy_passed"], 1, 100),
-            number(info["contrast"], 3),
+            number(info.kl_bits, 1),
+            number(info.entropy_bits, 2),
+            number(info.perplexity, 1),
+            number(info.energy_passed, 1, 100),
+            number(info.contrast, 3),
         )
-        for label, info in ((label, r["information"]) for label, r in results.items())
+        for label, info in ((label, study.information) for label, study in studies.items())
     ]
     head = (
         "run",
-        "KL, bits an image",
+        "KL, bits per image",
         "entropy of a map's levels, bits",
         "anchors in use",
         "feature energy passed %",
         "contrast",
     )
     note = (
-        "Anchors in use: 2 to the power of the entropy, so many as equal use would take. Energy "
-        "passed is above 100% where features are multiplied by 1 + a (the released profile, ABN). "
-        "Contrast is the highest score of a map less the lowest."
+        "Anchors in use: the perplexity, 2 to the power of the entropy. Energy passed is above "
+        "100% where features are multiplied by 1 + a (the released profile, ABN). Contrast is the "
+        "highest score of a map minus the lowest."
     )
     return Table("How much information?", head, tuple(rows), note)
 
 
-def reliance(results: Results) -> Table:
-    """What the accuracy loses with another map in the map's place."""
+def reliance(studies: Studies) -> Table:
+    """Accuracy lost when the map is replaced."""
     rows = [
         (
             label,
-            f"{100 * found['accuracy']:.2f}",
-            *(_drop(found["replaced"][name]) for name in ("mean", "shuffled", "another")),
-            found["verdict"],
+            f"{100 * found.accuracy:.2f}",
+            *(_drop(found.replaced[name]) for name in ("mean", "shuffled", "another")),
+            found.verdict,
         )
-        for label, found in ((label, r["reliance"]) for label, r in results.items())
-        if found["verdict"]
+        for label, found in ((label, study.reliance) for label, study in studies.items())
+        if isinstance(found, Reliance)
     ]
-    head = (
-        "run", "accuracy %", "its mean everywhere", "its places shuffled", "another image's map",
-        "map is",
-    )  # fmt: skip
+    head = ("run", "accuracy %", "its mean", "shuffled in space", "another image's map", "map is")
     note = (
-        "Points of accuracy lost with that in the map's stead (95% interval). Used: the interval "
-        "of one of them lies above one point. Decorative: all lie below. Undecided: neither, or "
-        "there is too little accuracy to lose."
+        "Percentage points of accuracy lost with the map replaced by each of these (95% interval). "
+        "Used: one interval lies above one point. Decorative: all lie below. Undecided: neither, "
+        "or there is too little accuracy to lose."
     )
     return Table("Does the decision need the map?", head, tuple(rows), note)
 
 
-def _drop(drop: Mapping[str, float]) -> str:
-    return "{} ({} to {})".format(*(points(drop[name]) for name in ("drop", "low", "high")))
-
-
-def randomisation_words(result: Mapping[str, Any]) -> list[str]:
-    """What the layer randomisation came to, in a sentence."""
-    changes = result["randomised_layers"]
+def randomisation_text(study: Study) -> str | None:
+    """The result of the layer randomisation; None where it was not run."""
+    changes = study.randomised_layers
     if not changes:
-        return []
-    last = changes[-1]
-    r = "undefined (flat maps)" if last["pearson"] is None else f"{last['pearson']:.2f}"
-    return [
-        f"With all {len(changes)} layers randomised the map's correlation with itself is {r}; "
-        "near 1 would mean that it shows the image and nothing that was learnt."
-    ]
+        return None
+    pearson = changes[-1].pearson
+    r = "undefined (flat maps)" if pearson is None else f"{pearson:.2f}"
+    return (
+        f"With all {len(changes)} layers randomised, the map's correlation with the original map "
+        f"is {r}; a value near 1 would mean that it shows the image and nothing learnt."
+    )
 
 
-def write_csv(
-    path: Path, surveys: Mapping[str, Mapping[str, Tensor]], classes: Sequence[str]
-) -> None:
-    """A row an image and run, a column a figure; empty where undefined."""
-    names = list(dict.fromkeys(name for columns in surveys.values() for name in columns))
+def write_csv(path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[str]) -> None:
+    """One row per run and image, one column per metric; empty where undefined."""
+    names = list(dict.fromkeys(name for metrics in runs.values() for name in metrics.columns))
 
     def write(partial: Path) -> None:
         with partial.open("w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
             out.writerow(["run", "class", *(name.replace(" ", "_") for name in names)])
-            for label, columns in surveys.items():
-                lists = {name: values.tolist() for name, values in columns.items()}
+            for label, metrics in runs.items():
+                lists = {name: values.tolist() for name, values in metrics.columns.items()}
                 for i, y in enumerate(lists["label"]):
                     cells = [lists[name][i] if name in lists else None for name in names]
                     out.writerow([label, classes[y] if classes else y, *map(_cell, cells)])
@@ -287,16 +266,21 @@ def _outside(inside: float | None) -> float | None:
     return None if inside is None else 1 - inside
 
 
-def _subset(results: Results) -> str:
-    counts = sorted({r["subset_images"] for r in results.values()})
+def _subset(studies: Studies) -> str:
+    counts = sorted({study.subset_images for study in studies.values()})
     return " or ".join(f"{count:,}" for count in counts)
 
 
-def _interval(figures: Mapping[str, Any], name: str, times: float = 1.0, digits: int = 1) -> str:
-    value, low, high = (figures.get(key) for key in (name, f"{name}_low", f"{name}_high"))
-    if value is None:
-        return NOTHING
-    text = number(value, digits, times)
-    if low is None or high is None:
+def _value(found: Estimate, digits: int) -> str:
+    return number(found.value, digits)
+
+
+def _drop(drop: Drop) -> str:
+    return f"{points(drop.drop)} ({points(drop.low)} to {points(drop.high)})"
+
+
+def _interval(found: Estimate, times: float = 1.0, digits: int = 1) -> str:
+    text = number(found.value, digits, times)
+    if found.value is None or found.low is None or found.high is None:
         return text
-    return f"{text} ({number(low, digits, times)}-{number(high, digits, times)})"
+    return f"{text} ({number(found.low, digits, times)}-{number(found.high, digits, times)})"

@@ -1,7 +1,7 @@
-"""One HTML page of a run or of several: curves, tables, maps, how to reproduce."""
+"""HTML pages about runs and sweeps: charts, tables, maps, how to reproduce."""
 
-from aib.report.calibration import Reliability, reliability
-from aib.report.gather import Material, gather
-from aib.report.page import page
+from aib.report.gather import RunContent, gather
+from aib.report.run_page import run_page
+from aib.report.sweep_page import sweep_page
 
-__all__ = ["Material", "Reliability", "gather", "page", "reliability"]
+__all__ = ["RunContent", "gather", "run_page", "sweep_page"]

@@ -1,50 +1,45 @@
-"""How to reproduce a run: the commands, the seed, versions, hardware, every setting."""
+"""How to reproduce a run: commands, seed, versions, hardware, settings."""
 
 import shlex
-from dataclasses import fields
-from html import escape
 
 from aib.figures.table import Table
-from aib.report.gather import Material
-from aib.report.html import paragraph, table_html
+from aib.report.blocks import Block, Code, Details, Text
+from aib.report.gather import RunContent
 from aib.settings import Settings
 
 
-def reproduce(m: Material) -> list[str]:
-    """The section, piece by piece."""
-    environment = m.config.get("environment", {})
-    result = (m.result or {}).get("environment", {})
-    commands = [c for c in (environment.get("command"), result.get("command")) if c]
-    if m.settings and not environment.get("command"):
-        commands.insert(0, command_of(m.settings))
-    commands.append(f"aib report {m.folder}")
+def reproduce(content: RunContent) -> list[Block]:
+    """The blocks of the section."""
+    environment, settings, study = content.environment, content.settings, content.study
+    measured = study.environment.get("command") if study else None
+    commands = [c for c in (environment.get("command"), measured) if c]
+    if settings and not environment.get("command"):
+        commands.insert(0, training_command(settings))
+    commands.append(f"aib report {content.folder}")
     keys = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
     facts = [f"{name} {environment[key]}" for key, name in keys.items() if environment.get(key)]
-    parts = [f"<pre>{escape(chr(10).join(dict.fromkeys(commands)))}</pre>"]
-    if m.settings:
-        facts.append(f"seed {m.settings.seed}")
+    facts += [f"seed {settings.seed}"] if settings else []
+    blocks: list[Block] = [Code("\n".join(dict.fromkeys(commands)))]
     if facts:
-        parts.append(paragraph("Trained with " + ", ".join(facts) + "."))
-    if m.result and m.result.get("weights_sha256"):
-        parts.append(f"<p>Weights: SHA-256 <code>{m.result['weights_sha256'][:16]}…</code></p>")
-    if m.settings:
-        rows = tuple((k, str(v)) for k, v in m.settings.to_dict().items())
-        inner = table_html(Table("Settings", ("setting", "value"), rows))
-        parts.append(f"<details><summary>All settings</summary>{inner}</details>")
-    return parts
+        blocks.append(Text(f"Trained with {', '.join(facts)}."))
+    if study and study.weights_sha256:
+        blocks.append(Text(f"Weights: SHA-256 `{study.weights_sha256[:16]}…`"))
+    if settings:
+        rows = tuple((k, str(v)) for k, v in settings.to_dict().items())
+        blocks.append(Details("All settings", Table("Settings", ("setting", "value"), rows)))
+    return blocks
 
 
-def command_of(settings: Settings) -> str:
-    """The command line that these settings come from, defaults left out."""
-    words = ["aib train"]
-    for f in fields(Settings):
-        value, default = getattr(settings, f.name), f.default
-        if value == default:
+def training_command(settings: Settings) -> str:
+    """The command that trains with these settings; defaults are left out."""
+    words, defaults = ["aib train"], Settings().to_dict()
+    for name, value in settings.to_dict().items():
+        if value == defaults[name]:
             continue
-        flag = "--" + f.name.replace("_", "-")
+        flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             words.append(flag if value else "--no-" + flag[2:])
-        elif isinstance(value, tuple):
+        elif isinstance(value, list):
             words += [flag, *map(str, value)]
         else:
             words += [flag, shlex.quote(str(value))]

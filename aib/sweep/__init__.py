@@ -1,9 +1,10 @@
-"""Ablations: the same training under many settings, each run in its own folder.
+"""Ablations: the same training with different settings, each run in its own folder.
 
-`plan` says which runs, `one` does a run, `local` and `cluster` do them all, `results` gathers.
+`plan` lists the runs, `one` does a single run, `local` and `cluster` do all of them, `results`
+collects them, `tables` and `panels` show them.
 """
 
 from aib.sweep.grid import Grid, parse_grid, quick_grids
-from aib.sweep.plan import Plan, Planned, make_plan, read_plan
+from aib.sweep.plan import Plan, PlannedRun, make_plan, read_plan
 
-__all__ = ["Grid", "Plan", "Planned", "make_plan", "parse_grid", "quick_grids", "read_plan"]
+__all__ = ["Grid", "Plan", "PlannedRun", "make_plan", "parse_grid", "quick_grids", "read_plan"]

@@ -1,5 +1,5 @@
-"""A sweep's runs as jobs of a cluster, through submitit: SLURM where there is one, and this
-machine, by submitit's own local executor, where there is none."""
+"""Run a sweep as jobs of a SLURM cluster through submitit; without SLURM, submitit's local
+executor runs them on this machine."""
 
 import time
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from aib.errors import AibError, missing_extra
-from aib.sweep.local import Beat, Ended
-from aib.sweep.one import LOGS, is_done, perform
-from aib.sweep.plan import Planned
-from aib.training.interrupt import Interrupted, StopRequest
+from aib.sweep.local import OnEnd, OnPoll
+from aib.sweep.one import LOGS, is_done, run_one
+from aib.sweep.plan import PlannedRun
+from aib.training.interrupt import Interrupted, SignalCatcher
 
 
 @dataclass(frozen=True)
 class Request:
-    """What each job asks the cluster for."""
+    """Resources of each job."""
 
     partition: str | None = None
     timeout_min: int = 240
@@ -28,26 +28,26 @@ class Request:
 class Job:
     """One run as submitit calls it.
 
-    At its time limit a job is sent submitit's own signal, upon which submitit queues it again,
-    and it goes on from the run's last checkpoint. SIGTERM, by which some clusters preempt, is
-    `train`'s: it saves and the job ends as stopped; submitit does not queue it again.
+    At its time limit submitit signals a job and queues it again; it then resumes from the run's
+    last checkpoint. On SIGTERM, with which some clusters preempt, `train` saves and the job ends
+    as stopped; submitit does not queue it again.
     """
 
     def __init__(self, sweep: Path, name: str):
         self.sweep, self.name = sweep, name
 
     def __call__(self) -> str | None:
-        """None, or the sentence that says what went wrong."""
+        """Do the run; return the error message if it fails."""
         try:
-            perform(self.sweep, self.name)
+            run_one(self.sweep, self.name)
         except Interrupted as stopped:
-            return f"stopped by signal {stopped.signal}, after saving; the same command goes on"
+            return f"stopped by signal {stopped.signal}, after saving; repeat the command to resume"
         except AibError as error:
             return str(error)
         return None
 
     def checkpoint(self) -> Any:
-        """What submitit submits again."""
+        """The job that submitit queues again."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self)
@@ -55,15 +55,15 @@ class Job:
 
 def run_cluster(
     sweep: Path,
-    runs: Sequence[Planned],
+    runs: Sequence[PlannedRun],
     request: Request,
     jobs: int | None,
-    ended: Ended,
-    beat: Beat,
-    stop: StopRequest,
+    on_end: OnEnd,
+    on_poll: OnPoll,
+    stop: SignalCatcher,
     poll: float = 5.0,
 ) -> None:
-    """Submit the runs and wait for them; a stop cancels what is left."""
+    """Submit the runs and wait for them; a stop cancels those that are left."""
     executor = make_executor(sweep, request, jobs)
     sweep = sweep.resolve()
     with executor.batch():
@@ -78,14 +78,14 @@ def run_cluster(
         for run, job in list(waiting.items()):
             if job.done():
                 del waiting[run]
-                fine = is_done(sweep / run.name)
-                ended(run, None if fine else "stopped" if cancelled else why(job))
-        beat(list(waiting))
+                done = is_done(sweep / run.name)
+                on_end(run, None if done else "stopped" if cancelled else failure(job))
+        on_poll(list(waiting))
         time.sleep(min(poll, 0.2) if cancelled else poll)
 
 
 def make_executor(sweep: Path, request: Request, jobs: int | None) -> Any:
-    """submitit's executor for wherever this is."""
+    """submitit's executor: SLURM, or local where there is none."""
     try:
         import submitit
     except ModuleNotFoundError as error:
@@ -105,9 +105,9 @@ def make_executor(sweep: Path, request: Request, jobs: int | None) -> Any:
     return executor
 
 
-def why(job: Any) -> str:
-    """What a job without figures said, or where it did."""
-    with suppress(Exception):  # submitit raises many kinds for a job that broke off
-        if said := job.result():
-            return str(said)
-    return f"the job broke off; its log is {job.paths.stderr}"
+def failure(job: Any) -> str:
+    """Why a job failed: its message, or where its log is."""
+    with suppress(Exception):  # submitit raises many kinds for a job that was aborted
+        if message := job.result():
+            return str(message)
+    return f"the job was aborted; its log is {job.paths.stderr}"

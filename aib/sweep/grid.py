@@ -1,4 +1,4 @@
-"""A knob and its values: from `beta=1e-3,1e-2` on the command line to settings."""
+"""Parse the knobs of a sweep: `beta=1e-3,1e-2` on the command line to values of a setting."""
 
 import types
 import typing
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from aib.errors import AibError
-from aib.settings import MACHINE, Settings
+from aib.settings import MACHINE, Settings, setting_types
 
 # The paper's letters for two of the settings.
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}
@@ -18,20 +18,20 @@ Value = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Grid:
-    """One knob with the values it is to take."""
+    """A knob and its values."""
 
     name: str  # of the setting
     values: tuple[Value, ...]
 
     @property
     def knob(self) -> str:
-        """As the paper writes it."""
+        """Its name, with the paper's letter where there is one."""
         return LETTERS.get(self.name, self.name)
 
 
 def knobs() -> dict[str, Any]:
-    """The types of what can be varied, by name. A seed is not a knob: `--seeds` repeats."""
-    hints, others = typing.get_type_hints(Settings), MACHINE | {"seed"}
+    """Types of the settings that can be varied. The seed is none of them: `--seeds` repeats."""
+    hints, others = setting_types(), MACHINE | {"seed"}
     simple = {
         n: h for n, h in hints.items() if n not in others and typing.get_origin(h) is not tuple
     }
@@ -39,8 +39,8 @@ def knobs() -> dict[str, Any]:
 
 
 def parse_grid(text: str) -> Grid:
-    """'K=64,128' to a grid. Values have the setting's type; one written twice counts once."""
-    knob, equals, written = text.partition("=")
+    """Parse 'K=64,128'. Values get the setting's type; repeated values count once."""
+    knob, equals, listed = text.partition("=")
     knob = knob.strip()
     if not equals:
         raise AibError(f"a grid is written KNOB=VALUE,VALUE such as beta=0.001,0.01, not {text!r}")
@@ -52,7 +52,7 @@ def parse_grid(text: str) -> Grid:
     if knob not in known:
         aside = "; --seeds repeats each run with other seeds" if knob == "seed" else ""
         raise AibError(f"no knob {knob!r}{aside}; there are {', '.join(known)}")
-    words = [word.strip() for word in written.split(",")]
+    words = [word.strip() for word in listed.split(",")]
     if not all(words):
         raise AibError(f"the values of {knob} are written {knob}=VALUE,VALUE, not {text!r}")
     values = [parse_value(knob, known[knob], word) for word in words]
@@ -60,7 +60,7 @@ def parse_grid(text: str) -> Grid:
 
 
 def parse_value(knob: str, hint: Any, word: str) -> Value:
-    """One value of a setting's type; `none` where the setting may be left open."""
+    """Parse one value as the setting's type; `none` where the setting is optional."""
     kinds = (
         typing.get_args(hint)
         if typing.get_origin(hint) in (typing.Union, types.UnionType)
@@ -78,15 +78,15 @@ def parse_value(knob: str, hint: Any, word: str) -> Value:
     try:
         return flags[word.lower()] if kind is bool else kind(word)
     except (KeyError, ValueError) as error:
-        rule = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+        rule = {bool: "true or false", int: "an integer", float: "a number"}[kind]
         raise AibError(f"{knob} must be {rule}, not {word!r}") from error
 
 
 def check_grids(grids: typing.Sequence[Grid]) -> None:
-    """At least one, and no knob twice."""
+    """Require at least one grid, and no knob twice."""
     if not grids:
         raise AibError(
-            "nothing to vary: name a knob, such as --grid beta=1e-3,1e-2,1e-1, or take --quick"
+            "nothing to vary: name a knob, such as --grid beta=1e-3,1e-2,1e-1, or use --quick"
         )
     names = [grid.name for grid in grids]
     twice = next((grid for grid in grids if names.count(grid.name) > 1), None)
@@ -96,24 +96,25 @@ def check_grids(grids: typing.Sequence[Grid]) -> None:
 
 
 def quick_grids(base: Settings) -> tuple[Grid, ...]:
-    """Three points for each of the paper's three knobs, around what `base` has for them."""
-    if base.latent_dim is None or base.num_anchors is None or not base.beta:
-        raise AibError("--quick varies beta, K and Q around the preset's own: it has to have them")
+    """Three values for each of the paper's three knobs, around those of `base`."""
+    latent_dim, num_anchors = base.options.latent_dim, base.options.num_anchors
+    if latent_dim is None or num_anchors is None or not base.beta:
+        raise AibError(
+            "--quick varies beta, K and Q around the preset's own values, but it has none"
+        )
     beta = tuple(float(f"{base.beta * times:.12g}") for times in (0.1, 1, 10))
-    size = tuple(
-        dict.fromkeys((max(2, base.latent_dim // 4), base.latent_dim, 4 * base.latent_dim))
-    )
-    anchors = tuple(dict.fromkeys((2, base.num_anchors, 5 * base.num_anchors)))
+    size = tuple(dict.fromkeys((max(2, latent_dim // 4), latent_dim, 4 * latent_dim)))
+    anchors = tuple(dict.fromkeys((2, num_anchors, 5 * num_anchors)))
     return (Grid("beta", beta), Grid("latent_dim", size), Grid("num_anchors", anchors))
 
 
-def written(value: Value) -> str:
-    """A value in words: the shortest that reads back as it, 1 for 1.0."""
+def format_value(value: Value) -> str:
+    """A value as text that parses back to it; 1.0 is written 1."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e6:
         return str(int(value))
     return str(value)
 
 
-def safe(text: str) -> str:
-    """As part of a folder's name, different for different texts."""
+def escape_for_folder(text: str) -> str:
+    """Text for a folder's name; different texts stay different."""
     return quote(text, safe="-_+.")

@@ -1,4 +1,4 @@
-"""A sweep's runs on this machine: N processes at a time."""
+"""Run a sweep on this machine, several processes at a time."""
 
 import os
 import subprocess
@@ -11,21 +11,26 @@ from pathlib import Path
 
 import torch
 
-from aib.sweep.one import log_of
-from aib.sweep.plan import Planned
-from aib.training.interrupt import StopRequest
+from aib.sweep.one import log_path
+from aib.sweep.plan import PlannedRun
+from aib.training.interrupt import SignalCatcher
 
-Ended = Callable[[Planned, str | None], None]  # a run, and what went wrong with it if anything
-Beat = Callable[[Sequence[Planned]], None]  # now and then: the runs under way
+OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
+OnPoll = Callable[[Sequence[PlannedRun]], None]  # the active runs
 POLL = 0.2  # seconds
 
 
 def run_local(
-    sweep: Path, runs: Sequence[Planned], jobs: int, ended: Ended, beat: Beat, stop: StopRequest
+    sweep: Path,
+    runs: Sequence[PlannedRun],
+    jobs: int,
+    on_end: OnEnd,
+    on_poll: OnPoll,
+    stop: SignalCatcher,
 ) -> None:
-    """Do the runs. One that fails leaves the others alone; a stop lets those under way save."""
+    """Do all runs. A failed run does not affect the others; on a stop, active runs save first."""
     waiting = deque(runs)
-    running: dict[int, tuple[Planned, subprocess.Popen[bytes]]] = {}
+    running: dict[int, tuple[PlannedRun, subprocess.Popen[bytes]]] = {}
     try:
         while running or (waiting and stop.signal is None):
             for slot in range(jobs):
@@ -37,19 +42,19 @@ def run_local(
                     process.stdin.close()  # see `stop_with_parent`
                 if process.poll() is not None:
                     del running[slot]
-                    ended(run, why(process.returncode, log_of(sweep, run.name)))
-            beat([run for run, _ in running.values()])
+                    on_end(run, failure(process.returncode, log_path(sweep, run.name)))
+            on_poll([run for run, _ in running.values()])
             time.sleep(POLL)
-    finally:  # of a second Ctrl-C, or an error of ours: nothing is left running
+    finally:  # after a second Ctrl-C or an error: leave no process behind
         for _, process in running.values():
             with suppress(OSError):
                 process.kill()
             process.wait()
 
 
-def start(sweep: Path, run: Planned, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
-    """One run in a process group of its own: Ctrl-C reaches it through us, once."""
-    log = log_of(sweep, run.name)
+def start(sweep: Path, run: PlannedRun, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
+    """Start one run in its own process group, so that Ctrl-C reaches it only through us."""
+    log = log_path(sweep, run.name)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         return subprocess.Popen(
@@ -62,30 +67,30 @@ def start(sweep: Path, run: Planned, slot: int, jobs: int) -> "subprocess.Popen[
         )
 
 
-def command(sweep: Path, run: Planned) -> list[str]:
-    """What does one run."""
+def command(sweep: Path, run: PlannedRun) -> list[str]:
+    """The command that does one run."""
     return [sys.executable, "-m", "aib.sweep.one", str(sweep), run.name]
 
 
 def environment_of(slot: int, jobs: int) -> dict[str, str]:
-    """A share of the cores, and one GPU in turn where there are several."""
-    given = dict(os.environ)
+    """Environment variables of a job: its share of the cores and, of several GPUs, one."""
+    variables = dict(os.environ)
     if jobs > 1:
-        given.setdefault("OMP_NUM_THREADS", str(max(1, cores() // jobs)))
-    visible = given.get("CUDA_VISIBLE_DEVICES")
+        variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // jobs)))
+    visible = variables.get("CUDA_VISIBLE_DEVICES")
     gpus = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
     if len(gpus) > 1:
-        given["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
-    return given
+        variables["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
+    return variables
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def why(code: int, log: Path) -> str | None:
-    """None for a run that is done, else one sentence."""
+def failure(code: int, log: Path) -> str | None:
+    """Why a run failed, from its exit code and log; None if it did not."""
     if code == 0:
         return None
     if code in (130, 143, -2, -15):
@@ -93,5 +98,5 @@ def why(code: int, log: Path) -> str | None:
     if code < 0:
         return f"ended by signal {-code}; its log is {log}"
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    said = next((line for line in reversed(lines) if line), "it said nothing")
-    return said if code == 2 else f"{said}; its log is {log}"
+    last = next((line for line in reversed(lines) if line), "no message")
+    return last if code == 2 else f"{last}; its log is {log}"

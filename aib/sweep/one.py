@@ -1,139 +1,171 @@
-"""One run of a sweep, in a process of its own: train or go on, then measure.
+"""One run of a sweep in a process of its own: train or resume, then measure.
 
-`python -m aib.sweep.one SWEEP NAME` is what the engines start.
+Run as `python -m aib.sweep.one SWEEP NAME`.
 """
 
-import json
 import os
 import signal
 import sys
 import threading
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from aib.classifier import evaluating
+from aib.environment import environment
 from aib.errors import AibError
-from aib.files import finite, sha256, write_json
-from aib.interpret.per_image import Survey, survey
+from aib.evaluate import Evaluation, read_evaluations
+from aib.files import finite, parse_json, read_json, sha256, write_json
+from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.runs import feed_for
-from aib.runs import (
-    CHECKPOINT,
-    EVALUATION,
-    Run,
-    environment,
-    labelled_images,
-    open_runs,
-    train_seconds,
-)
+from aib.runs import CHECKPOINT, EVALUATION, open_runs, train_seconds
 from aib.settings import Settings
-from aib.sweep.plan import Planned, read_plan
+from aib.sweep.plan import PlannedRun, read_plan
+from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
-from aib.training.progress import PlainLines
+from aib.training.progress import LineReporter
 from aib.training.train import train
 from aib.weights import CONFIG, WEIGHTS
 
-MEASURED = "sweep_figures.json"  # in a run's folder
+MEASUREMENT = "sweep_figures.json"  # in a run's folder
 LOGS = "logs"  # in the sweep's
+OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of files of older versions
 
 
-def perform(sweep: Path, name: str) -> None:
-    """Do what is left to do of one run."""
+@dataclass(frozen=True)
+class RunMetrics:
+    """Metrics of one run; None for what its model or data do not have.
+
+    Accuracy (percent), NLL, calibration error and bits are the evaluation's, with samples; the
+    rest describes the maps without noise.
+    """
+
+    accuracy: float
+    accuracy_interval: tuple[float, float] | None = None
+    nll: float | None = None
+    calibration_error: float | None = None
+    bits: float | None = None
+    auroc: float | None = None
+    pointing: float | None = None
+    energy_inside: float | None = None
+    perplexity: float | None = None
+    entropy_bits: float | None = None
+    contrast: float | None = None
+    flat_maps: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The metrics of a run and how they were measured: sweep_figures.json in its folder."""
+
+    weights_sha256: str
+    metrics: RunMetrics
+    split: str
+    images: int
+    samples: str
+    train_seconds: float
+    environment: dict[str, Any]
+    data: str = ""
+
+
+def run_one(sweep: Path, name: str) -> None:
+    """Do what is left of one run."""
     run, folder = read_plan(sweep).find(name), sweep / name
-    lock = log_of(sweep, name).with_suffix(".lock")
+    lock = log_path(sweep, name).with_suffix(".lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
-    # A sweep that was killed may leave a run behind that is still saving: wait for it.
+    # A killed sweep may leave a process behind that is still saving: wait for it.
     with FileLock(lock):
-        check(run, folder)
+        check_settings(run, folder)
         if is_done(folder):
             return
         if not _is_trained(folder, run.settings):
             started = (folder / CHECKPOINT).is_file()
-            train(run.settings, folder, resume=started, report=PlainLines())
-        write_json(folder / MEASURED, measure(folder, run.settings))
+            train(run.settings, folder, resume=started, report=LineReporter())
+        measurement = measure(folder, run.settings)
+        write_json(folder / MEASUREMENT, finite(asdict(measurement)))
 
 
-def log_of(sweep: Path, name: str) -> Path:
-    """What the run says goes here; its own folder is for `train` to make."""
+def log_path(sweep: Path, name: str) -> Path:
+    """The log of a run. Not in the run's own folder, which `train` creates."""
     return sweep / LOGS / f"{name}.log"
 
 
-def check(run: Planned, folder: Path) -> None:
-    """A run that is there already must be of the plan's settings."""
+def check_settings(run: PlannedRun, folder: Path) -> None:
+    """Require that an existing run has the plan's settings."""
     if (folder / CONFIG).is_file():
-        Run.reopen(folder, run.settings)
+        RunFolder.reopen(folder, run.settings)
 
 
 def is_done(folder: Path) -> bool:
-    """Trained, and measured with the weights that are there."""
-    found = read_measured(folder)
-    weights = folder / WEIGHTS
-    return found is not None and weights.is_file() and found["weights_sha256"] == sha256(weights)
+    """Whether the run is trained, and measured with these weights."""
+    found, weights = read_measurement(folder), folder / WEIGHTS
+    return found is not None and weights.is_file() and found.weights_sha256 == sha256(weights)
 
 
 def _is_trained(folder: Path, settings: Settings) -> bool:
-    return (folder / WEIGHTS).is_file() and settings.reported in _evaluations(folder)
+    done = (folder / WEIGHTS).is_file()
+    return done and settings.reported in read_evaluations(folder / EVALUATION)
 
 
-def read_measured(folder: Path) -> dict[str, Any] | None:
-    """A run's figures; None if there are none yet, or they are damaged and will be made again."""
+def read_measurement(folder: Path) -> Measurement | None:
+    """The measurement of a run; None if there is none yet, or it is damaged and made again."""
+    path = folder / MEASUREMENT
     try:
-        found = json.loads((folder / MEASURED).read_text(encoding="utf-8"))
-        return found if {"figures", "weights_sha256"} <= set(found) else None
-    except (OSError, ValueError, TypeError):
+        found = rename_old_keys(read_json(path))
+        return found and parse_json(Measurement, found, str(path))
+    except AibError:
         return None
 
 
-def _evaluations(folder: Path) -> dict[str, Any]:
-    path = folder / EVALUATION
-    try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except ValueError as error:
-        raise AibError(f"{path} is damaged: {error}; remove it") from error
+def rename_old_keys(value: Any) -> Any:
+    """JSON with the keys of older versions renamed."""
+    if isinstance(value, dict):
+        return {OLD_KEYS.get(key, key): rename_old_keys(item) for key, item in value.items()}
+    return [rename_old_keys(item) for item in value] if isinstance(value, list) else value
 
 
-def measure(folder: Path, settings: Settings) -> dict[str, Any]:
-    """The figures of a trained run on the images it is reported on."""
+def measure(folder: Path, settings: Settings) -> Measurement:
+    """Measure a trained run on the images it is reported on."""
     [opened] = open_runs((folder,), "cpu" if settings.accelerator == "cpu" else None)
-    evaluation = _evaluations(folder)[settings.reported]
-    feed = feed_for(opened, labelled_images(opened), workers=settings.workers)
+    evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
+    feed = feed_for(opened, opened.labelled_images(), workers=settings.workers)
     with evaluating(opened.model):
-        seen = survey(opened.model, feed, {})
-    return finite(
-        {
-            "weights_sha256": opened.checksum,
-            "data": settings.data,
-            "split": feed.data.split,
-            "images": len(feed),
-            "samples": evaluation["samples"],
-            "figures": figures(evaluation, seen),
-            "train_seconds": train_seconds(folder),
-            "environment": environment(),
-        }
+        seen = measure_images(opened.model, feed, {})
+    return Measurement(
+        weights_sha256=opened.checksum,
+        metrics=run_metrics(evaluation, seen),
+        split=feed.data.split,
+        images=feed.num_images,
+        samples=evaluation.samples,
+        train_seconds=train_seconds(folder),
+        environment=environment(),
+        data=settings.data,
     )
 
 
-def figures(evaluation: dict[str, Any], seen: Survey) -> dict[str, Any]:
-    """Error and bits as the evaluation's samples gave them; the maps without noise."""
-    return {
-        "accuracy": 100 - evaluation["top1_error"],
-        "accuracy_interval": [100 - bound for bound in reversed(evaluation["top1_interval"])],
-        "nll": evaluation["nll"],
-        "calibration_error": evaluation["calibration_error"],
-        "bits": evaluation["kl_bits"],
-        "auroc": seen.mean("auroc"),
-        "pointing": seen.mean("pointing"),
-        "energy_inside": seen.mean("energy_inside"),
-        "perplexity": seen.perplexity,
-        "entropy_bits": seen.mean("entropy_bits"),
-        "contrast": seen.mean("contrast"),
-        "flat_maps": seen.mean("flat"),
-    }
+def run_metrics(evaluation: Evaluation, seen: ImageMetrics) -> RunMetrics:
+    """The metrics of an evaluation and of a survey of the maps."""
+    low, high = evaluation.top1_interval
+    return RunMetrics(
+        accuracy=100 - evaluation.top1_error,
+        accuracy_interval=(100 - high, 100 - low),
+        nll=evaluation.nll,
+        calibration_error=evaluation.calibration_error,
+        bits=evaluation.kl_bits,
+        auroc=seen.mean("auroc"),
+        pointing=seen.mean("pointing"),
+        energy_inside=seen.mean("energy_inside"),
+        perplexity=seen.perplexity,
+        entropy_bits=seen.mean("entropy_bits"),
+        contrast=seen.mean("contrast"),
+        flat_maps=seen.mean("flat"),
+    )
 
 
 def stop_with_parent() -> None:
-    """Stop, as on SIGTERM, when standard input ends: the sweep closes it, or has itself died."""
+    """Stop, as on SIGTERM, when standard input ends: the sweep closed it or has died."""
 
     def wait() -> None:
         while os.read(0, 1):
@@ -144,11 +176,11 @@ def stop_with_parent() -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Exit codes: 0 done, 2 an error that one sentence explains, 128 + signal when stopped."""
+    """Exit codes: 0 done, 2 for an `AibError`, 128 + signal when stopped."""
     sweep, name = argv
     stop_with_parent()
     try:
-        perform(Path(sweep), name)
+        run_one(Path(sweep), name)
     except Interrupted as stopped:
         return 128 + stopped.signal
     except AibError as error:

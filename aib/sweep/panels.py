@@ -1,90 +1,113 @@
-"""Where a knob's values stand on an axis, and the panels as one picture."""
+"""The plot of a sweep: a row of panels per metric, a column per knob. Saved as PNG by `aib sweep`
+and embedded as SVG in the page."""
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from aib.sweep.grid import Value, written
-from aib.sweep.results import Measure, drawn_anew, shown_measures
+from aib.figures.embed import page_style
+from aib.sweep.grid import Value, format_value
+from aib.sweep.results import Metric, Panel, Point, SweepResults
+from aib.sweep.tables import note_on_seeds
 
-SPREAD = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic
+LOG_RATIO = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic
+MAX_LEGEND = 6  # lines that a panel's legend names
+
+
+def draw_panels(results: SweepResults, metrics: Sequence[Metric], title: str = "") -> Any:
+    """A matplotlib figure in the page's style."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    columns = len(results.panels)
+    size = (3.2 * columns + 0.6, 2.3 * len(metrics) + 0.3 + 0.4 * bool(title))
+    with page_style():
+        layout = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06)
+        figure = Figure(figsize=size, layout=layout)
+        if title:
+            figure.suptitle(textwrap.fill(title, width=int(13 * size[0])), fontsize=10)
+        axes = figure.subplots(len(metrics), columns, squeeze=False, sharey="row")
+        for row, metric in zip(axes, metrics, strict=True):
+            for axis, panel in zip(row, results.panels, strict=True):
+                _draw_panel(axis, panel, metric)
+            row[0].set_ylabel(metric.short)
+        for axis, panel in zip(axes[-1], results.panels, strict=True):
+            axis.set_xlabel(f"{panel.knob} (the preset has {format_value(panel.own)})")
+    return figure
+
+
+def _draw_panel(axis: Any, panel: Panel, metric: Metric) -> None:
+    places = positions([point.value for point in panel.lines[0].points])
+    for line in panel.lines:
+        kept = _known(places, line.points, metric)
+        bars = [(x, mean, std) for x, mean, std in kept if std is not None]
+        drawn = axis.plot(
+            [x for x, _, _ in kept],
+            [mean for _, mean, _ in kept],
+            marker="o",
+            markersize=4,
+            label=line.name or None,
+        )
+        if bars:
+            x, mean, std = zip(*bars, strict=True)
+            color = drawn[0].get_color()
+            axis.errorbar(x, mean, yerr=std, fmt="none", ecolor=color, elinewidth=1, capsize=3)
+    names = [format_value(point.value) for point in panel.lines[0].points]
+    axis.set_xticks(places, names)
+    if 1 < len(panel.lines) <= MAX_LEGEND:
+        axis.legend(fontsize=7)
+
+
+def _known(
+    places: Sequence[float], points: Sequence[Point], metric: Metric
+) -> list[tuple[float, float, float | None]]:
+    """(position, mean, std) of the points that have a mean, from left to right."""
+    found = [(x, point.spread(metric)) for x, point in zip(places, points, strict=True)]
+    return sorted((x, s.mean, s.std) for x, s in found if s.mean is not None)
 
 
 def positions(values: Sequence[Value]) -> list[float]:
-    """One place a value: by its logarithm where numbers are spread, by the number itself where
-    they are not, and side by side for words, and for numbers that have no logarithm."""
+    """Positions on the axis: logarithms of widely spread numbers, else the numbers themselves.
+
+    Words, and numbers that have no logarithm, stand side by side.
+    """
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < len(values):
         return [float(i) for i in range(len(values))]
-    if min(numbers) > 0 and max(numbers) >= SPREAD * min(numbers):
+    if min(numbers) > 0 and max(numbers) >= LOG_RATIO * min(numbers):
         return [math.log10(number) for number in numbers]
-    if max(numbers) - min(numbers) <= SPREAD * max(min(map(abs, numbers)), 1e-300):
+    if max(numbers) - min(numbers) <= LOG_RATIO * max(min(map(abs, numbers)), 1e-300):
         return [float(number) for number in numbers]
     return [float(i) for i in range(len(values))]
 
 
-def ordered(panel: Mapping[str, Any]) -> list[tuple[str, list[tuple[float, Any]]]]:
-    """The lines of a panel: its name and its points, each with its place, from left to right."""
-    places = positions([point["value"] for point in panel["lines"][0]["points"]])
+def describe(results: SweepResults, metric: Metric) -> str:
+    """The points of a row of panels as text, for readers who cannot see the plot."""
+    return ". ".join(
+        f"{metric.title} against {panel.knob}: " + "; ".join(_read_out(panel, metric))
+        for panel in results.panels
+    )
+
+
+def _read_out(panel: Panel, metric: Metric) -> list[str]:
     return [
-        (line["name"], sorted(zip(places, line["points"], strict=True), key=lambda pair: pair[0]))
-        for line in panel["lines"]
+        (f"{line.name}: " if line.name else "")
+        + ", ".join(
+            f"{format_value(p.value)}: {p.spread(metric).format(metric.digits)}"
+            for p in line.points
+        )
+        for line in panel.lines
     ]
 
 
-def caption(panel: Mapping[str, Any]) -> str:
-    """The knob and what the preset has for it."""
-    return f"{panel['knob']} (the preset has {written(panel['own'])})"
-
-
-def bars(results: Mapping[str, Any]) -> str:
-    """What the error bars are."""
-    lines = [line for panel in results["panels"] for line in panel["lines"]]
-    counts = {point["n"] for line in lines for point in line["points"]} - {0}
+def error_bar_note(results: SweepResults) -> str:
+    """A sentence on what the error bars are."""
+    points = [p for panel in results.panels for line in panel.lines for p in line.points]
+    counts = {point.n for point in points} - {0}
     most = max(counts, default=0)
     if most < 2:
-        return "One seed a point, so no error bars."
+        return "One seed per point, so no error bars."
     some = "" if len(counts) == 1 else f"{min(counts)} to "
     words = f"Means over {some}{most} seeds; the bars are one standard deviation."
-    return words + drawn_anew(results)
-
-
-def draw(results: Mapping[str, Any]) -> Any:
-    """A matplotlib figure: a row for each measure, a column for each knob."""
-    from matplotlib.figure import Figure
-
-    measures, panels = shown_measures(results), results["panels"]
-    size = (3.2 * len(panels) + 0.6, 2.3 * len(measures) + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
-    title = textwrap.fill(f"{results['preset']}: {bars(results)}", width=int(13 * size[0]))
-    figure.suptitle(title, fontsize=10)
-    axes = figure.subplots(len(measures), len(panels), squeeze=False, sharey="row")
-    for row, measure in zip(axes, measures, strict=True):
-        for axis, panel in zip(row, panels, strict=True):
-            _draw_panel(axis, panel, measure)
-        row[0].set_ylabel(measure.short, fontsize=9)
-    for axis, panel in zip(axes[-1], panels, strict=True):
-        axis.set_xlabel(caption(panel), fontsize=9)
-    return figure
-
-
-def _draw_panel(axis: Any, panel: Mapping[str, Any], measure: Measure) -> None:
-    for name, points in ordered(panel):
-        kept = [(x, p[measure.key]) for x, p in points if p[measure.key]["mean"] is not None]
-        axis.errorbar(
-            [x for x, _ in kept],
-            [found["mean"] for _, found in kept],
-            yerr=[found["deviation"] or 0.0 for _, found in kept],
-            marker="o",
-            markersize=4,
-            capsize=3,
-            linewidth=1.5,
-            label=name or None,
-        )
-    first = ordered(panel)[0][1]
-    axis.set_xticks([x for x, _ in first], [written(p["value"]) for _, p in first], fontsize=8)
-    axis.tick_params(axis="y", labelsize=8)
-    axis.grid(axis="y", color="0.9")
-    if 1 < len(panel["lines"]) <= 6:
-        axis.legend(fontsize=7)
+    return words + note_on_seeds(results)

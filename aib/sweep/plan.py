@@ -1,10 +1,9 @@
-"""Which runs a sweep is made of: sweep.json in its folder."""
+"""The plan of a sweep: all of its runs and their settings, stored in sweep.json."""
 
 import itertools
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,53 +15,48 @@ from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
+from aib.environment import environment
 from aib.errors import AibError
 from aib.files import write_json
 from aib.latent import VariationalHead
+from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
-from aib.runs import different, environment
+from aib.runs import describe_changes
 from aib.settings import Settings
-from aib.sweep.grid import LETTERS, Grid, check_grids, quick_grids, safe, written
-from aib.training.train import build_model, keep_some_aside, load_data
+from aib.sweep.grid import LETTERS, Grid, check_grids, escape_for_folder, format_value, quick_grids
+from aib.training.train import build_model, load_data, with_test_images
 
 PLAN = "sweep.json"
 SCHEMA = 1
-RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings that may be left open
-MOST_SEEDS, MOST_RUNS = 1_000, 10_000  # more are a slip of the hand
+RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings with a default per family
 
-# What a model has to have for a knob to matter.
+# The part of a model that a knob acts on.
 NEEDS = {
     "beta": "latent",
     "beta_warmup": "latent",
-    "latent_dim": "latent",
-    "num_anchors": "anchors",
     "lambda_q": "anchors",
     "lambda_c": "anchors",
     "revive_anchors": "anchors",
     "lambda_a": "attention",
-    "modulation": "aib attention",
-    "attention_depth": "aib attention",
-    "attention_noise": "aib attention",
-    "attention_guide": "aib attention",
-}
+} | OPTION_NEEDS
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One run."""
+class PlannedRun:
+    """One run: its settings and the point of the sweep that it belongs to."""
 
     point: str  # what differs from the preset, such as "beta=0.001"
     settings: Settings
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         return f"{self.point},seed={self.settings.seed}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep, fully resolved."""
+    """All settings of a sweep."""
 
     preset: str
     base: Settings
@@ -71,20 +65,14 @@ class Plan:
     seeds: tuple[int, ...]
 
     @cached_property
-    def runs(self) -> list[Planned]:
-        """Every run once, though panels may share it. All points come before the next seed: a
-        sweep that is stopped early has all of its panels."""
+    def runs(self) -> list[PlannedRun]:
+        """Every run once, although panels may share it. All points come before the next seed, so
+        that a sweep that is stopped early has all of its panels."""
         found = {}
         for seed, chosen in itertools.product(self.seeds, self.points()):
             run = self.run(chosen, seed)
             found[run.name] = run
         return list(found.values())
-
-    @property
-    def asked(self) -> int:
-        """How many runs the grids ask for, counted without making them."""
-        counts = [len(grid.values) for grid in self.grids]
-        return len(self.seeds) * (math.prod(counts) if self.product else sum(counts))
 
     def points(self) -> list[dict[str, Any]]:
         """The settings changed at each point: one knob at a time, or all combinations."""
@@ -96,19 +84,19 @@ class Plan:
             for changes in itertools.product(*axes)
         ]
 
-    def run(self, changes: dict[str, Any], seed: int) -> Planned:
-        """The run at a point. Its name says what differs from the preset, and nothing else: the
-        same settings have the same name in every panel and in every plan of this preset."""
+    def run(self, changes: dict[str, Any], seed: int) -> PlannedRun:
+        """The run at a point. Its name holds only what differs from the preset, so the same
+        settings have the same name in every panel and in every plan of this preset."""
         words = [
-            f"{LETTERS.get(f.name, f.name)}={safe(written(changes[f.name]))}"
-            for f in fields(Settings)
-            if f.name in changes and changes[f.name] != getattr(self.base, f.name)
+            f"{LETTERS.get(name, name)}={escape_for_folder(format_value(changes[name]))}"
+            for name, value in self.base.to_dict().items()
+            if name in changes and changes[name] != value
         ]
-        settings = keep_some_aside(replace(self.base, **changes, seed=seed))
-        return Planned(",".join(words) or "base", settings)
+        settings = with_test_images(self.base.updated(**changes, seed=seed))
+        return PlannedRun(",".join(words) or "base", settings)
 
-    def find(self, name: str) -> Planned:
-        """A run by its folder's name."""
+    def find(self, name: str) -> PlannedRun:
+        """The run with this folder name."""
         found = next((run for run in self.runs if run.name == name), None)
         if found is None:
             raise AibError(f"the sweep has no run {name!r}")
@@ -128,34 +116,34 @@ class Plan:
         }
 
     def write(self, folder: Path) -> None:
-        """Into the sweep's folder. A plan with more or other points may replace this one; one
-        that starts from other settings may not."""
+        """Write sweep.json. It may replace a plan with other points, but not one that starts
+        from other settings."""
         path = folder / PLAN
         if path.exists():
-            differences = different(read_plan(folder).base, self.base, but=("seed",))
+            differences = describe_changes(read_plan(folder).base, self.base, frozenset({"seed"}))
             if differences:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
         elif folder.exists() and not _is_free(folder):
-            raise AibError(f"{folder} is there and is not a sweep; choose another --out")
+            raise AibError(f"{folder} exists and is not a sweep; choose another --out")
         write_json(path, self.to_dict())
 
 
 def _is_free(folder: Path) -> bool:
-    """Nothing is in it but what a kill may have left of a first plan."""
+    """Whether the folder holds only what a killed first write may have left."""
     return folder.is_dir() and all(path.suffix == ".partial" for path in folder.iterdir())
 
 
 def read_plan(folder: Path) -> Plan:
-    """The plan of a sweep's folder."""
+    """Read the plan in a sweep's folder."""
     path = folder / PLAN
     if not path.is_file():
         raise AibError(f"{folder} is not a sweep: it has no {PLAN}")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["schema"] != SCHEMA:
-            raise AibError(f"{path} is of another version of aib")
+            raise AibError(f"{path} was written by another version of aib")
         return Plan(
             preset=found["preset"],
             base=Settings.from_dict(found["base"], path),
@@ -176,39 +164,33 @@ def make_plan(
     product: bool = False,
     quick: bool = False,
 ) -> Plan:
-    """Resolve what the model's family decides, and try every point before any is trained."""
-    if not 1 <= seeds <= MOST_SEEDS:
-        rule = "at least 1" if seeds < 1 else f"at most {MOST_SEEDS:,}"
-        raise AibError(f"--seeds must be {rule}, not {seeds}")
+    """Resolve the family's defaults, and validate every point before any is trained."""
+    if seeds < 1:
+        raise AibError(f"--seeds must be at least 1, not {seeds}")
     if base.devices * base.nodes > 1:
-        raise AibError("each run of a sweep takes one device: leave --devices and --nodes out")
+        raise AibError("each run of a sweep uses one device: leave out --devices and --nodes")
     if grids or not quick:
         check_grids(grids)
-    images = load_data(keep_some_aside(base), base.measured_split)  # the data are there, then
-    model = _shape_of(base, images)
+    images = load_data(with_test_images(base), base.measured_split)
+    model = _without_weights(base, images)
     names = {grid.name for grid in grids}
     if not {"model", "data", "profile"} & names:
-        # What the family and the profile decide, written out: a grid that has the preset's own
-        # value is then seen to have it.
-        base = replace(base, **{name: model.recipe[name] for name in RESOLVED})
+        # Write out what the family and the profile decide, so that a grid's value can be compared
+        # with the preset's own.
+        base = base.updated(**{name: model.recipe[name] for name in RESOLVED})
     if not grids:
-        grids = [grid for grid in quick_grids(base) if not _lacks(model, grid)]
+        grids = [grid for grid in quick_grids(base) if not _missing_part(model, grid)]
         check_grids(grids)
     for grid in () if "model" in names else grids:
-        if lacking := _lacks(model, grid):
-            raise AibError(f"{base.model} has no {lacking}: {grid.knob} changes nothing")
+        if part := _missing_part(model, grid):
+            raise AibError(f"{base.model} has no {part}: {grid.knob} changes nothing")
     plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
-    if plan.asked > MOST_RUNS:
-        raise AibError(
-            f"the grids ask for {plan.asked:,} runs, above the limit of {MOST_RUNS:,}: take fewer "
-            "values or seeds"
-        )
-    _try(plan, images)
+    _validate(plan, images)
     return plan
 
 
-def _lacks(model: Classifier, grid: Grid) -> str:
-    """What the model would have to have for this knob to matter, and has not."""
+def _missing_part(model: Classifier, grid: Grid) -> str:
+    """The part that this knob acts on, if the model does not have it."""
     need = NEEDS.get(grid.name, "")
     return "" if not need or _has(model, need) else need
 
@@ -218,26 +200,26 @@ def _has(model: Classifier, need: str) -> bool:
         return any(isinstance(m, VariationalHead) for m in model.modules())
     if need == "anchors":
         return any(isinstance(m, AnchorQuantizer) for m in model.modules())
-    if need == "attention":  # of any kind: the loss sees that of the baselines as well
+    if need == "attention":  # the loss has a term for the baselines' attention too
         return not isinstance(model, AIB) or model.attention is not None
     return any(isinstance(m, SpatialAttention) for m in model.modules())
 
 
-def _try(plan: Plan, images: ImageSet) -> None:
-    """Make each different model, without its weights: a bad value is said at once."""
-    tried = {plan.base}
+def _validate(plan: Plan, images: ImageSet) -> None:
+    """Build each different model without weights, so that a bad value is an error now."""
+    built = {plan.base}
     for run in plan.runs:
         s = run.settings
         if s.augment and s.data == plan.base.data:
             check_cutout(s.cutout, images.preprocessing.image_size)
-        # What the model does not depend on need not be tried again.
+        # The model does not depend on these.
         shape = replace(s, seed=plan.base.seed, beta=plan.base.beta, data=plan.base.data)
-        if shape not in tried:
-            tried.add(shape)
-            _shape_of(shape, images)
+        if shape not in built:
+            built.add(shape)
+            _without_weights(shape, images)
 
 
-def _shape_of(settings: Settings, images: ImageSet) -> Classifier:
-    """The model without weights: nothing is drawn and no memory is taken."""
+def _without_weights(settings: Settings, images: ImageSet) -> Classifier:
+    """The model on the meta device: no random numbers and no memory."""
     with torch.device("meta"):
         return build_model(replace(settings, init=None), images)

@@ -1,4 +1,4 @@
-"""What it takes to go on after a kill: written whole or not at all, loaded without running code."""
+"""Checkpoint files: written atomically, loaded without running code."""
 
 import pickletools
 from pathlib import Path
@@ -12,22 +12,22 @@ from aib.files import write_whole
 from aib.memory import machine_memory
 
 SCHEMA = 2
-# What the pickle of a checkpoint may name, besides torch's storages.
-KNOWN = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2"}
+# The only classes that the pickle of a checkpoint may name, besides torch's storages.
+ALLOWED = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2"}
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Tensors and plain values only, so that loading need not trust the file."""
+    """Write a state of tensors and plain values, which can be loaded without trusting the file."""
 
     def write(partial: Path) -> None:
-        with partial.open("wb") as file:  # given a name, torch hides why it could not write
+        with partial.open("wb") as file:  # given a path, torch hides the reason of a failure
             torch.save({"schema": SCHEMA, **state}, file)
 
     write_whole(path, write)
 
 
 def require_checkpoint(path: Path) -> None:
-    """One clear sentence if there is none yet."""
+    """Raise if there is no checkpoint yet."""
     if not path.is_file():
         raise AibError(
             f"{path.parent} has no {path.name}: there is nothing to resume; start the run again "
@@ -36,10 +36,10 @@ def require_checkpoint(path: Path) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Everything to the CPU first; no code in the file is executed."""
+    """Read a checkpoint to the CPU; no code in the file is executed."""
     require_checkpoint(path)
-    if not is_zipfile(path):  # torch would take it for one of its older formats, and unpack it
-        raise AibError(f"{path} cannot be read as a checkpoint: it is cut off, or something else")
+    if not is_zipfile(path):  # torch would try its older formats
+        raise AibError(f"{path} cannot be read as a checkpoint: it is truncated or not one")
     try:
         _check_content(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -53,11 +53,14 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _check_content(path: Path) -> None:
-    """Refuse what takes more memory than the file is long: torch neither compresses nor asks for
-    anything but tensors, and what torch.load lets pass can ask for any amount."""
-    size, there = path.stat().st_size, machine_memory()
-    if there is not None and size > there:
-        raise ValueError(f"it has {size / 1e9:.1f} GB, and this machine {there / 1e9:.1f}")
+    """Check that loading takes no more memory than the size of the file.
+
+    torch.save neither compresses nor stores anything but tensors, while a file that torch.load
+    accepts could make it allocate any amount.
+    """
+    size, memory = path.stat().st_size, machine_memory()
+    if memory is not None and size > memory:
+        raise ValueError(f"it has {size / 1e9:.1f} GB, and this machine {memory / 1e9:.1f}")
     with ZipFile(path) as archive:
         entries = archive.infolist()
         stored = all(entry.compress_type == ZIP_STORED for entry in entries)
@@ -66,11 +69,11 @@ def _check_content(path: Path) -> None:
         [pickled] = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
         operations = list(pickletools.genops(archive.read(pickled)))
     for operation, name, _ in operations:
-        if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL") and not _is_known(name):
-            raise ValueError(f"it holds something else than tensors and numbers: {name}")
+        if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL") and not _is_allowed(name):
+            raise ValueError(f"it holds something other than tensors and numbers: {name}")
 
 
-def _is_known(name: Any) -> bool:
-    """Names are written as "module name"; None where the pickle puts one together itself."""
+def _is_allowed(name: Any) -> bool:
+    """Whether a checkpoint may name this class: "module name", or None if computed."""
     module, _, last = str(name).partition(" ")
-    return name in KNOWN or (module == "torch" and last.endswith("Storage"))
+    return name in ALLOWED or (module == "torch" and last.endswith("Storage"))

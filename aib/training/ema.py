@@ -11,7 +11,7 @@ from aib.classifier import Classifier
 class WeightAverage:
     """average <- decay * average + (1 - decay) * weights, after every step.
 
-    Buffers that are not floats (counts) are copied; BatchNorm's statistics are averaged too.
+    BatchNorm's statistics are averaged too; integer buffers are copied.
     """
 
     def __init__(self, model: Classifier, decay: float):
@@ -20,7 +20,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Take one step of `model` in."""
+        """Include the weights of `model` after one step."""
         mine, theirs = self.model.state_dict(), model.state_dict()
         smooth = [name for name, value in mine.items() if value.is_floating_point()]
         torch._foreach_lerp_(

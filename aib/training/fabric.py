@@ -1,4 +1,4 @@
-"""Fabric as the settings ask for it: devices, precision, loggers; and the processes it starts."""
+"""Lightning Fabric from the settings: devices, precision, loggers and processes."""
 
 import atexit
 import logging
@@ -23,16 +23,16 @@ LAUNCHER = "AIB_LAUNCHER"  # in a worker's environment: the id of the process th
 
 
 def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
-    """Devices, precision and loggers as the settings say."""
+    """Fabric with the devices, precision and loggers of the settings."""
     if s.precision == "fp16" and (s.accelerator == "cpu" or not torch.cuda.is_available()):
-        raise AibError("fp16 needs a GPU; on a CPU take bf16 or fp32")
+        raise AibError("fp16 needs a GPU; on a CPU use bf16 or fp32")
     if s.accelerator == "cuda" and not torch.cuda.is_available():
-        raise AibError("no CUDA device was found; take --accelerator cpu")
+        raise AibError("no CUDA device found; use --accelerator cpu")
     if s.accelerator == "mps" and not torch.backends.mps.is_available():
-        raise AibError("no Apple GPU was found; take --accelerator cpu")
+        raise AibError("no Apple GPU found; use --accelerator cpu")
     _check_processes(s)
     for name in ("lightning.fabric", "lightning.pytorch"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # the reporter says what matters
+        logging.getLogger(name).setLevel(logging.WARNING)  # we report ourselves
     warnings.filterwarnings("ignore", message=".*The `srun` command is available.*")
     return Fabric(
         accelerator=s.accelerator,
@@ -44,12 +44,12 @@ def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
     )
 
 
-def in_first(fabric: Fabric, do: Callable[[], object]) -> None:
-    """Call `do` in the first process. An AibError there is raised in all: none waits for it."""
+def run_on_rank_zero(fabric: Fabric, function: Callable[[], object]) -> None:
+    """Call the function in the first process; its AibError is raised in all of them."""
     problem = None
     if fabric.is_global_zero:
         try:
-            do()
+            function()
         except AibError as error:
             problem = str(error)
     problem = fabric.broadcast(problem)
@@ -57,35 +57,35 @@ def in_first(fabric: Fabric, do: Callable[[], object]) -> None:
         raise AibError(problem)
 
 
-def launch(fabric: Fabric) -> None:
-    """Start the other processes of this machine, unless torchrun or SLURM did. None outlives us."""
+def launch_processes(fabric: Fabric) -> None:
+    """Start the other processes of this machine, unless torchrun or SLURM did; end them with us."""
     launcher = os.environ.pop(LAUNCHER, None)
     if launcher is not None:
-        threading.Thread(target=_end_with, args=(int(launcher),), daemon=True).start()
+        threading.Thread(target=_exit_with, args=(int(launcher),), daemon=True).start()
         fabric.launch()
         return
-    atexit.register(_end_workers, getattr(fabric.strategy.launcher, "procs", []))
+    atexit.register(_stop_workers, getattr(fabric.strategy.launcher, "procs", []))
     os.environ[LAUNCHER] = str(os.getpid())
     try:
         fabric.launch()
     finally:
-        del os.environ[LAUNCHER]  # for no other process that we may start
+        del os.environ[LAUNCHER]  # other subprocesses must not inherit it
 
 
-def _end_with(launcher: int) -> None:
-    """In a worker: end when the process that started it is gone, however that came about.
+def _exit_with(launcher: int) -> None:
+    """In a worker: exit when the process that started it has ended for whatever reason.
 
-    A thread, as the main one may be inside a collective operation that nobody will ever answer.
+    In a thread, as the main one may wait in a collective operation for ever.
     """
     while os.getppid() == launcher:
         time.sleep(0.2)
     os._exit(1)
 
 
-def _end_workers(workers: "list[subprocess.Popen[bytes]]") -> None:
-    """At our exit: they end by themselves where all is well, and are killed where it is not."""
+def _stop_workers(workers: "list[subprocess.Popen[bytes]]") -> None:
+    """At our exit: give the workers some seconds to end, then kill them."""
     deadline, ours = time.monotonic() + 5, workers.copy()
-    workers.clear()  # Fabric watches this list, and would kill us for a worker's exit code
+    workers.clear()  # Fabric would kill us for the exit code of a worker in this list
     for worker in ours:
         with suppress(subprocess.TimeoutExpired):
             worker.wait(max(0.0, deadline - time.monotonic()))
@@ -94,34 +94,33 @@ def _end_workers(workers: "list[subprocess.Popen[bytes]]") -> None:
 
 
 def _check_processes(s: Settings) -> None:
-    """Refuse what would wait for ever for other machines, or drown this one in processes."""
+    """Check the number of nodes and processes against what this machine has."""
     started = {"MASTER_ADDR", "SLURM_NTASKS"} & set(os.environ)
     if s.nodes > 1 and not started:
-        raise AibError(f"{s.nodes} nodes have to be started by torchrun or srun")
+        raise AibError(f"{s.nodes} nodes must be started by torchrun or srun")
     if s.accelerator != "cpu" and torch.cuda.is_available():
-        if s.devices > (here := torch.cuda.device_count()):
-            raise AibError(f"{s.devices} devices are more than the {here} that this machine has")
+        if s.devices > (count := torch.cuda.device_count()):
+            raise AibError(f"{s.devices} devices are more than the {count} of this machine")
     elif s.devices > (cores := os.cpu_count() or 1) and not s.oversubscribe:
         raise AibError(
-            f"{s.devices} processes are more than the {cores} CPU cores of this machine: take "
-            f"--devices {cores} or fewer, or --oversubscribe to try it all the same"
+            f"{s.devices} processes are more than the {cores} CPU cores of this machine: use "
+            f"--devices {cores} or fewer, or --oversubscribe"
         )
 
 
 def make_loggers(s: Settings, folder: Path | None) -> list[Any]:
-    """TensorBoard and Weights & Biases, for those who asked."""
-    place = folder or Path("runs")
-    return [_make_logger(name, place) for name in s.loggers]
+    """The TensorBoard and Weights & Biases loggers of the settings."""
+    return [_make_logger(name, folder or Path("runs")) for name in s.loggers]
 
 
-def _make_logger(name: str, place: Path) -> Any:
+def _make_logger(name: str, folder: Path) -> Any:
     try:
         if name == "tensorboard":
             from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 
-            return TensorBoardLogger(place, name="tensorboard", version="")
+            return TensorBoardLogger(folder, name="tensorboard", version="")
         from lightning.pytorch.loggers import WandbLogger
 
-        return WandbLogger(save_dir=place, name=place.name, project="aib")
+        return WandbLogger(save_dir=folder, name=folder.name, project="aib")
     except ModuleNotFoundError as error:
         raise missing_extra(name, f"{name} is not installed") from error

@@ -2,31 +2,26 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 
 
-class StopRequest:
-    """Inside the `with`, the first signal sets `signal`; a second one stops at once as usual."""
+class SignalCatcher:
+    """Inside the `with`, the first SIGINT or SIGTERM sets `signal`; a second one acts as usual."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self._previous: dict[int, object] = {}
 
-    def __enter__(self) -> "StopRequest":
+    def __enter__(self) -> "SignalCatcher":
         if threading.current_thread() is threading.main_thread():  # Python allows it only there
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._note)
+                self._previous[number] = signal.signal(number, self._catch)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._restore()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _catch(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
         self._restore()
 
@@ -37,12 +32,12 @@ class StopRequest:
 
 
 class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
-    """Training stopped on request after saving. `signal` says which; the exit code is 128 + it."""
+    """Training stopped by `signal` after saving; the exit code is 128 + signal."""
 
     def __init__(self, message: str, number: int):
         super().__init__(message)
         self.signal = number
 
     def __reduce__(self) -> tuple[type["Interrupted"], tuple[str, int]]:
-        """Pickled with both arguments: it may have to come home from another process."""
+        """Pickle both arguments: it may come from another process."""
         return type(self), (str(self), self.signal)

@@ -1,4 +1,4 @@
-"""Parameter groups, the optimizer, and what changes from step to step: learning rate and beta."""
+"""Parameter groups, the optimizer, and the schedules of learning rate and beta."""
 
 import math
 
@@ -14,10 +14,10 @@ NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float, decay_all: bool = False) -> list[dict]:
-    """Weights, which decay; norms and biases, which do not; anchors, which must not.
+    """Three groups: weights, which decay; norms and biases, and anchors, which do not.
 
-    Decay would pull every anchor to 0, and an anchor is a place on a scale, not a weight.
-    `decay_all`: the released code decays everything.
+    Decay would pull every anchor to 0, and an anchor is a level of the map, not a weight.
+    `decay_all` decays everything, as the released code does.
     """
     named: dict[str, list[nn.Parameter]] = {"weights": [], "norms_and_biases": [], "anchors": []}
     for module in model.modules():
@@ -44,9 +44,9 @@ def parameter_groups(model: nn.Module, weight_decay: float, decay_all: bool = Fa
 def make_optimizer(
     model: Classifier, s: Settings, on_device: bool = False
 ) -> torch.optim.Optimizer:
-    """SGD with momentum, of the kind of the model's profile, or AdamW, over the three groups.
+    """SGD with momentum (Nesterov's if the profile says so) or AdamW, over the three groups.
 
-    `on_device`: a learning rate that is a tensor there is never read by the host.
+    `on_device` allows a learning rate that is a tensor on the GPU, which the host never reads.
     """
     profile = get_profile(model.profile)
     groups = parameter_groups(model, s.weight_decay, profile.decay_all)
@@ -57,20 +57,20 @@ def make_optimizer(
     return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=nesterov, fused=fused)
 
 
-def load_state(optimizer: torch.optim.Optimizer, saved: dict) -> None:
-    """What a saved optimizer remembers of each parameter; its options stay the settings'."""
+def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: dict) -> None:
+    """Load the state of each parameter; options such as momentum stay as the settings say."""
     optimizer.load_state_dict(optimizer.state_dict() | {"state": saved["state"]})
-    for parameter, memory in optimizer.state.items():
-        for name, value in memory.items():
-            like = value is None or isinstance(value, int | float)
+    for parameter, state in optimizer.state.items():
+        for name, value in state.items():
+            fits = value is None or isinstance(value, int | float)
             if isinstance(value, Tensor):
-                like = value.dim() == 0 or value.shape == parameter.shape
-            if not like:
-                raise ValueError(f"{name} is not of the shape of its parameter")
+                fits = value.dim() == 0 or value.shape == parameter.shape
+            if not fits:
+                raise ValueError(f"{name} does not have the shape of its parameter")
 
 
 def learning_rate(s: Settings, step: int, steps_per_epoch: int) -> float:
-    """The rate of one step. A function of the step alone, so resuming needs no state."""
+    """The learning rate of a step. It depends on the step alone, so resuming needs no state."""
     epoch = step / steps_per_epoch
     if epoch < s.warmup:
         return s.lr * (step + 1) / max(1.0, s.warmup * steps_per_epoch)
@@ -81,6 +81,6 @@ def learning_rate(s: Settings, step: int, steps_per_epoch: int) -> float:
 
 
 def beta_at(s: Settings, step: int, steps_per_epoch: int) -> float:
-    """beta of one step: a straight line from 0 over the warm-up, then constant."""
+    """beta of a step: linear from 0 over the warm-up, then constant."""
     rising = s.beta_warmup * steps_per_epoch
     return s.beta if step >= rising else s.beta * step / rising

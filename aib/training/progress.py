@@ -1,8 +1,8 @@
-"""What a person sees of a long job: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a training: a live bar on a terminal, plain lines elsewhere."""
 
 import math
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -10,62 +10,38 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 
-class Reporter(Protocol):
-    """Told of the figures at every log interval."""
+class Reporter:
+    """Receives the metrics at every log interval, and messages; this one ignores them."""
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
-    def figures(self, row: dict[str, Any]) -> None: ...
-    def note(self, text: str) -> None: ...
+    def metrics(self, row: dict[str, Any]) -> None: ...
+    def message(self, text: str) -> None: ...
     def close(self) -> None: ...
 
 
-class Silent:
-    """For Python callers and for every process but the first."""
-
-    def begin(self, total_steps: int, done: int, epochs: int) -> None: ...
-    def figures(self, row: dict[str, Any]) -> None: ...
-    def note(self, text: str) -> None: ...
-    def close(self) -> None: ...
-
-
-def describe(row: dict[str, Any]) -> str:
-    """The figures of one row in one line."""
-    parts = [f"loss {row['total']:.3f}", f"nll {row['nll']:.3f}", f"error {row['error']:.2f}%"]
-    if row["kl"]:
-        parts.append(f"KL {row['kl'] / math.log(2):.1f} bits")
-    if row.get("perplexity") is not None:
-        parts.append(f"vq {row['quantization']:.1e} commit {row['commitment']:.1e}")
-        parts.append(f"anchors {row['perplexity']:.1f}")
-    if row["auxiliary"]:
-        parts.append(f"aux {row['auxiliary']:.3f}")
-    return "  ".join([*parts, f"{row['images_per_second']:,.0f} img/s"])
-
-
-class PlainLines:
-    """One line an interval, for logs and pipes."""
+class LineReporter(Reporter):
+    """One line per log interval, for logs and pipes."""
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
         self.total, self.epochs = total_steps, epochs
         self.first: tuple[int, float] | None = None
 
-    def figures(self, row: dict[str, Any]) -> None:
-        left = ""
+    def metrics(self, row: dict[str, Any]) -> None:
+        remaining = ""
         if self.first is None:
             self.first = (row["step"], row["seconds"])
         elif row["seconds"] > self.first[1]:
             rate = (row["step"] - self.first[0]) / (row["seconds"] - self.first[1])
-            left = f"  {(self.total - row['step']) / rate:.0f} s left"
-        where = f"epoch {row['epoch'] + 1}/{self.epochs}  step {row['step']}/{self.total}"
-        print(f"{where}  {describe(row)}{left}", flush=True)
+            remaining = f"  {(self.total - row['step']) / rate:.0f} s left"
+        position = f"epoch {row['epoch'] + 1}/{self.epochs}  step {row['step']}/{self.total}"
+        print(f"{position}  {format_metrics(row)}{remaining}", flush=True)
 
-    def note(self, text: str) -> None:
+    def message(self, text: str) -> None:
         print(text, flush=True)
 
-    def close(self) -> None: ...
 
-
-class LiveBar:
-    """A bar that stays in place, with the newest figures below it."""
+class BarReporter(Reporter):
+    """A progress bar with the latest metrics below it."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()
@@ -75,26 +51,39 @@ class LiveBar:
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
-        self.newest = Text()  # a line of its own: beside the bar it would not fit 80 columns
-        self.live = Live(Group(self.bar, self.newest), console=self.console)
+        self.latest = Text()  # on its own line: beside the bar it would not fit 80 columns
+        self.live = Live(Group(self.bar, self.latest), console=self.console)
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
         self.epochs = epochs
         self.task = self.bar.add_task("starting", total=total_steps, completed=done)
         self.live.start()
 
-    def figures(self, row: dict[str, Any]) -> None:
-        where = f"epoch {row['epoch'] + 1}/{self.epochs}"
-        self.bar.update(self.task, completed=row["step"], description=where)
-        self.newest.plain = describe(row)
+    def metrics(self, row: dict[str, Any]) -> None:
+        position = f"epoch {row['epoch'] + 1}/{self.epochs}"
+        self.bar.update(self.task, completed=row["step"], description=position)
+        self.latest.plain = format_metrics(row)
 
-    def note(self, text: str) -> None:
+    def message(self, text: str) -> None:
         self.console.print(text, highlight=False)
 
     def close(self) -> None:
         self.live.stop()
 
 
-def reporter() -> Reporter:
-    """The one that suits where the output goes."""
-    return LiveBar() if sys.stdout.isatty() else PlainLines()
+def make_reporter() -> Reporter:
+    """A bar on a terminal, lines elsewhere."""
+    return BarReporter() if sys.stdout.isatty() else LineReporter()
+
+
+def format_metrics(row: dict[str, Any]) -> str:
+    """The metrics of one row in one line."""
+    parts = [f"loss {row['total']:.3f}", f"nll {row['nll']:.3f}", f"error {row['error']:.2f}%"]
+    if row["kl"]:
+        parts.append(f"KL {row['kl'] / math.log(2):.1f} bits")
+    if row.get("perplexity") is not None:
+        parts.append(f"vq {row['quantization']:.1e} commit {row['commitment']:.1e}")
+        parts.append(f"anchors {row['perplexity']:.1f}")
+    if row["auxiliary"]:
+        parts.append(f"aux {row['auxiliary']:.3f}")
+    return "  ".join([*parts, f"{row['images_per_second']:,.0f} img/s"])

@@ -1,4 +1,4 @@
-"""From settings to a finished run: data, model, loop, and the evaluation that is reported."""
+"""Train from settings: data, model, loop and the final evaluation."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,20 +11,20 @@ from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
-from aib.registry import MODELS, create_model
-from aib.runs import Run, refuse_used
+from aib.registry import create_model, family
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
-from aib.training.fabric import in_first, launch, make_fabric
+from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
+from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import fit
-from aib.training.progress import Reporter, Silent
+from aib.training.progress import Reporter
 from aib.weights import WEIGHTS, load_weights
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished run."""
+    """The result of `train`."""
 
     folder: Path
     model: Classifier
@@ -39,49 +39,53 @@ def train(
     resume: bool = False,
     report: Reporter | None = None,
 ) -> Trained | None:
-    """Train as the settings say, into `folder`. Processes other than the first return None."""
-    # Before any work.
+    """Train by these settings into `folder`. Processes other than the first return None."""
+    # Fail before any work is done.
     if resume:
-        require_checkpoint(Run(folder).checkpoint)
+        require_checkpoint(RunFolder(folder).checkpoint)
     else:
-        refuse_used(folder)
-    settings = keep_some_aside(settings)
+        check_unused(folder)
+    settings = with_test_images(settings)
     fabric = make_fabric(settings, folder)
-    launch(fabric)
-    folder = fabric.broadcast(folder)  # each process made up its own name
-    report = (report or Silent()) if fabric.is_global_zero else Silent()
+    launch_processes(fabric)
+    folder = fabric.broadcast(folder)  # each process made its own name, with the time
+    report = report if report and fabric.is_global_zero else Reporter()
     with ExitStack() as lock:
-        return _train(settings, Run(folder), fabric, resume, report, lock)
+        return _train(settings, RunFolder(folder), fabric, resume, report, lock)
 
 
 def _train(
-    settings: Settings, run: Run, fabric: Fabric, resume: bool, report: Reporter, lock: ExitStack
+    settings: Settings,
+    run: RunFolder,
+    fabric: Fabric,
+    resume: bool,
+    report: Reporter,
+    lock: ExitStack,
 ) -> Trained | None:
-    """The same in each process, once there are all. `lock` holds the folder's until the end."""
-    folder = run.folder
+    """`train` in each of the processes. `lock` holds the lock of the folder until the end."""
     if resume:
-        in_first(fabric, lambda: lock.enter_context(run.locked()))
-        Run.reopen(folder, settings)
+        run_on_rank_zero(fabric, lambda: lock.enter_context(run.locked()))
+        RunFolder.reopen(run.folder, settings)
 
     data = load_data(settings, "train")
-    own_val = settings.holdout or has_split(settings.data, "val")
-    validation = load_data(settings, "val") if own_val else None
+    has_validation = settings.holdout or has_split(settings.data, "val")
+    validation = load_data(settings, "val") if has_validation else None
     model = build_model(settings, data)
     if not resume:
 
         def begin() -> None:
-            run.make_folder()
+            run.make()
             lock.enter_context(run.locked())
             run.write_config(model, settings)
 
-        in_first(fabric, begin)
-    for sentence in data.skipped:
-        report.note(f"skipped: {sentence}")
+        run_on_rank_zero(fabric, begin)
+    for message in data.skipped:
+        report.message(f"skipped: {message}")
     if data.skipped:
-        report.note(f"{len(data.skipped)} damaged files were left out; --strict stops at one")
-    report.note(
+        report.message(f"{len(data.skipped)} damaged files were skipped; --strict stops at one")
+    report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
-        f"{fabric.device}; writing to {folder}"
+        f"{fabric.device}; writing to {run.folder}"
     )
     try:
         fitted = fit(
@@ -96,56 +100,41 @@ def _train(
         )
     except Interrupted:
         if not fabric.is_global_zero:
-            return None  # the first one reports it; a failed worker would get it killed
+            return None  # the first process reports it; if this one failed, it would be killed
         raise
     if not fabric.is_global_zero:
         return None
-    test = finish(run, fitted.model, load_data(settings, settings.measured_split), settings)
-    return Trained(folder, fitted.model, test, fitted.seconds)
+    images = load_data(settings, settings.measured_split)
+    test = save_and_evaluate(run, fitted.model, images, settings)
+    return Trained(run.folder, fitted.model, test, fitted.seconds)
 
 
-def finish(run: Run, model: Classifier, test: ImageSet, s: Settings) -> Evaluation:
-    """Leave the weights of a trained model, and its figures on the test images, in the run."""
+def save_and_evaluate(run: RunFolder, model: Classifier, test: ImageSet, s: Settings) -> Evaluation:
+    """Write the weights of a trained model and its evaluation on the test images to the run."""
     run.write_weights(model)
-    figures = evaluate(
+    evaluation = evaluate(
         model, test, precision=s.precision, channels_last=s.channels_last, workers=s.workers
     )
-    run.write_evaluation(s.reported, figures.to_dict())
-    return figures
+    run.write_evaluation(s.reported, evaluation.to_dict())
+    return evaluation
 
 
-def keep_some_aside(s: Settings) -> Settings:
-    """A folder without test images: a fifth of it is not trained on, and is what is reported."""
+def with_test_images(s: Settings) -> Settings:
+    """Hold out a fifth of a folder that has no test images; it is evaluated in their place."""
     return s if s.measured_split == "test" or s.holdout else replace(s, holdout=0.2)
 
 
 def load_data(s: Settings, split: str) -> ImageSet:
-    """One split of the settings' data set."""
+    """Load one split of the settings' data set."""
     return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, strict=s.strict)
 
 
 def build_model(s: Settings, data: ImageSet) -> Classifier:
-    """A model for these images, with fresh weights or those of `init`."""
-    if s.model not in MODELS:
-        create_model(s.model)  # says which names are close
+    """Make a model for these images, with random weights or those of `init`."""
+    size = family(s.model, data.preprocessing.image_size)
     require_trainable(s.data, data)
-    size, sizes = data.preprocessing.image_size, MODELS[s.model].sizes
     torch.manual_seed(s.seed)
-    model = create_model(
-        s.model,
-        data.num_classes,
-        224 if size >= 112 and 224 in sizes else 32,
-        width=s.width,
-        dropout=s.dropout,
-        latent_dim=s.latent_dim,
-        num_anchors=s.num_anchors,
-        modulation=s.modulation,
-        attention_depth=s.attention_depth,
-        attention_noise=s.attention_noise,
-        attention_guide=s.attention_guide,
-        tap=s.tap,
-        profile=s.profile,
-    )
+    model = create_model(s.model, data.num_classes, size, options=s.options)
     model.preprocessing = data.preprocessing
     if s.init is not None:
         path = Path(s.init)

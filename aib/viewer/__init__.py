@@ -1,5 +1,5 @@
-"""The page of `aib view`: a model looked at image by image.
+"""The page of `aib view`: a model's decision and map, image by image.
 
-`analysis.py`, `scene.py` and `examples.py` know nothing of the page, `panels.py` writes its parts
-as HTML, `page.py` lays them out with Gradio, and `serve.py` answers the browser.
+`scene.py` (the picture, its blocks, the models), `examples.py` and `panels.py` (what a column
+shows) do not need Gradio; `page.py` is the layout and the event handlers, `serve.py` the server.
 """

@@ -1,14 +1,14 @@
-"""Pictures to start with: test images of the run's data where they are here, and shapes."""
+"""Example pictures: test images of the run's data if they are on disk, and shapes."""
 
 from dataclasses import dataclass
 
 from PIL import Image
 
 from aib.data import ImageSet, load
+from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
-from aib.interpret.pixels import sample
-from aib.runs import Opened, images_for
+from aib.runs import Run
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
 
@@ -17,29 +17,29 @@ OWN, SHAPES = 12, 6  # shapes beside a run's own images: something that it has n
 
 @dataclass(frozen=True)
 class Example:
-    """One image with where it is from and what it shows, in the words of its data set."""
+    """An image of a data set."""
 
     image: Image.Image
-    name: str
-    label: str = ""  # its class
+    name: str  # data set, split and class
+    label: str = ""  # class
 
 
-def find_examples(runs: list[Opened], seed: int = 0) -> list[Example]:
-    """Of the first run whose own data is here; shapes always are, since they are generated."""
+def find_examples(runs: list[Run], seed: int = 0) -> list[Example]:
+    """Test images of the first run whose data is on disk, and shapes, which are generated."""
     for run in runs:
-        data = data_of(run)
+        data = training_data(run)
         if data is None or data == "shapes":
             continue
         try:
-            own = take(images_for(run, data), OWN, seed)
+            own = take(run.images(data), OWN, seed)
         except (AibError, OSError):
-            continue  # the data is elsewhere, and looking at a model must not need it
+            continue  # the viewer works without the data
         return own + shapes(SHAPES)
     return shapes(OWN)
 
 
-def data_of(run: Opened) -> str | None:
-    """What a model was trained on: a run's settings say it, and a packaged model's recipe."""
+def training_data(run: Run) -> str | None:
+    """The data set that a run's settings or a packaged model's recipe names."""
     if run.settings is not None:
         return run.settings.data
     path = run.folder / CONFIG
@@ -47,45 +47,36 @@ def data_of(run: Opened) -> str | None:
     recipe = trained.get("recipe") if isinstance(trained, dict) else None
     if not isinstance(recipe, dict):
         return None
-    data = recipe.get("data", Settings().data)  # a recipe leaves out what is the default
+    data = recipe.get("data", Settings().data)  # a recipe leaves out defaults
     return data if isinstance(data, str) else None
 
 
-def strangers(runs: list[Opened], examples: list[Example]) -> str:
-    """A sentence where no example shows a class of some model, whose answers then mislead."""
+def unknown_classes(runs: list[Run], examples: list[Example]) -> str:
+    """A warning if no example shows a class of some model; empty otherwise."""
     shown = {example.label for example in examples}
     known = {run.label: set(run.model.preprocessing.class_names) for run in runs}
     names = [label for label, classes in known.items() if classes and not shown & classes]
     if not names:
         return ""
     return (
-        f"These are not pictures of the classes of {' and '.join(names)}: an answer to them is "
-        "wrong, however sure."
+        f"The examples show none of the classes of {' and '.join(names)}: its decisions on them "
+        "are wrong, however confident."
     )
 
 
 def shapes(count: int) -> list[Example]:
-    """Of the embedded test images."""
+    """The first test images of the generated shapes."""
     return take(load(f"shapes:count={count}", "test"), count, 0)
 
 
 def take(data: ImageSet, count: int, seed: int) -> list[Example]:
-    """A seeded sample, at the size of the files where there are files."""
-    return [
-        Example(
-            _image(data, index),
-            f"{data.name}, {data.split}: {_class(data, index)}",
-            _class(data, index),
-        )
-        for index in sample(len(data), count, seed).tolist()
-    ]
-
-
-def _image(data: ImageSet, index: int) -> Image.Image:
-    if data.files is not None:
-        return data.files.decode(index)
-    return Image.fromarray(image_tile(data.pixels(index)))
-
-
-def _class(data: ImageSet, index: int) -> str:
-    return data.class_names[int(data.labels[index])]
+    """A seeded sample of images, at the files' own size if there are files."""
+    examples = []
+    for index in sample_indices(len(data), count, seed).tolist():
+        if data.files is None:
+            image = Image.fromarray(image_tile(data.pixels(index)))
+        else:
+            image = data.files.decode(index)
+        label = data.class_names[int(data.labels[index])]
+        examples.append(Example(image, f"{data.name}, {data.split}: {label}", label))
+    return examples

@@ -1,8 +1,8 @@
-"""The page's layout, and what happens on a click. It needs Gradio."""
+"""The page: its layout in Gradio's components, and the handlers of its events."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import wraps
+from html import escape as escape_html
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +11,39 @@ import numpy as np
 
 from aib.errors import AibError
 from aib.figures.picture import Array
-from aib.viewer.examples import Example, strangers
-from aib.viewer.panels import PANELS, heading, levels, message
-from aib.viewer.scene import SHOWN_SIDE, Block, Scene, Viewer
+from aib.runs import Run
+from aib.viewer import panels
+from aib.viewer.examples import Example, unknown_classes
+from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
 
-OPACITY = 55  # percent; the style sheet starts with the same
-SET_OPACITY = "v => { document.documentElement.style.setProperty('--aib-opacity', v / 100); }"
+OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
-TILE = 96  # pixels of an example's longer side in the gallery
+THUMBNAIL = 96  # pixels of an example's longer side
+COLUMN = ("decision", "details", "maps", "samples", "change", "change-maps")
 SESSIONS = 50  # kept on the server; a page that was never closed makes room for a newer one
-
-
-@dataclass(frozen=True)
-class Controls:
-    """What a visitor touches, and the two things that answer in words and in pixels."""
-
-    file: gr.File
-    gallery: gr.Gallery
-    status: gr.HTML
-    picture: gr.Image
-    side: gr.Slider
-    clear: gr.Button
-    opacity: gr.Slider
-    shown: gr.Slider
+# Galleries as high as their pictures, with captions below them instead of on them.
+CSS = """
+#aib-picture img { image-rendering: pixelated; cursor: crosshair; }
+.gradio-container .aib-tiles .grid-wrap { min-height: 0; max-height: none; overflow: visible; }
+.gradio-container .aib-tiles .grid-container { grid-auto-rows: auto; align-items: start;
+  grid-template: none / repeat(var(--grid-cols), minmax(0, 1fr)); }
+.gradio-container .aib-tiles .thumbnail-item { aspect-ratio: auto; height: auto; }
+.gradio-container .aib-tiles .caption-label { position: static; max-width: none; border: 0;
+  padding: .25rem; white-space: normal; }
+"""
 
 
 class Page(gr.Blocks):
-    """Gradio's page, except that it opens only files that were uploaded to it.
+    """Gradio's page, restricted to files that were uploaded to it.
 
     Gradio copies or downloads every file that a request names, also as the value of a slider. Its
-    own check lets links and all files of its cache pass, the gallery's pictures among them.
+    own check accepts URLs and all files of its cache, the examples' pictures among them.
     """
 
     async def preprocess_data(
         self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
     ) -> list[Any]:
-        """Check the values of a request before anything is done with them."""
+        """Check the values of a request before they are used."""
         if not named_files(inputs) <= self.upload_file_set:
             raise gr.Error("the page takes uploaded files only", print_exception=False)
         return await super().preprocess_data(block_fn, inputs, state, explicit_call)
@@ -63,196 +60,186 @@ def named_files(value: Any) -> set[str]:
 
 
 def build_page(viewer: Viewer, examples: list[Example]) -> Page:
-    """The whole page, ready to be served."""
+    """Lay out the page and connect its events."""
     with Page(title="aib view", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         scene = gr.State()
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
-                file, gallery, status, picture, side, clear = _left(
-                    examples, strangers(viewer.runs, examples)
-                )
+                file, gallery, picture, side, clear = _inputs(viewer, examples)
             with gr.Column(scale=1 + len(viewer.runs), min_width=320):
                 with gr.Row():
-                    opacity, shown = _sliders()
-                columns = _columns(viewer)
-        controls = Controls(file, gallery, status, picture, side, clear, opacity, shown)
-        handlers = Handlers(viewer, examples, tiles=gallery.keep_in_cache)
-        _wire(page, handlers, controls, scene, columns)
+                    opacity = _slider("Opacity of the map, %", 100, OPACITY, elem_id="aib-opacity")
+                    count = viewer.num_levels
+                    lowest = _slider(
+                        "Lowest level shown", count, visible=count > 0, elem_id="aib-lowest"
+                    )
+                with gr.Row(equal_height=False):
+                    columns = [_column(opened, i) for i, opened in enumerate(viewer.runs)]
+        act = Handlers(viewer, examples, thumbnails=gallery.keep_in_cache)
+        maps = [column[COLUMN.index("maps")] for column in columns]
+        everything = [scene, picture, *(part for column in columns for part in column)]
+        view = [opacity, lowest]
+        # Nothing here is an API. A slider that is dragged sends its last value only.
+        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        last = quiet | {"trigger_mode": "always_last"}
+        page.load(readable(act.start), view, everything, **quiet)
+        file.upload(readable(act.upload), [file, *view], [file, *everything], **quiet)
+        gallery.select(readable(act.pick), view, everything, **quiet)
+        picture.select(readable(act.hide), [scene, side, *view], everything, **quiet)
+        clear.click(readable(act.clear), [scene, *view], everything, **quiet)
+        gr.on([opacity.input, lowest.input], readable(act.redraw), [scene, *view], maps, **last)
     page.state_session_capacity = SESSIONS
-    # Answers that nobody has come for: of a page closed while it waited.
+    # Answers that were never fetched: of a page closed while it waited.
     page._queue.pending_messages_per_session.max_size = SESSIONS
     return page
 
 
-def theme() -> gr.themes.Base:
-    """Gradio's own with the fonts of the system: nothing is fetched."""
-    return gr.themes.Default(
-        font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
-    )
-
-
-def _left(examples: list[Example], note: str) -> tuple[Any, ...]:
+def _inputs(viewer: Viewer, examples: list[Example]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
-    gr.HTML('<p class="aib-soft">or pick an example:</p>')
-    gallery = gr.Gallery(
-        value=[_tile(example) for example in examples],
-        show_label=False,
-        columns=6,
-        height="auto",
-        allow_preview=False,
-        interactive=False,
-        buttons=[],
-        format="png",
-        elem_id="aib-examples",
-    )
-    if note:
-        gr.HTML(message(note), elem_id="aib-strangers")
-    status = gr.HTML(elem_id="aib-status")
+    _markdown("or pick an example:")
+    thumbnails = [thumbnail(example) for example in examples]
+    gallery = _gallery(6, value=thumbnails, elem_id="aib-examples")
+    note = unknown_classes(viewer.runs, examples)
+    _markdown(panels.escape(note), visible=bool(note), elem_id="aib-unknown")
     picture = gr.Image(
-        show_label=False,
         format="png",
         interactive=False,
         buttons=[],
-        height=320,
+        height=360,
         alt_text="the picture; a click hides a block of it",
         elem_id="aib-picture",
     )
-    gr.HTML('<p class="aib-soft">Click into the picture to hide a block of it.</p>')
+    _markdown("Click into the picture to hide a block of it.")
     side = gr.Slider(
-        5,
-        60,
-        BLOCK,
-        step=5,
-        label="Size of a block, % of the shorter side",
+        5, 60, BLOCK, step=5, label="Size of a block, % of the shorter side", buttons=[]
+    )
+    return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
+
+
+def _column(opened: Run, run: int) -> list[gr.components.Component]:
+    """One run's column, in the order of COLUMN."""
+    with gr.Column(min_width=320):
+        _markdown(f"### {panels.escape(opened.label)} ({panels.escape(opened.name)})")
+        parts = [
+            gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
+            _markdown(),
+            _gallery(3),
+            _gallery(5),
+            _markdown(),
+            _gallery(3),
+        ]
+    for name, part in zip(COLUMN, parts, strict=True):
+        part.elem_id = f"aib-{name}-{run}"
+    return parts
+
+
+def _slider(label: str, maximum: int, value: int = 0, **options: Any) -> gr.Slider:
+    return gr.Slider(
+        0, max(maximum, 1), value, step=1, label=label, buttons=[], min_width=220, **options
+    )
+
+
+def _markdown(text: str = "", **options: Any) -> gr.Markdown:
+    return gr.Markdown(text, latex_delimiters=[], **options)
+
+
+def _gallery(columns: int, **options: Any) -> gr.Gallery:
+    return gr.Gallery(
+        columns=columns,
+        fit_columns=False,
+        format="png",
+        height="auto",
+        interactive=False,
+        show_label=False,
         buttons=[],
-        elem_id="aib-side",
+        allow_preview=False,
+        elem_classes="aib-tiles",
+        **options,
     )
-    clear = gr.Button("Clear blocks", elem_id="aib-clear")
-    return file, gallery, status, picture, side, clear
-
-
-def _sliders() -> tuple[gr.Slider, gr.Slider]:
-    look: dict[str, Any] = {"step": 1, "buttons": [], "min_width": 220}
-    return (
-        gr.Slider(0, 100, OPACITY, label="Opacity of the map, %", elem_id="aib-opacity", **look),
-        gr.Slider(0, 1, 1, label="Levels shown, highest first", elem_id="aib-shown", **look),
-    )
-
-
-def _columns(viewer: Viewer) -> list[gr.HTML]:
-    """One column a run, side by side; its panels in the order of PANELS."""
-    panels: list[gr.HTML] = []
-    with gr.Row(equal_height=False):
-        for run in range(len(viewer.runs)):
-            with gr.Column(min_width=320):
-                gr.HTML(heading(viewer, run))
-                panels.append(_panel("decision", run))
-                with gr.Row(elem_classes="aib-maps"):
-                    panels += [_panel(n, run) for n in ("attention", "levels", "uncertainty")]
-                panels += [_panel("samples", run), _panel("change", run)]
-    return panels
-
-
-def _panel(name: str, run: int) -> gr.HTML:
-    return gr.HTML(elem_id=f"aib-{name}-{run}")
-
-
-def _wire(
-    page: gr.Blocks, act: "Handlers", on: Controls, scene: gr.State, columns: list[gr.HTML]
-) -> None:
-    """Which event calls which handler. Nothing here is an API."""
-    quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    everything = [scene, on.status, on.picture, on.shown, *columns]
-    page.load(spoken(act.start), None, everything, **quiet)
-    on.file.upload(spoken(act.upload), on.file, [on.file, *everything], **quiet)
-    on.gallery.select(spoken(act.pick), None, everything, **quiet)
-    on.picture.select(spoken(act.hide), [scene, on.side, on.shown], everything, **quiet)
-    on.clear.click(spoken(act.clear), [scene, on.shown], everything, **quiet)
-    # A slider that is dragged asks for its last value only. The map's opacity is the browser's.
-    on.shown.input(
-        spoken(act.show_levels),
-        [scene, on.shown],
-        columns[PANELS.index(levels) :: len(PANELS)],
-        trigger_mode="always_last",
-        **quiet,
-    )
-    on.opacity.input(None, on.opacity, None, js=SET_OPACITY, queue=False)
 
 
 class Handlers:
-    """The answers to a visitor's doings: values for the page's parts, in the order of `_wire`."""
+    """Values for the page's components after each event, in the order of `everything`."""
 
     def __init__(
-        self, viewer: Viewer, examples: list[Example], tiles: Collection[str] = ()
+        self, viewer: Viewer, examples: list[Example], thumbnails: Collection[str] = ()
     ) -> None:
         self.viewer, self.examples = viewer, examples
-        self.tiles = tiles  # paths of the gallery's pictures, which uploads of the same share
+        self.thumbnails = thumbnails  # paths that an upload of the same picture shares
 
-    def start(self) -> list[Any]:
-        """The first example, so that the page is never empty."""
-        return self._example(0)
+    def start(self, opacity: int, lowest: int) -> list[Any]:
+        """Show the first example."""
+        return self._example(0, opacity, lowest)
 
-    def pick(self, chosen: gr.SelectData) -> list[Any]:
-        """The example clicked on."""
-        return self._example(chosen.index)
+    def pick(self, opacity: int, lowest: int, chosen: gr.SelectData) -> list[Any]:
+        """Show the example clicked on."""
+        return self._example(chosen.index, opacity, lowest)
 
-    def upload(self, path: str) -> list[Any]:
-        """A file sent. The first value empties the drop zone for the next one."""
+    def upload(self, path: str, opacity: int, lowest: int) -> list[Any]:
+        """Show an uploaded file, and delete it. The first value empties the upload box."""
         try:
-            return [None, *self._draw(self.viewer.read(Path(path)))]
+            return [None, *self._draw(self.viewer.read(Path(path)), opacity, lowest)]
         except AibError as error:  # the picture before it stays
-            said = message(str(error), bad=True)
-            return [None, gr.skip(), said, *self._unchanged(2 + len(PANELS) * self._runs)]
+            gr.Warning(escape_html(str(error)), duration=None)
+            return [None, *[gr.skip()] * (2 + len(COLUMN) * len(self.viewer.runs))]
         finally:
-            if path not in self.tiles:
+            if path not in self.thumbnails:
                 Path(path).unlink(missing_ok=True)
 
-    def hide(self, scene: Scene | None, side: int, shown: int, clicked: gr.SelectData) -> list[Any]:
-        """A block where the picture was clicked on."""
-        scene = kept(scene)
-        height, width = enlarged(scene.picture.shown).shape[:2]
+    def hide(
+        self, scene: Scene | None, side: int, opacity: int, lowest: int, clicked: gr.SelectData
+    ) -> list[Any]:
+        """Hide a block where the picture was clicked on."""
+        scene = present(scene)
+        height, width = panels.magnified(scene.shown, SHOWN_SIDE).shape[:2]
         x, y = clicked.index
-        block = Block((x + 0.5) / width, (y + 0.5) / height, side / 100)
-        return self._draw(self.viewer.cover(scene, block), self._wanted(scene, shown))
+        covered = self.viewer.cover(scene, (x + 0.5) / width, (y + 0.5) / height, side / 100)
+        return self._draw(covered, opacity, lowest)
 
-    def clear(self, scene: Scene | None, shown: int) -> list[Any]:
-        """The whole picture again."""
-        scene = kept(scene)
-        return self._draw(self.viewer.uncover(scene), self._wanted(scene, shown))
+    def clear(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
+        """Show the whole picture again."""
+        return self._draw(self.viewer.uncover(present(scene)), opacity, lowest)
 
-    def show_levels(self, scene: Scene | None, shown: int) -> list[Any]:
-        """Only the levels' panels: nothing is computed anew."""
-        scene = kept(scene)
-        return [levels(self.viewer, scene, run, shown) for run in range(self._runs)]
+    def redraw(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
+        """Draw the maps again; no model runs."""
+        scene = present(scene)
+        return [self._maps(scene, run, opacity, lowest) for run in range(len(self.viewer.runs))]
 
-    @property
-    def _runs(self) -> int:
-        return len(self.viewer.runs)
+    def column(self, scene: Scene, run: int, opacity: int, lowest: int) -> list[Any]:
+        """One run's column."""
+        before, now = scene.before[run], scene.now[run]
+        changed = bool(scene.blocks)
+        return [
+            panels.decision(now),
+            panels.details(now),
+            self._maps(scene, run, opacity, lowest),
+            panels.samples(self.viewer.inputs(scene)[run], now),
+            panels.change_text(before, now) if changed else "",
+            _shown_if_any(panels.change_maps(before, now) if changed else []),
+        ]
 
-    def _example(self, index: int) -> list[Any]:
+    def _maps(self, scene: Scene, run: int, opacity: int, lowest: int) -> dict[str, Any]:
+        picture = self.viewer.shown(scene, run)
+        return _shown_if_any(panels.maps(picture, scene.now[run], opacity / 100, lowest))
+
+    def _example(self, index: int, opacity: int, lowest: int) -> list[Any]:
         example = self.examples[index]
-        return self._draw(self.viewer.show(example.image, example.name))
+        return self._draw(self.viewer.show(example.image, example.name), opacity, lowest)
 
-    def _wanted(self, scene: Scene, shown: int) -> int | None:
-        """Who saw all levels goes on seeing all of them."""
-        return None if shown >= scene.used_levels else shown
-
-    def _draw(self, scene: Scene, shown: int | None = None) -> list[Any]:
-        """Everything anew, with the `shown` highest levels or with all."""
-        used = scene.used_levels
-        shown = used if shown is None else min(shown, used)
-        slider = gr.Slider(maximum=max(used, 1), value=shown, interactive=used > 0)
-        parts = [p(self.viewer, scene, run, shown) for run in range(self._runs) for p in PANELS]
-        picture = enlarged(self.viewer.shown(scene))
-        return [scene, message(scene.picture.name), picture, slider, *parts]
-
-    def _unchanged(self, count: int) -> list[Any]:
-        return [gr.skip() for _ in range(count)]
+    def _draw(self, scene: Scene, opacity: int, lowest: int) -> list[Any]:
+        picture = panels.magnified(self.viewer.shown(scene), SHOWN_SIDE)
+        columns = [self.column(scene, r, opacity, lowest) for r in range(len(self.viewer.runs))]
+        parts = [part for column in columns for part in column]
+        return [scene, gr.update(value=picture, label=scene.name), *parts]
 
 
-def kept(scene: Scene | None) -> Scene:
-    """The visitor's picture; a page that has stood open for long may have lost its own."""
+def _shown_if_any(tiles: list[panels.Tile]) -> dict[str, Any]:
+    return gr.update(value=tiles, visible=bool(tiles))
+
+
+def present(scene: Scene | None) -> Scene:
+    """The visitor's picture, unless the server has dropped it."""
     if scene is None:
         raise AibError(
             "the viewer no longer has this picture (it was restarted, or too many other pages are "
@@ -261,26 +248,22 @@ def kept(scene: Scene | None) -> Scene:
     return scene
 
 
-def enlarged(shown: Array) -> Array:
-    """A small picture grown by a whole factor, so that its pixels can be aimed at."""
-    factor = max(1, SHOWN_SIDE // max(shown.shape[:2]))
-    return shown.repeat(factor, axis=0).repeat(factor, axis=1)
-
-
-def _tile(example: Example) -> Array:
+def thumbnail(example: Example) -> Array:
+    """A small picture for the gallery."""
     small = example.image.copy()
-    small.thumbnail((TILE, TILE))
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
     return np.asarray(small)
 
 
-def spoken(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Errors that are meant for people reach them as a sentence on the page."""
+def readable(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Show an `AibError` as a message on the page."""
 
     @wraps(handler)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return handler(*args, **kwargs)
         except AibError as error:
-            raise gr.Error(str(error), print_exception=False) from error
+            text = escape_html(str(error))
+            raise gr.Error(text, duration=None, print_exception=False) from error
 
     return guarded

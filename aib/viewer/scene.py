@@ -1,4 +1,4 @@
-"""The picture on the page, the blocks that cover it, and what each run says of it."""
+"""The picture on the page, the blocks that cover it, and each run's explanation of it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,78 +11,50 @@ from torch import Tensor
 
 from aib.data.decode import centre_square, open_rgb, resized, to_tensor
 from aib.errors import AibError
+from aib.explanation import Explanation
 from aib.figures.picture import Array
+from aib.interpret.maps import explain_batch
 from aib.preprocessing import Preprocessing
-from aib.runs import Opened
-from aib.viewer.analysis import Analysis, analyse
+from aib.runs import Run
 
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
-Box = tuple[float, float, float, float]  # left, top, right, bottom in shares of the whole image
-
-
-@dataclass(frozen=True)
-class Block:
-    """A square that hides a part of the picture. Shares of the image fit every model's size."""
-
-    x: float  # its centre, in shares of the image's width
-    y: float  # and of its height
-    side: float  # in shares of the image's shorter side
-
-    def box(self, width: int, height: int) -> Box:
-        """Where it lies on an image of this form: moved inside where it would reach beyond."""
-        side = self.side * min(width, height)
-        across, down = side / width, side / height
-        left = min(max(self.x - across / 2, 0.0), 1 - across)
-        top = min(max(self.y - down / 2, 0.0), 1 - down)
-        return left, top, left + across, top + down
-
-
-@dataclass(frozen=True)
-class Picture:
-    """An image as people see it and as each run's model takes it."""
-
-    name: str
-    width: int  # of the file's image
-    height: int
-    shown: Array  # uint8 [H,W,3], at most SHOWN_SIDE a side
-    pixels: tuple[Tensor, ...]  # uint8 [3,S,S] for each run
+Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the image
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One visitor's picture with its blocks. Kept on the server, so that a slider is quick."""
+    """One visitor's picture with its blocks. It stays on the server, so that sliders are quick."""
 
-    picture: Picture
-    before: tuple[Analysis, ...]  # of the whole picture, one for each run
-    now: tuple[Analysis, ...]  # with the blocks
-    blocks: tuple[Block, ...] = ()
-
-    @property
-    def used_levels(self) -> int:
-        """How many quantised levels the busiest map has; 0 where no run quantises."""
-        return max(len(found.used_levels) for found in self.now)
-
-    def boxes(self) -> list[Box]:
-        """Where the blocks lie, in shares of the image."""
-        return [block.box(self.picture.width, self.picture.height) for block in self.blocks]
+    name: str
+    size: tuple[int, int]  # width and height of the original image
+    shown: Array  # uint8 [H,W,3], at most SHOWN_SIDE per side
+    pixels: tuple[Tensor, ...]  # uint8 [3,S,S] for each run's model
+    before: tuple[Explanation, ...]  # of the whole picture, one per run
+    now: tuple[Explanation, ...]  # with the blocks
+    blocks: tuple[Box, ...] = ()  # squares that hide a part of the picture
 
 
 class Viewer:
-    """The runs that are looked at, and how many samples they draw."""
+    """The runs shown, and how they are sampled."""
 
     def __init__(
         self,
-        runs: list[Opened],
+        runs: list[Run],
         *,
         samples: tuple[int, int] | None = None,
         max_pixels: int = 40_000_000,
     ) -> None:
         self.runs, self.samples, self.max_pixels = runs, samples, max_pixels
-        # The draws are seeded in the global generator: one visitor at a time.
-        self._turn = Lock()
+        self._lock = Lock()  # the seeded noise comes from the global generator
+
+    @property
+    def num_levels(self) -> int:
+        """The largest number of quantisation levels of any run; 0 where none quantises."""
+        quantizers = [run.model.quantizer for run in self.runs]
+        return max(0 if q is None else q.num_anchors for q in quantizers)
 
     def read(self, path: Path) -> Scene:
-        """A file that somebody sent; what is wrong with it is said without the server's folders."""
+        """Show an uploaded file; error messages do not name the server's folders."""
         try:
             image = open_rgb(path, max_pixels=self.max_pixels)
         except AibError as error:
@@ -90,56 +62,72 @@ class Viewer:
         return self.show(image, path.name)
 
     def show(self, image: Image.Image, name: str) -> Scene:
-        """A new picture, nothing covered."""
+        """Explain a new picture without blocks."""
         policies = [run.model.preprocessing for run in self.runs]
         pixels = tuple(to_tensor(resized(image, p.image_size, p.resize)) for p in policies)
         small = image.copy()
         small.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
-        picture = Picture(name, image.width, image.height, np.asarray(small), pixels)
-        seen = self._look(pixels)
-        return Scene(picture, before=seen, now=seen)
+        found = self._explain(pixels)
+        return Scene(name, image.size, np.asarray(small), pixels, before=found, now=found)
 
-    def cover(self, scene: Scene, block: Block) -> Scene:
-        """One block more."""
-        covered = replace(scene, blocks=(*scene.blocks, block))
-        return replace(covered, now=self._look(self.pixels(covered)))
+    def cover(self, scene: Scene, x: float, y: float, side: float) -> Scene:
+        """Add the block around (x, y) and explain again."""
+        covered = replace(scene, blocks=(*scene.blocks, block(x, y, side, *scene.size)))
+        return replace(covered, now=self._explain(self.inputs(covered)))
 
     def uncover(self, scene: Scene) -> Scene:
-        """No blocks."""
+        """Remove all blocks."""
         return replace(scene, blocks=(), now=scene.before)
 
-    def pixels(self, scene: Scene) -> tuple[Tensor, ...]:
-        """What each run's model sees now: uint8 [3,S,S], blocks in its own mean colour."""
+    def inputs(self, scene: Scene) -> tuple[Tensor, ...]:
+        """Each model's input uint8 [3,S,S], with the blocks in its own mean colour."""
         found = []
-        for run, pixels in zip(self.runs, scene.picture.pixels, strict=True):
+        for run, pixels in zip(self.runs, scene.pixels, strict=True):
             policy = run.model.preprocessing
-            frame = frame_of(policy, scene.picture.width, scene.picture.height)
-            for box in scene.boxes():
-                pixels = paint(pixels, box, frame, mean_colour(policy))
+            for box in scene.blocks:
+                pixels = paint(pixels, box, visible_part(policy, *scene.size), mean_colour(policy))
             found.append(pixels)
         return tuple(found)
 
     def shown(self, scene: Scene, run: int | None = None) -> Array:
-        """The picture with its blocks, uint8 [H,W,3]: whole, or cut as one run's model sees it."""
+        """The picture with its blocks, uint8 [H,W,3]: whole, or cropped as one run's model does."""
         policy = self.runs[run or 0].model.preprocessing
-        whole = torch.from_numpy(scene.picture.shown.copy()).permute(2, 0, 1)  # [3,H,W]
-        for box in scene.boxes():
+        whole = to_tensor(Image.fromarray(scene.shown))  # [3,H,W]
+        for box in scene.blocks:
             whole = paint(whole, box, (0, 0, 1, 1), mean_colour(policy))
-        image = Image.fromarray(whole.permute(1, 2, 0).numpy())
-        if run is not None and policy.resize == "crop":
-            image = image.crop(tuple(round(v) for v in centre_square(*image.size)))  # type: ignore[arg-type]
-        return np.asarray(image)
+        image = whole.permute(1, 2, 0).numpy()
+        if run is None or policy.resize == "squash":
+            return image
+        left, top, right, bottom = map(round, centre_square(image.shape[1], image.shape[0]))
+        return image[top:bottom, left:right]
 
-    def _look(self, pixels: tuple[Tensor, ...]) -> tuple[Analysis, ...]:
-        with self._turn:
-            return tuple(
-                analyse(run.model, seen, samples=self.samples)
-                for run, seen in zip(self.runs, pixels, strict=True)
-            )
+    def _explain(self, inputs: tuple[Tensor, ...]) -> tuple[Explanation, ...]:
+        """Explain each model's input; equal seeds make blocks the only cause of a change."""
+        found = []
+        for run, pixels in zip(self.runs, inputs, strict=True):
+            device = next(run.model.parameters()).device
+            x = run.model.preprocessing.normalise(pixels[None].to(device))  # [1,3,S,S]
+            with self._lock:
+                found.append(
+                    explain_batch(run.model, x, method="auto", samples=self.samples, seed=0)
+                )
+        return tuple(explanation.cpu() for explanation in found)
 
 
-def frame_of(policy: Preprocessing, width: int, height: int) -> Box:
-    """The part of the image that a model sees, in shares of it."""
+def block(x: float, y: float, side: float, width: int, height: int) -> Box:
+    """The square around (x, y), moved inside where it would cross the border of the image.
+
+    x and y are fractions of the width and the height, `side` of the shorter of them.
+    """
+    side *= min(width, height)
+    across, down = side / width, side / height
+    left = min(max(x - across / 2, 0.0), 1 - across)
+    top = min(max(y - down / 2, 0.0), 1 - down)
+    return left, top, left + across, top + down
+
+
+def visible_part(policy: Preprocessing, width: int, height: int) -> Box:
+    """The part of an image that a model sees."""
     if policy.resize == "squash":
         return 0.0, 0.0, 1.0, 1.0
     left, top, right, bottom = centre_square(width, height)
@@ -147,18 +135,18 @@ def frame_of(policy: Preprocessing, width: int, height: int) -> Box:
 
 
 def mean_colour(policy: Preprocessing) -> Tensor:
-    """uint8 [3]: the colour that is nearest to zero for the model, so that a block says least."""
+    """The training images' mean, uint8 [3]: zero for the model, the least informative colour."""
     return (torch.tensor(policy.mean) * 255).round().clamp(0, 255).to(torch.uint8)
 
 
-def paint(pixels: Tensor, box: Box, frame: Box, colour: Tensor) -> Tensor:
-    """Pixels uint8 [3,H,W] of the part `frame` of an image, with one colour over `box`.
+def paint(pixels: Tensor, box: Box, part: Box, colour: Tensor) -> Tensor:
+    """Fill `box` with a colour in uint8 [3,H,W], which shows the `part` of an image.
 
-    A pixel is covered if its centre is.
+    A pixel is filled if its centre lies in the box.
     """
-    left, top, right, bottom = frame
+    left, top, right, bottom = part
     height, width = pixels.shape[1:]
-    x = left + (torch.arange(width) + 0.5) / width * (right - left)  # [W], shares of the image
+    x = left + (torch.arange(width) + 0.5) / width * (right - left)  # [W], fractions of the image
     y = top + (torch.arange(height) + 0.5) / height * (bottom - top)  # [H]
     across = (x >= box[0]) & (x < box[2])
     down = (y >= box[1]) & (y < box[3])

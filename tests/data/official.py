@@ -1,54 +1,42 @@
-"""Tiny data sets in the official formats, for the readers' tests."""
+"""Writers of tiny data sets in the official formats."""
 
 import pickle
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from aib.data.specs import CUB200
+from tests.helpers import pixels
 
 
-def pixels(count: int, side: int = 32, seed: int = 0) -> np.ndarray:
-    """uint8 [N,3,side,side]"""
-    return np.random.default_rng(seed).integers(0, 256, (count, 3, side, side), np.uint8)
-
-
-def write_cifar10(root: Path, per_file: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    """Binary form; returns the training images and labels."""
-    folder = root / "cifar-10-batches-bin"
+def write_cifar10(
+    root: Path, per_file: int = 20, pickled: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The binary or the pickled form; returns the training images and labels."""
+    folder = root / ("cifar-10-batches-py" if pickled else "cifar-10-batches-bin")
     folder.mkdir(parents=True)
-    images = pixels(per_file * 6)
+    images = pixels(per_file * 6).numpy()
     labels = np.arange(per_file * 6, dtype=np.uint8) % 10
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
     for number, name in enumerate(names):
         part = slice(number * per_file, (number + 1) * per_file)
-        rows = np.hstack([labels[part, None], images[part].reshape(per_file, -1)])
-        rows.tofile(folder / f"{name}.bin")
-    return images[: per_file * 5], labels[: per_file * 5]
-
-
-def write_cifar10_pickles(root: Path, per_file: int = 20) -> tuple[np.ndarray, np.ndarray]:
-    folder = root / "cifar-10-batches-py"
-    folder.mkdir(parents=True)
-    images = pixels(per_file * 6)
-    labels = np.arange(per_file * 6) % 10
-    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    for number, name in enumerate(names):
-        part = slice(number * per_file, (number + 1) * per_file)
-        content = {
-            b"data": images[part].reshape(per_file, -1),
-            b"labels": labels[part].tolist(),
-        }
-        (folder / name).write_bytes(pickle.dumps(content, protocol=4))
+        rows = images[part].reshape(per_file, -1)
+        if pickled:
+            content = {b"data": rows, b"labels": labels[part].tolist()}
+            (folder / name).write_bytes(pickle.dumps(content, protocol=4))
+        else:
+            np.hstack([labels[part, None], rows]).tofile(folder / f"{name}.bin")
     return images[: per_file * 5], labels[: per_file * 5]
 
 
 def write_cifar100(root: Path, count: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns images, fine labels, coarse labels of both files, which are alike."""
+    """Returns images, fine and coarse labels; both files have the same content."""
     folder = root / "cifar-100-binary"
     folder.mkdir(parents=True)
-    images = pixels(count)
+    images = pixels(count).numpy()
     fine = (np.arange(count) % 100).astype(np.uint8)
     coarse = (np.arange(count) % 20).astype(np.uint8)
     rows = np.hstack([coarse[:, None], fine[:, None], images.reshape(count, -1)])
@@ -58,12 +46,12 @@ def write_cifar100(root: Path, count: int = 200) -> tuple[np.ndarray, np.ndarray
 
 
 def write_svhn(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
-    """Returns images and the labels as the files spell them, 1 to 10."""
+    """Returns images and the labels in the files, 1 to 10."""
     from scipy.io import savemat
 
     folder = root / "svhn"
     folder.mkdir(parents=True)
-    images = pixels(count)
+    images = pixels(count).numpy()
     labels = (np.arange(count) % 10 + 1).astype(np.uint8)
     for split in ("train", "test", "extra"):
         content = {"X": images.transpose(2, 3, 1, 0), "y": labels[:, None]}
@@ -72,10 +60,10 @@ def write_svhn(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_stl10(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
-    """Returns images and the labels as the files spell them, 1 to 10."""
+    """Returns images and the labels in the files, 1 to 10."""
     folder = root / "stl10_binary"
     folder.mkdir(parents=True)
-    images = pixels(count, side=96)
+    images = pixels(count, 96).numpy()
     labels = (np.arange(count) % 10 + 1).astype(np.uint8)
     for split in ("train", "test"):
         images.transpose(0, 1, 3, 2).tofile(folder / f"{split}_X.bin")  # column by column
@@ -112,7 +100,17 @@ def write_cub(root: Path, count: int = 12) -> Path:
 def write_folder(root: Path, classes: int = 3, per_class: int = 4, side: int = 40) -> Path:
     for label in range(classes):
         (root / f"class_{label}").mkdir(parents=True)
-        for number, image in enumerate(pixels(per_class, side, seed=label)):
+        for number, image in enumerate(pixels(per_class, side, seed=label).numpy()):
             array = image.transpose(1, 2, 0)
             Image.fromarray(array).save(root / f"class_{label}" / f"{number}.png")
     return root
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of a few bytes whose header claims side x side pixels."""
+    header = struct.pack(">II5B", side, side, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )

@@ -1,7 +1,7 @@
-"""Bad input gets one sentence that names the culprit, and exit code 2 from the command."""
+"""Errors of `aib data`: exit code 2 and one line that names the problem."""
 
-import struct
-import zlib
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +10,12 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import ImageSet, load
+from aib.errors import AibError
 from tests.data import official
 
 
-def complaint(capsys, *argv: str) -> str:
-    """Run `aib data ARGV`, which must fail with exit code 2 and one line; give the line."""
+def failure(capsys, *argv: str) -> str:
+    """The error of `aib data ARGV`: one line, with exit code 2."""
     assert main(["data", *argv]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines
@@ -22,113 +23,103 @@ def complaint(capsys, *argv: str) -> str:
 
 
 def test_unknown_names_list_the_known_ones(capsys):
-    assert "cifar10" in complaint(capsys, "show", "cifar11")
-    assert "cifar10" in complaint(capsys, "verify", "imagenet")
-    assert "cifar10" in complaint(capsys, "fetch", "imagenet")
+    assert "cifar10" in failure(capsys, "show", "cifar11")
+    assert "cifar10" in failure(capsys, "verify", "imagenet")
+    assert "cifar10" in failure(capsys, "fetch", "imagenet")
 
 
 def test_unknown_options_and_splits_list_the_known_ones(capsys):
-    assert "clutter" in complaint(capsys, "show", "shapes:cluter=1")
-    assert "float" in complaint(capsys, "show", "shapes:clutter=much")
-    assert "medium" in complaint(capsys, "show", "shapes:size=huge")
-    assert "val" in complaint(capsys, "show", "shapes", "--split", "valid")
+    assert "clutter" in failure(capsys, "show", "shapes:cluter=1")
+    assert "float" in failure(capsys, "show", "shapes:clutter=much")
+    assert "medium" in failure(capsys, "show", "shapes:size=huge")
+    assert "val" in failure(capsys, "show", "shapes", "--split", "valid")
 
 
-def test_a_set_that_is_not_there_says_how_to_get_it(capsys, tmp_path):
-    sentence = complaint(capsys, "show", "cifar10", "--root", str(tmp_path))
-    assert "aib data fetch cifar10" in sentence and str(tmp_path) in sentence
+def test_the_error_of_a_missing_set_says_how_to_get_it(capsys, tmp_path):
+    error = failure(capsys, "show", "cifar10", "--root", str(tmp_path))
+    assert "aib data fetch cifar10" in error and str(tmp_path) in error
 
 
-def test_a_missing_file_is_named(capsys, tmp_path):
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def replace_text(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+
+
+BATCH = "cifar-10-batches-bin/data_batch_3.bin"
+SVHN = "svhn/train_32x32.mat"
+CUB = "CUB_200_2011"
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "damage", "message"),
+    [
+        ("cifar10", official.write_cifar10, lambda r: (r / BATCH).unlink(), "_3.bin is missing"),
+        ("cifar10", official.write_cifar10, lambda r: cut(r / BATCH, 0), "_3.bin .*truncated"),
+        ("cifar10", official.write_cifar10, lambda r: cut(r / BATCH, 3072), "_3.bin .*truncated"),
+        (
+            "cifar10",
+            official.write_cifar10,
+            lambda r: (r / BATCH).write_bytes(bytes([10]) + bytes(3072)),
+            "labels from 0 to 10, expected 0 to 9",
+        ),
+        (
+            "stl10",
+            official.write_stl10,
+            lambda r: cut(r / "stl10_binary/train_y.bin", 39),
+            "40 images and 39 labels",
+        ),
+        ("svhn", official.write_svhn, lambda r: cut(r / SVHN, 5000), "train_32x32.mat"),
+        (
+            "cub200",
+            official.write_cub,
+            lambda r: replace_text(r / CUB / "bounding_boxes.txt", "12 10.0 5.0 20.0 15.0", ""),
+            "boxes for 11",
+        ),
+        (
+            "cub200",
+            official.write_cub,
+            lambda r: replace_text(r / CUB / "images.txt", "003.Bird_2/Bird_5.png", "../../x.png"),
+            "outside",
+        ),
+    ],
+)
+def test_a_damaged_set_is_an_error_that_names_the_file(
+    capsys, tmp_path, name, write, damage, message
+):
+    write(tmp_path)
+    damage(tmp_path)
+    error = failure(capsys, "show", f"{name}:partial", "--root", str(tmp_path))
+    assert re.search(message, error), error
+
+
+def test_a_wrong_number_of_images_is_an_error(capsys, tmp_path):
     official.write_cifar10(tmp_path)
-    (tmp_path / "cifar-10-batches-bin/data_batch_3.bin").unlink()
-    sentence = complaint(capsys, "show", "cifar10:partial", "--root", str(tmp_path))
-    assert "data_batch_3.bin" in sentence and "missing" in sentence
+    error = failure(capsys, "show", "cifar10", "--root", str(tmp_path))
+    assert "100" in error and "50,000" in error and "partial" in error
 
 
-@pytest.mark.parametrize("cut", [0, 1, 3072, 61_000])
-def test_a_truncated_file_is_named(capsys, tmp_path, cut):
-    official.write_cifar10(tmp_path)
-    path = tmp_path / "cifar-10-batches-bin/data_batch_3.bin"
-    path.write_bytes(path.read_bytes()[:cut])
-    sentence = complaint(capsys, "show", "cifar10:partial", "--root", str(tmp_path))
-    assert "data_batch_3.bin" in sentence and "truncated" in sentence
-
-
-def test_wrong_counts_are_stated_with_both_numbers(capsys, tmp_path):
-    official.write_cifar10(tmp_path)
-    sentence = complaint(capsys, "show", "cifar10", "--root", str(tmp_path))
-    assert "100" in sentence and "50,000" in sentence and "partial" in sentence
-
-
-def test_labels_out_of_range_are_refused(capsys, tmp_path):
-    official.write_cifar10(tmp_path)
-    path = tmp_path / "cifar-10-batches-bin/test_batch.bin"
-    content = bytearray(path.read_bytes())
-    content[0] = 10
-    path.write_bytes(content)
-    options = ("--split", "test", "--root", str(tmp_path))
-    assert "0 to 9" in complaint(capsys, "show", "cifar10:partial", *options)
-
-
-def test_images_and_labels_of_different_number_are_refused(capsys, tmp_path):
-    official.write_stl10(tmp_path)
-    path = tmp_path / "stl10_binary/train_y.bin"
-    path.write_bytes(path.read_bytes()[:-1])
-    sentence = complaint(capsys, "show", "stl10:partial", "--root", str(tmp_path))
-    assert "40 images and 39 labels" in sentence
-
-
-@pytest.mark.parametrize("keep", [0, 100, 5000])
-def test_a_truncated_mat_file_is_named(capsys, tmp_path, keep):
-    official.write_svhn(tmp_path)
-    path = tmp_path / "svhn/train_32x32.mat"
-    path.write_bytes(path.read_bytes()[:keep])
-    sentence = complaint(capsys, "show", "svhn:partial", "--root", str(tmp_path))
-    assert "train_32x32.mat" in sentence
-
-
-def test_cub_tables_must_agree(capsys, tmp_path):
-    folder = official.write_cub(tmp_path)
-    table = folder / "bounding_boxes.txt"
-    table.write_text("\n".join(table.read_text().splitlines()[:-1]))
-    sentence = complaint(capsys, "show", "cub200:partial", "--root", str(tmp_path))
-    assert "boxes for 11" in sentence
-
-
-def test_cub_may_not_name_files_outside_its_folder(capsys, tmp_path):
-    folder = official.write_cub(tmp_path)
-    table = folder / "images.txt"
-    table.write_text(table.read_text().replace("001.Bird_0/Bird_3.png", "../../secret.png"))
-    sentence = complaint(
-        capsys, "show", "cub200:partial", "--split", "test", "--root", str(tmp_path)
-    )
-    assert "outside" in sentence
+def test_more_images_than_fit_into_memory_are_an_error(capsys, monkeypatch):
+    assert "GB" in failure(capsys, "show", "shapes:count=99999999999")
+    monkeypatch.setattr("aib.data.imageset.machine_memory", lambda: 10**6)
+    assert "smaller images" in failure(capsys, "show", "shapes:count=20,image_size=512")
 
 
 def test_an_empty_folder_and_one_without_classes(capsys, tmp_path):
-    assert "no sub-folders" in complaint(capsys, "show", f"folder:{tmp_path}")
-    assert "not a folder" in complaint(capsys, "show", f"folder:{tmp_path}/nowhere")
+    assert "no sub-folders" in failure(capsys, "show", f"folder:{tmp_path}")
+    assert "not a folder" in failure(capsys, "show", f"folder:{tmp_path}/nowhere")
     (tmp_path / "cat").mkdir()
-    assert "no readable image" in complaint(capsys, "show", f"folder:{tmp_path}")
-    assert "path" in complaint(capsys, "show", "folder:")
+    assert "no readable image" in failure(capsys, "show", f"folder:{tmp_path}")
+    assert "path" in failure(capsys, "show", "folder:")
 
 
 def test_a_class_with_one_image_cannot_be_split(capsys, tmp_path):
     official.write_folder(tmp_path, per_class=1)
-    sentence = complaint(capsys, "show", f"folder:{tmp_path}", "--split", "val")
-    assert "class_0" in sentence and "one image" in sentence
+    error = failure(capsys, "show", f"folder:{tmp_path}", "--split", "val")
+    assert "class_0" in error and "one image" in error
     assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 3
-
-
-def bomb(side: int) -> bytes:
-    """A PNG of a few bytes whose header promises side x side pixels."""
-    header = struct.pack(">II5B", side, side, 8, 2, 0, 0, 0)
-    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks
-    )
 
 
 def bad_images(folder):
@@ -140,8 +131,8 @@ def bad_images(folder):
     (folder / "class_0/cut.jpg").write_bytes(whole[: len(whole) // 2])
     (folder / "class_1/text.png").write_text("no image")
     Image.new("RGB", (1, 1)).save(folder / "class_1/dot.png")
-    (folder / "class_2/bomb.png").write_bytes(bomb(11_000))  # above our limit
-    (folder / "class_2/huge.png").write_bytes(bomb(60_000))  # above Pillow's too
+    (folder / "class_2/bomb.png").write_bytes(official.bomb(11_000))  # above our limit
+    (folder / "class_2/huge.png").write_bytes(official.bomb(60_000))  # above Pillow's too
     return {"cut.jpg", "text.png", "dot.png", "bomb.png", "huge.png"}
 
 
@@ -158,8 +149,8 @@ def test_strict_stops_at_damaged_files_and_writes_nothing(capsys, tmp_path):
     bad = bad_images(tmp_path / "photos")
     out = tmp_path / "sheet.png"
     name = f"folder:{tmp_path / 'photos'}"
-    sentence = complaint(capsys, "show", name, "--strict", "--out", str(out))
-    assert any(file in sentence for file in bad)
+    error = failure(capsys, "show", name, "--strict", "--out", str(out))
+    assert any(file in error for file in bad)
     assert not out.exists()
 
 
@@ -181,8 +172,6 @@ def test_verify_of_a_folder_lists_its_damaged_files(capsys, tmp_path):
         (torch.zeros(0, 3, 8, 8, dtype=torch.uint8), [], "no images"),
     ],
 )
-def test_tensors_of_the_wrong_form_are_refused(images, labels, word):
-    from aib.errors import AibError
-
+def test_tensors_of_the_wrong_form_are_an_error(images, labels, word):
     with pytest.raises(AibError, match=word):
         ImageSet.from_tensors(images, torch.tensor(labels).long(), class_names=("a", "b"))

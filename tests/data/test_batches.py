@@ -1,4 +1,4 @@
-"""Batches: right pixels, and the same ones for any number of workers, ranks and resumptions."""
+"""Batches: correct pixels, and the same ones for any number of workers, ranks and resumptions."""
 
 import numpy as np
 import pytest
@@ -6,19 +6,16 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from aib.data import Batches, ImageSet, load
+from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
 from aib.errors import AibError
+from aib.preprocessing import Preprocessing
 from tests.data import official
+from tests.helpers import image_set, pixels, shapes
 
 
-def in_memory(count: int = 103, side: int = 32) -> ImageSet:
-    return ImageSet.from_tensors(
-        torch.from_numpy(official.pixels(count, side)),
-        torch.arange(count) % 7,
-        mean=(0.4, 0.5, 0.6),
-        std=(0.2, 0.3, 0.4),
-    )
+def in_memory(count: int = 103, side: int = 32, num_classes: int = 7) -> ImageSet:
+    return image_set(count, num_classes, side, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +31,17 @@ def same(a, b) -> bool:
     )
 
 
+def order(batches: Batches, epoch: int = 0) -> list[int]:
+    """The images of an epoch, for data in which every image has a class of its own."""
+    return torch.cat([y for _, y in batches.epoch(epoch)]).tolist()
+
+
 @pytest.mark.parametrize(
     ("pad", "flip"), [(0, False), (0, True), (4, False), (4, True), (31, True)]
 )
 def test_the_batched_crop_equals_one_image_after_another(pad, flip):
-    images = torch.from_numpy(official.pixels(40))
-    plan = EpochPlan.draw(40, seed=1, epoch=2)
+    images = pixels(40)
+    plan = EpochPlan.sample(40, seed=1, epoch=2)
     batch = crop_batch(images, plan.order, plan.uniform, pad=pad, flip=flip)
     for position, index in enumerate(plan.order.tolist()):
         down, across, mirror = plan.uniform[position, :3].tolist()
@@ -52,20 +54,20 @@ def test_the_batched_crop_equals_one_image_after_another(pad, flip):
 
 
 def test_crops_reach_every_offset_and_half_are_mirrored():
-    plan = EpochPlan.draw(20_000, seed=0, epoch=0)
+    plan = EpochPlan.sample(20_000, seed=0, epoch=0)
     offsets = (plan.uniform[:, :2] * 9).long()
     assert offsets.min() == 0 and offsets.max() == 8
     assert abs((plan.uniform[:, 2] < 0.5).float().mean() - 0.5) < 0.02
 
 
-def test_a_crop_of_a_large_image_has_the_area_ratio_and_place_that_were_drawn():
+def test_a_crop_of_a_large_image_has_the_area_ratio_and_position_of_its_random_numbers():
     """Found from two ramps: red rises from left to right, green from top to bottom."""
     ramp = np.linspace(0, 255, 400).astype(np.uint8)
-    pixels = np.stack(np.broadcast_arrays(ramp[None], ramp[:, None], 0), -1).astype(np.uint8)
+    ramps = np.stack(np.broadcast_arrays(ramp[None], ramp[:, None], 0), -1).astype(np.uint8)
     down, across, area, ratio = 0.2, 0.7, 0.3, 0.9
     uniform = torch.tensor([down, across, 0.1, area, ratio, 0, 0])
     crop, mirrored = (
-        np.asarray(crop_image(Image.fromarray(pixels), uniform, size=64, flip=flip), float)
+        np.asarray(crop_image(Image.fromarray(ramps), uniform, size=64, flip=flip), float)
         for flip in (False, True)
     )
     assert np.array_equal(mirrored, crop[:, ::-1])
@@ -80,7 +82,7 @@ def test_a_crop_of_a_large_image_has_the_area_ratio_and_place_that_were_drawn():
 @pytest.mark.parametrize("side", [1, 7, 8, 40])
 def test_a_cut_out_blanks_exactly_its_square(side):
     x = torch.rand(50, 3, 32, 32) + 1
-    uniform = EpochPlan.draw(50, seed=3, epoch=0).uniform
+    uniform = EpochPlan.sample(50, seed=3, epoch=0).uniform
     cut = cut_out(x.clone(), uniform, side)
     for image, before, u in zip(cut, x, uniform, strict=True):
         top, left = int(u[5] * 32) - side // 2, int(u[6] * 32) - side // 2
@@ -91,39 +93,86 @@ def test_a_cut_out_blanks_exactly_its_square(side):
                 assert torch.equal(image[:, row, column], expected)
 
 
-def test_cut_outs_touch_training_alone_and_leave_the_crops_as_they_were(on_disk):
+def test_cut_outs_change_only_training_images_and_not_their_crops(on_disk):
     for data in (in_memory(), on_disk):
         plain = Batches(data, 5, train=True, seed=2)
         cut = Batches(data, 5, train=True, seed=2, cutout=9)
         for (x, _), (z, _) in zip(plain.epoch(1), cut.epoch(1), strict=True):
             differs = (x != z).any(1)
             assert differs.any() and not (z * differs.unsqueeze(1)).any()
-        tests = [Batches(data, 5, train=False, cutout=side).epoch(0) for side in (0, 9)]
-        assert same(*tests)
+        evaluated = [Batches(data, 5, cutout=side).epoch(0) for side in (0, 9)]
+        assert same(*evaluated)
 
 
-def test_evaluation_shows_every_image_once_in_order_normalised():
-    data = in_memory()
-    batches = Batches(data, 10, train=False)
+def test_evaluation_gives_every_image_once_in_order():
+    data = shapes(23)
+    batches = Batches(data, 10)
     x, y = (torch.cat(part) for part in zip(*batches.epoch(0), strict=True))
-    assert len(batches) == 11
+    assert len(batches) == 3 and batches.num_images == 23
     assert torch.equal(x, data.preprocessing.normalise(data.images))
     assert torch.equal(y, data.labels)
+    for name, whole in (
+        ("index", torch.arange(23)),
+        ("images", data.images),
+        ("labels", data.labels),
+        ("masks", data.masks),
+    ):
+        assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), whole)
+
+
+def test_training_batches_cannot_be_iterated_as_evaluation():
+    with pytest.raises(AibError, match="evaluation"):
+        list(Batches(in_memory(), 10, train=True))
+
+
+def test_a_subset_keeps_the_indices_of_the_data_set():
+    data = in_memory(50)
+    chosen = torch.tensor([3, 7, 20, 21, 40])
+    batches = Batches(data, 2, indices=chosen)
+    few = batches.subset(torch.tensor([1, 3]))
+    assert [batch.index.tolist() for batch in batches] == [[3, 7], [20, 21], [40]]
+    assert batches.num_images == 5 and few.num_images == 2
+    [batch] = few
+    assert batch.index.tolist() == [7, 21] and torch.equal(batch.images, data.images[[7, 21]])
+    sampled = torch.cat([batch.index for batch in batches.sample(3, seed=1)])
+    assert len(sampled) == 3 and set(sampled.tolist()) < set(chosen.tolist())
+    assert [x.shape[0] for x, _ in batches.epoch(0)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_files_and_memory_give_the_same_evaluation_batches(on_disk, workers):
+    stored = Batches(on_disk.in_memory(), 8)
+    for lazy, eager in zip(Batches(on_disk, 8, workers=workers), stored, strict=True):
+        assert torch.equal(lazy.images, eager.images) and torch.equal(lazy.labels, eager.labels)
+        assert torch.equal(lazy.index, eager.index) and lazy.masks is None
+
+
+def test_boxes_of_files_become_masks_of_the_resized_image(tmp_path):
+    Image.new("RGB", (80, 40), "red").save(tmp_path / "wide.png")
+    data = ImageSet(
+        name="boxed",
+        split="test",
+        labels=torch.tensor([0, 1]),
+        preprocessing=Preprocessing(image_size=16, class_names=("a", "b")),
+        files=ImageFiles((tmp_path / "wide.png",) * 2),
+        boxes=torch.tensor([[0.0, 0.0, 40.0, 40.0], [20.0, 10.0, 60.0, 20.0]]),
+    )
+    [batch] = Batches(data, 8)
+    assert batch.masks[0, :, :8].all() and not batch.masks[0, :, 8:].any()
+    assert batch.masks[1].sum() == 8 * 4 and batch.masks[1, 4:8, 4:12].all()
 
 
 def test_training_drops_what_is_left_below_a_global_batch():
     data = in_memory(103)
     assert len(Batches(data, 10, train=True)) == 10
     assert len(Batches(data, 10, train=True, world_size=2)) == 5
-    seen = torch.cat(Batches(data, 10, train=True).indices(0))
-    assert len(seen.unique()) == len(seen) == 100
+    seen = order(Batches(in_memory(103, num_classes=103), 10, train=True))
+    assert len(set(seen)) == len(seen) == 100
 
 
-def test_other_images_are_left_out_of_each_epoch_and_none_of_all():
-    batches = Batches(in_memory(160), 128, train=True)
-    left_out = [
-        set(range(160)) - set(torch.cat(batches.indices(epoch)).tolist()) for epoch in range(12)
-    ]
+def test_each_epoch_leaves_out_other_images():
+    batches = Batches(in_memory(160, num_classes=160), 128, train=True)
+    left_out = [set(range(160)) - set(order(batches, epoch)) for epoch in range(12)]
     assert all(len(images) == 32 for images in left_out)
     assert len({frozenset(images) for images in left_out}) == 12
     assert set.intersection(*left_out) == set()
@@ -148,29 +197,24 @@ def test_ranks_together_see_what_one_process_sees(train, world):
 def test_fewer_images_than_ranks_still_evaluates_each_once():
     data = in_memory(3)
     lengths = [
-        sum(len(y) for _, y in Batches(data, 4, train=False, rank=r, world_size=5).epoch(0))
-        for r in range(5)
+        sum(len(y) for _, y in Batches(data, 4, rank=r, world_size=5).epoch(0)) for r in range(5)
     ]
     assert sum(lengths) == 3 and max(lengths) == 1
 
 
 @pytest.mark.parametrize("start", [0, 1, 4, 9, 10])
-def test_a_resumed_epoch_goes_on_to_the_bit(start):
+def test_a_resumed_epoch_gives_the_same_bits(start):
     batches = Batches(in_memory(), 10, train=True, seed=2)
     assert same(list(batches.epoch(7))[start:], batches.epoch(7, start=start))
 
 
 def test_seed_and_epoch_change_the_order_and_the_global_generator_does_not():
-    data = in_memory()
-    orders = [
-        torch.cat(Batches(data, 10, train=True, seed=s).indices(e)).tolist()
-        for s, e in ((0, 0), (0, 1), (1, 0))
-    ]
+    data = in_memory(num_classes=103)
+    orders = [order(Batches(data, 10, train=True, seed=s), e) for s, e in ((0, 0), (0, 1), (1, 0))]
     assert orders[0] != orders[1] != orders[2] != orders[0]
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    assert torch.cat(Batches(data, 10, train=True).indices(0)).tolist() == orders[0]
-    list(Batches(data, 10, train=True).epoch(0))
+    assert order(Batches(data, 10, train=True)) == orders[0]
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -202,7 +246,7 @@ def test_a_file_that_breaks_later_is_named_in_one_sentence(tmp_path, workers):
     data = load(f"folder:{folder}:image_size=72", "train", holdout=0)
     (folder / "class_1/2.png").write_text("gone")
     with pytest.raises(AibError, match=r"2\.png") as caught:
-        list(Batches(data, 3, train=False, workers=workers).epoch(0))
+        list(Batches(data, 3, workers=workers).epoch(0))
     assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
 
 
@@ -210,9 +254,9 @@ def test_digits_are_not_mirrored_and_shapes_are_not_cropped(tmp_path):
     official.write_svhn(tmp_path)
     digits = Batches(load("svhn:partial", "test", root=tmp_path), 4, train=True)
     assert not digits.flip and digits.pad == 4
-    shapes = Batches(load("shapes:count=100", "test"), 4, train=True)
-    assert shapes.flip and shapes.pad == 0
-    assert Batches(load("svhn:partial", "test", root=tmp_path), 4, train=True, flip=True).flip
+    cluttered = Batches(shapes(), 4, train=True)
+    assert cluttered.flip and cluttered.pad == 0
+    assert Batches(digits.data, 4, train=True, flip=True).flip
 
 
 def test_impossible_settings_are_refused():
@@ -233,11 +277,3 @@ def test_one_by_one_images_get_no_padding():
     assert len(list(Batches(dot, 2, train=True).epoch(0))) == 2
     with pytest.raises(AibError, match="1 x 1"):
         Batches(dot, 2, train=True, pad=4)
-
-
-def test_the_benchmark_reports_both_ways():
-    from aib.bench.data import bench_data
-
-    figures = bench_data(in_memory(600), batch_size=50, workers=1, seconds=0.1)
-    assert figures["device_images_per_second"] > 0 < figures["dataloader_images_per_second"]
-    assert figures["ratio"] > 0

@@ -1,4 +1,4 @@
-"""`aib data`: what it prints, and its exit codes."""
+"""`aib data`: output and exit codes."""
 
 import json
 
@@ -22,7 +22,7 @@ def test_no_or_unknown_sub_command_is_exit_code_2(capsys):
     assert main(["data", "wipe"]) == 2
 
 
-def test_list_knows_what_is_on_disk(capsys, tmp_path):
+def test_list_shows_what_is_on_disk(capsys, tmp_path):
     official.write_cifar10(tmp_path)
     assert main(["data", "list", "--root", str(tmp_path), "--json"]) == 0
     sets = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sets"]}
@@ -39,7 +39,7 @@ def test_the_cache_folder_can_be_set(capsys, tmp_path, monkeypatch):
     assert len(load("cifar10:partial", "test")) == 20
 
 
-def test_verify_states_what_differs_and_exits_2(capsys, tmp_path):
+def test_verify_lists_the_differences_and_exits_with_2(capsys, tmp_path):
     official.write_cifar10(tmp_path)
     assert main(["data", "verify", "cifar10", "--root", str(tmp_path), "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
@@ -48,14 +48,14 @@ def test_verify_states_what_differs_and_exits_2(capsys, tmp_path):
     assert report["splits"]["train"]["images_per_class"] == [10, 10]
 
 
-def test_verify_cub_and_stl10_state_what_differs(capsys, tmp_path):
+def test_verify_of_cub_and_stl10_lists_the_differences(capsys, tmp_path):
     official.write_cub(tmp_path)
     official.write_stl10(tmp_path)
     (tmp_path / "stl10_binary/test_X.bin").unlink()
     (tmp_path / "CUB_200_2011/images/002.Bird_1/Bird_1.png").unlink()
     assert main(["data", "verify", "cub200", "--root", str(tmp_path)]) == 2
     printed = capsys.readouterr().out
-    assert "officially .jpg" in printed and "1 files are missing, Bird_1.png" in printed
+    assert "officially .jpg" in printed and "1 files are missing, such as Bird_1.png" in printed
     assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
     assert "test_X.bin is missing" in capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def test_verify_passes_the_shapes(capsys):
     assert "nothing differs" in capsys.readouterr().out
 
 
-def test_show_writes_a_sheet_with_a_row_a_class(capsys, tmp_path):
+def test_show_writes_a_sheet_with_a_row_per_class(capsys, tmp_path):
     out = tmp_path / "sheet.png"
     name = "shapes:count=100"
     assert main(["data", "show", name, "--split", "test", "--columns", "3", "--out", str(out)]) == 0
@@ -82,7 +82,7 @@ def test_show_writes_a_sheet_with_a_row_a_class(capsys, tmp_path):
     assert "100 images of 10 classes" in capsys.readouterr().out
 
 
-def test_show_says_so_when_it_cannot_write(capsys, tmp_path):
+def test_show_reports_an_output_that_cannot_be_written(capsys, tmp_path):
     out = str(tmp_path / "nowhere" / "sheet.png")
     assert main(["data", "show", "shapes:count=100", "--out", out]) == 2
     assert "cannot be written" in capsys.readouterr().err

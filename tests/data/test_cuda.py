@@ -1,4 +1,4 @@
-"""On a GPU: the same batches, and a loop in which the host never waits for the device."""
+"""On a GPU: the same batches, without synchronisation in the loop."""
 
 import pytest
 import torch

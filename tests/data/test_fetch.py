@@ -1,4 +1,4 @@
-"""Fetching: checked, safe, and whole or not at all, however it ends."""
+"""Fetching: checked, safe, and complete or not at all."""
 
 import contextlib
 import hashlib
@@ -34,7 +34,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def copyfile(self, source, output):
         pause = 0.05 if "slow" in self.path else 0
-        with contextlib.suppress(ConnectionError):  # the one who asked may be killed meanwhile
+        with contextlib.suppress(ConnectionError):  # the client may have been killed
             while chunk := source.read(200 if pause else -1):
                 output.write(chunk)
                 output.flush()
@@ -57,7 +57,7 @@ def site(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch):
+def no_retries(monkeypatch):
     monkeypatch.setattr(fetching, "RETRIES", 0)
 
 
@@ -75,7 +75,7 @@ def cifar_at(site, name="cifar.tar.gz", content: bytes | None = None):
     return replace(CIFAR10, archives=(Archive(address + name, checksum, "cifar-10-batches-bin"),))
 
 
-def left_behind(root: Path) -> list[str]:
+def names_in(root: Path) -> list[str]:
     return sorted(p.name for p in root.iterdir()) if root.exists() else []
 
 
@@ -83,7 +83,7 @@ def test_a_fetched_set_can_be_read_and_is_fetched_once(site, tmp_path):
     spec, root = cifar_at(site), tmp_path / "root"
     assert fetch(spec, root) == root / "cifar-10-batches-bin"
     assert len(load("cifar10:partial", "train", root=root, holdout=0)) == 100
-    assert left_behind(root) == ["cifar-10-batches-bin"]
+    assert names_in(root) == ["cifar-10-batches-bin"]
     (site[0] / "cifar.tar.gz").unlink()
     assert fetch(spec, root) == root / "cifar-10-batches-bin"
 
@@ -94,7 +94,7 @@ def test_a_wrong_checksum_leaves_nothing(site, tmp_path):
         file.write(b"more")
     with pytest.raises(AibError, match="checksum"):
         fetch(spec, root)
-    assert left_behind(root) == []
+    assert names_in(root) == []
 
 
 def test_a_missing_file_and_a_dead_server_leave_nothing(site, tmp_path):
@@ -105,7 +105,7 @@ def test_a_missing_file_and_a_dead_server_leave_nothing(site, tmp_path):
     dead = replace(spec.archives[0], url="http://127.0.0.1:9/cifar.tar.gz")
     with pytest.raises(AibError, match="could not be fetched"):
         fetch(replace(spec, archives=(dead,)), root)
-    assert left_behind(root) == []
+    assert names_in(root) == []
 
 
 def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
@@ -127,13 +127,13 @@ def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
         tar_with("cifar-10-batches-bin/pipe", tarfile.FIFOTYPE, "x"),
     ],
 )
-def test_an_archive_that_writes_elsewhere_is_refused(site, tmp_path, content):
+def test_an_archive_that_writes_elsewhere_is_not_unpacked(site, tmp_path, content):
     spec, root = cifar_at(site, content=content), tmp_path / "root"
-    before = left_behind(tmp_path)
+    before = names_in(tmp_path)
     with pytest.raises(AibError, match="not safe"):
         fetch(spec, root)
-    assert left_behind(root) == []
-    assert [name for name in left_behind(tmp_path) if name != "root"] == before
+    assert names_in(root) == []
+    assert [name for name in names_in(tmp_path) if name != "root"] == before
 
 
 def test_absolute_paths_are_made_relative_or_refused(site, tmp_path):
@@ -141,7 +141,7 @@ def test_absolute_paths_are_made_relative_or_refused(site, tmp_path):
     spec = cifar_at(site, content=tar_with(str(target)))
     with pytest.raises(AibError):
         fetch(spec, tmp_path / "root")
-    assert not target.exists() and left_behind(tmp_path / "root") == []
+    assert not target.exists() and names_in(tmp_path / "root") == []
 
 
 @pytest.mark.parametrize("content", [b"no archive at all", tar_with("elsewhere/file")])
@@ -149,7 +149,7 @@ def test_an_archive_of_something_else_leaves_nothing(site, tmp_path, content):
     root = tmp_path / "root"
     with pytest.raises(AibError):
         fetch(cifar_at(site, content=content), root)
-    assert left_behind(root) == []
+    assert names_in(root) == []
 
 
 def test_ctrl_c_while_unpacking_leaves_nothing(site, tmp_path, monkeypatch):
@@ -163,10 +163,10 @@ def test_ctrl_c_while_unpacking_leaves_nothing(site, tmp_path, monkeypatch):
     monkeypatch.setattr(fetching, "extract", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fetch(spec, root)
-    assert left_behind(root) == []
+    assert names_in(root) == []
 
 
-def test_a_killed_fetch_is_not_taken_for_whole_and_the_next_one_succeeds(site, tmp_path):
+def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
     spec, root = cifar_at(site, "slow.tar.gz"), tmp_path / "root"
     archive = spec.archives[0]
     program = (
@@ -182,16 +182,16 @@ def test_a_killed_fetch_is_not_taken_for_whole_and_the_next_one_succeeds(site, t
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert left_behind(root) != [] and locate(CIFAR10, root) is None
+    assert names_in(root) != [] and locate(CIFAR10, root) is None
     with pytest.raises(AibError, match="aib data fetch"):
         load("cifar10", "train", root=root)
     (site[0] / "quick.tar.gz").write_bytes((site[0] / "slow.tar.gz").read_bytes())
     quick = replace(archive, url=archive.url.replace("slow", "quick"))
     fetch(replace(spec, archives=(quick,)), root)
-    assert left_behind(root) == ["cifar-10-batches-bin"]
+    assert names_in(root) == ["cifar-10-batches-bin"]
 
 
-def test_two_fetches_of_one_set_do_not_meet(site, tmp_path):
+def test_two_fetches_of_one_set_at_once_are_an_error(site, tmp_path):
     fcntl = pytest.importorskip("fcntl")
     root = tmp_path / "root"
     root.mkdir()
@@ -214,18 +214,18 @@ def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
     )
     spec, root = replace(SVHN, archives=archives), tmp_path / "root"
     fetch(spec, root)
-    assert left_behind(root / "svhn") == ["test_32x32.mat", "train_32x32.mat"]
+    assert names_in(root / "svhn") == ["test_32x32.mat", "train_32x32.mat"]
     fetch(spec, root, extra=True)
-    assert len(left_behind(root / "svhn")) == 3 and left_behind(root) == ["svhn"]
+    assert len(names_in(root / "svhn")) == 3 and names_in(root) == ["svhn"]
 
 
 def test_generated_data_cannot_be_fetched(tmp_path, capsys):
     assert main(["data", "fetch", "shapes", "--root", str(tmp_path)]) == 2
     assert "shapes is generated" in capsys.readouterr().err
-    assert left_behind(tmp_path) == []
+    assert names_in(tmp_path) == []
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path, site):
+def test_a_root_that_cannot_be_written_is_named(tmp_path, site):
     (tmp_path / "file").write_text("")
     with pytest.raises(AibError, match="cannot be written"):
         fetch(cifar_at(site), tmp_path / "file")

@@ -1,4 +1,4 @@
-"""A user's own images: every mode and size, rotation, splits, options in the name."""
+"""Folders of images: classes, splits, image modes, rotation, options in the name."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,12 @@ import torch
 from PIL import Image
 
 from aib.cli import main
-from aib.data import load, require_trainable
+from aib.data import ImageSet, load, require_trainable
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
 from tests.data import official
+from tests.helpers import pixels
 
 
 def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
@@ -21,7 +22,7 @@ def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
     assert images[0][0].shape == (3, 224, 224)
 
 
-def test_small_sizes_are_kept_in_memory(tmp_path):
+def test_small_images_stay_in_memory(tmp_path):
     official.write_folder(tmp_path)
     images = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
     assert images.images is not None and images.images.shape == (12, 3, 32, 32)
@@ -34,7 +35,7 @@ def test_own_splits_are_used(tmp_path):
     assert counts == {"train": 15, "val": 6, "test": 9}
 
 
-def test_a_class_unknown_to_training_is_refused(tmp_path):
+def test_a_class_unknown_to_training_is_an_error(tmp_path):
     official.write_folder(tmp_path / "train", classes=2)
     official.write_folder(tmp_path / "test", classes=3)
     with pytest.raises(AibError, match="class_2"):
@@ -98,16 +99,14 @@ def test_a_name_may_hold_a_path_with_colons_and_options():
     assert parse_name("shapes_spurious:size=small")[2] == {"size": "small", "spurious": "true"}
 
 
-def test_your_own_tensors(tmp_path):
-    from aib.data import ImageSet
-
-    images = torch.from_numpy(official.pixels(6))
+def test_images_from_tensors():
+    images = pixels(6)
     mine = ImageSet.from_tensors(images, torch.tensor([0, 1, 2] * 2), class_names=("a", "b", "c"))
     assert len(mine) == 6 and mine.preprocessing.image_size == 32
     assert mine[4][1] == 1 and torch.equal(mine[4][0], images[4])
 
 
-def test_a_class_without_a_readable_image_is_refused_and_named(tmp_path):
+def test_a_class_without_a_readable_image_is_an_error(tmp_path):
     official.write_folder(tmp_path, classes=2)
     (tmp_path / "empty").mkdir()
     with pytest.raises(AibError, match=r"empty has no readable image: .* remove it"):
@@ -133,12 +132,12 @@ def test_classes_one_level_too_deep_are_explained(tmp_path, inside):
     where = tmp_path / inside
     with pytest.raises(AibError) as refused:
         require_trainable(name, load(name, "train", holdout=0))
-    told = str(refused.value)
-    assert f"{where} has one class folder, 'animals'" in told
-    assert f"(class_0, class_1, class_2, ...) are the classes, move them up into {where}" in told
+    message = str(refused.value)
+    assert f"{where} has one class folder, 'animals'" in message
+    assert f"class_2, ...) are the classes, move them up into {where}" in message
 
 
-def test_a_folder_with_one_class_is_one_sentence_of_the_command(tmp_path, capsys):
+def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys):
     official.write_folder(tmp_path / "photos", classes=1, per_class=8)
     words = f"--data folder:{tmp_path / 'photos'}:image_size=32 --batch-size 4 --accelerator cpu"
     assert main(["train", *words.split(), "--out", str(tmp_path / "run")]) == 2

@@ -21,11 +21,11 @@ def test_seed_0_gives_the_known_bytes():
     assert shapes_sha256(load("shapes:count=200", "train", holdout=0)) == SHAPES_SHA256
 
 
-def test_no_angle_hangs_on_the_last_bits_of_a_cosine():
+def test_no_angle_depends_on_the_last_bits_of_a_cosine():
     """Cosine and sine are the only functions here that libraries round differently."""
     angles = np.deg2rad(np.arange(360))
     exact = np.stack([np.cos(angles), np.sin(angles)], 1)
-    for error in (-1e-10, 1e-10):  # a million times what libraries differ by
+    for error in (-1e-10, 1e-10):  # a million times the difference between libraries
         assert np.array_equal(np.round(exact + error, 6).astype(np.float32), TURNS)
 
 
@@ -40,7 +40,7 @@ def test_every_seed_has_the_same_test_images_and_its_own_training_images():
     assert not torch.equal(one, other)
 
 
-def test_an_image_does_not_depend_on_how_many_are_made(block):
+def test_an_image_does_not_depend_on_their_number(block):
     fewer = generate("train", BLOCK + 7, 0, Difficulty())
     assert np.array_equal(fewer.images, block.images[: BLOCK + 7])
     assert np.array_equal(fewer.masks, block.masks[: BLOCK + 7])
@@ -80,7 +80,7 @@ def test_no_shape_leaves_the_image():
     assert (np.abs(heights - widths) <= 1).all()
 
 
-def test_difficulty_changes_what_it_says():
+def test_size_and_contrast_change_the_images():
     sizes = [
         load(f"shapes:size={s},count=200", "test").masks.float().mean()
         for s in ("small", "medium", "large")
@@ -92,24 +92,24 @@ def test_difficulty_changes_what_it_says():
     assert pale.images.float().std() < strong.images.float().std()
 
 
-def ground_tells_class(split: str) -> float:
-    """How often the nearest mean ground colour of the training classes gives the right class."""
+def accuracy_from_background(split: str) -> float:
+    """Accuracy of the class with the nearest mean background colour in the training images."""
     train = load("shapes_spurious:count=1000", "train", holdout=0)
     data = load("shapes_spurious:count=1000", split, holdout=0)
 
-    def ground(images, masks):
+    def background(images, masks):
         weight = (~masks).float()[:, None]
         return (images.float() * weight).sum((2, 3)) / weight.sum((2, 3))  # [N,3]
 
-    colours = ground(train.images, train.masks)
+    colours = background(train.images, train.masks)
     means = torch.stack([colours[train.labels == k].mean(0) for k in range(10)])  # [10,3]
-    guess = torch.cdist(ground(data.images, data.masks), means).argmin(1)
+    guess = torch.cdist(background(data.images, data.masks), means).argmin(1)
     return (guess == data.labels).float().mean().item()
 
 
-def test_spurious_ground_colour_predicts_in_training_and_not_in_test():
-    assert ground_tells_class("train") > 0.8
-    assert ground_tells_class("test") < 0.2
+def test_a_spurious_background_colour_predicts_in_training_and_not_in_test():
+    assert accuracy_from_background("train") > 0.8
+    assert accuracy_from_background("test") < 0.2
 
 
 def test_the_two_spellings_of_spurious_are_one():

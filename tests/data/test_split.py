@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aib.data import load
-from aib.data.split import stratified_split
+from aib.data.split import sample_indices, stratified_split
 from aib.errors import AibError
 
 NAMES = tuple("abcdefghij")
@@ -33,6 +33,13 @@ def test_the_seed_decides_and_nothing_else():
     torch.manual_seed(9)
     assert torch.equal(first, again)
     assert not torch.equal(first, stratified_split(labels, 0.2, 4, NAMES)[1])
+
+
+def test_a_sample_is_sorted_without_repeats_and_seeded():
+    chosen = sample_indices(1000, 50, 7)
+    assert torch.equal(chosen, sample_indices(1000, 50, 7)) and (chosen.diff() > 0).all()
+    assert not torch.equal(chosen, sample_indices(1000, 50, 8))
+    assert sample_indices(5, None, 0).tolist() == sample_indices(5, 9, 0).tolist() == [*range(5)]
 
 
 def test_train_and_val_share_no_image_and_make_up_the_whole():

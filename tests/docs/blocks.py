@@ -1,4 +1,4 @@
-"""What the pages show: fenced blocks, the commands in them, code spans and links."""
+"""Parse the pages: fenced blocks, the commands in them, code spans and links."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 # A fence at the start of a line, its language, its content.
@@ -45,7 +45,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(page: Path) -> list[Command]:
-    """One command a line of the `sh` blocks; continued lines joined, comments left out."""
+    """One command per line of the `sh` blocks; continued lines joined, comments left out."""
     made = []
     for block in blocks(page):
         if block.language == "sh":

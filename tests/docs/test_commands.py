@@ -21,6 +21,7 @@ from aib.data.specs import CIFAR10
 from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
 from tests.docs.ways import WAYS, Way, way_of
 from tests.docs.workshop import pretend_they_are_whole, write_data, write_photos, write_run
+from tools.results.__main__ import main as results_main
 
 # A command on two pages is run once.
 COMMANDS = list({c.text: c for page in PAGES for c in commands(page)}.values())
@@ -93,6 +94,8 @@ def test_it_runs(command, workshop, capsys):
         run_make(command, slow=bool(way.slow), folder=workshop)
     elif way.how == "pip":
         run_pip(command)
+    elif way.how == "tool":
+        results_main(words_of(command, way)[3:])
     else:
         assert way.how == "example"  # test_examples.py runs every one of them
         assert (ROOT / command.words[1]).parent == ROOT / "examples"
@@ -249,6 +252,7 @@ def run_make(command: Command, slow: bool, folder: Path) -> None:
         return
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, folder)
+    (folder / "tools").symlink_to(ROOT / "tools")
     environment = folder / "venv"
     environment.mkdir()
     for path in Path(sys.prefix).iterdir():

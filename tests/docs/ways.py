@@ -7,7 +7,7 @@ from typing import Literal
 from tests.docs.blocks import Command
 
 # here: in this process; process: in one of its own; parse: read and checked, not carried out
-How = Literal["here", "process", "parse", "make", "pip", "example", "view"]
+How = Literal["here", "process", "parse", "make", "pip", "example", "tool", "view"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ WAYS = (
     Way("make (test|test-all|format)$", "make"),  # dry: these run this very test
     Way("pip install ", "pip", slow="needs the network"),
     Way(r"python examples/\w+\.py", "example"),
+    Way("python -m tools.results ", "tool"),
     Way("srun ", "parse", why_not="needs SLURM"),
     Way("torchrun .*--nnodes 2", "parse", why_not="needs two machines"),
     Way("torchrun .*--accelerator cpu", "process", TINY + " --out run", slow="two processes"),
@@ -54,7 +55,6 @@ WAYS = (
     Way(r"aib interpret runs/\w+ --quick", add="--images 8 --workers 0"),
     Way("aib interpret ", add="--images 8 --subset 2 --workers 0", slow="seconds"),
     Way("aib report ", add="--images 8 --subset 2", slow="seconds"),
-    Way("aib results "),
     Way("aib models", slow="seconds; test_cli.py has the quick form"),
     Way("aib data verify ", code=2),  # small sets made by hand are not the official ones
     Way("aib data "),  # fetch: the sets are here already; see `test_fetch_for_real`

@@ -13,8 +13,9 @@ import aib
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
 from aib.evaluate import Evaluation
-from aib.runs import Run, read_settings
+from aib.runs import read_settings
 from aib.settings import Settings
+from aib.training.folder import RunFolder
 from tests.data import official
 
 # What the runs that the pages speak of were trained on; any other run is of shapes.
@@ -68,7 +69,8 @@ def write_run(folder: Path) -> None:
     torch.manual_seed(0)
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
     model.preprocessing = data.preprocessing
-    run = Run.create(folder, model, Settings(data=name, model=model_name, width=0.25, holdout=0.2))
+    settings = Settings(data=name, model=model_name, holdout=0.2).updated(width=0.25)
+    run = RunFolder.create(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     figures = Evaluation(
         data.name, "val", "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",

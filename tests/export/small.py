@@ -40,9 +40,9 @@ def by_hand(model, pixels):
         out = model(x, deterministic=True)
     found = {"logits": out.logits}
     if out.attention is not None:
-        found["attention"], _ = model.mean_map(out.attention)
+        found["map"], _ = model.mean_map(out.attention)
         if out.attention.sigma is not None:
-            found["attention_sigma"] = out.attention.sigma
+            found["sigma"] = out.attention.sigma
     return {name: value.numpy() for name, value in found.items()}
 
 

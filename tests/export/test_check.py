@@ -16,7 +16,7 @@ def runner(model, change=lambda outputs: outputs):
     return torch.no_grad()(lambda pixels: change(one_pass(pixels)))
 
 
-@pytest.mark.parametrize("name", ["logits", "attention", "attention_sigma"])
+@pytest.mark.parametrize("name", ["logits", "map", "sigma"])
 @pytest.mark.parametrize("crooked", [lambda v: v + 0.01, lambda v: v * float("nan")])
 def test_the_check_finds_any_output_that_is_off(name, crooked):
     model = make("tiny_aib_qt")
@@ -40,10 +40,10 @@ def test_a_score_between_two_levels_may_take_either_and_the_decision_must_follow
     model = two_levels(0.25, 0.75)  # takes 0.25, the lower one in a tie
     other_side = runner(two_levels(0.25 - 1e-6, 0.75))  # takes 0.75, by a hair
     found = check(model, other_side).require()
-    assert found.other_level == found.places == found.images * 8 * 8
-    assert found.differences["attention"] == 0
+    assert found.other_level == found.positions == found.images * 8 * 8
+    assert found.differences["map"] == 0
     # the other map beside the decision of this one
-    mixed = runner(model, lambda out: out | {"attention": torch.full_like(out["attention"], 0.75)})
+    mixed = runner(model, lambda out: out | {"map": torch.full_like(out["map"], 0.75)})
     with pytest.raises(aib.AibError, match="logits differs by"):
         check(model, mixed).require()
 
@@ -53,7 +53,7 @@ def test_a_score_that_is_nearer_to_one_level_must_take_it():
     assert found.other_level == 0
     with pytest.raises(aib.AibError, match="differs by"):
         found.require()
-    assert found.differences["attention"] == pytest.approx(0.51)
+    assert found.differences["map"] == pytest.approx(0.51)
 
 
 def test_fixed_levels_are_the_quantisers_own_also_on_a_boundary():

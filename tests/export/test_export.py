@@ -16,12 +16,12 @@ from aib import runs as packaged
 from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
-from aib.export import _WAYS, export, formats, read_metadata
+from aib.export import _FORMATS, export, formats, read_metadata
 from aib.export.metadata import weights_checksum
 from aib.export.one_pass import OnePass, traceable
 from aib.files import sha256
 from tests.export.small import POLICY, by_hand, make, random_pixels
-from tests.networks import SmallNet
+from tests.helpers import SmallNet
 
 
 def assert_same_function(path, model, size=32):
@@ -150,7 +150,7 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
     assert about["recipe"] == config["model"] and about["model"] == "tiny_aib_qt"
     assert about["data"] == config["settings"]["data"] and about["aib"] == aib.__version__
     assert about["weights_sha256"] == sha256(saved / "model.safetensors")
-    assert about["outputs"]["attention"]["values"].startswith("a_q")
+    assert about["outputs"]["map"]["values"].startswith("a_q")
     assert session.get_inputs()[0].shape == about["input"]["shape"]
     shapes = {output.name: list(output.shape) for output in session.get_outputs()}
     assert shapes == {name: value["shape"] for name, value in about["outputs"].items()}
@@ -184,7 +184,7 @@ def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, 
         run = formats.open_torch_export(file)
         return lambda pixels: {name: value * 1.01 for name, value in run(pixels).items()}
 
-    monkeypatch.setitem(_WAYS, "torch-export", (formats.to_torch_export, crooked))
+    monkeypatch.setitem(_FORMATS, "torch-export", (formats.to_torch_export, crooked))
     words = ["--format", "torch-export", "--out", str(tmp_path / "model.pt2")]
     assert main(["export", str(saved), *words]) == 2
     assert "differs by" in capsys.readouterr().err
@@ -196,11 +196,14 @@ def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, 
     [
         (["nowhere"], "nowhere is not a run"),
         (["RUN", "--format", "tflite"], "tflite"),
-        (["RUN", "--format", "torch-export", "--int8"], "--int8 is there for"),
+        (["RUN", "--format", "torch-export", "--int8"], "--int8 needs"),
         (["RUN", "--out", "model.safetensors"], "ends in .onnx"),
         (["RUN", "--out", "RUN/config.json/model.onnx"], "cannot be written"),
         (["RUN", "--int8", "--calibrate", "0"], "at least 1"),
-        (["RUN", "--int8", "--seed", "99999999999999999999"], "seed must be at least 0"),
+        (
+            ["RUN", "--int8", "--seed", "99999999999999999999"],
+            "seed must be an integer",
+        ),
         (["RUN", "--int8", "--data", "nothing"], "nothing"),
         (["RUN", "--int8", "--data", "nothing", "--out", "model.pt2"], "ends in .onnx"),
     ],
@@ -282,7 +285,7 @@ def test_metadata_that_is_none_is_refused(tmp_path, content, sentence):
 
 
 def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(packaged, "FOLDER", tmp_path)
+    monkeypatch.setattr(packaged, "PACKAGED", tmp_path)
     make("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
     for run in (None, Path("shapes_small")):
         assert default_target(packaged.find_model(run), "onnx") == Path("shapes_small.onnx")

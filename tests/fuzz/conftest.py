@@ -1,10 +1,10 @@
-"""The world of the fuzz tests, made once a file: thousands of cases share it."""
+"""The world of the fuzz tests, created once per file."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.fuzz.worlds import World, make_world
+from tests.fuzz.harness import World
 
 
 @pytest.fixture(scope="module")
@@ -12,4 +12,4 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     import matplotlib.font_manager  # noqa: F401 (writes its own cache when first imported)
 
     with pytest.MonkeyPatch.context() as patch:
-        yield make_world(tmp_path_factory.mktemp("world").resolve(), patch)
+        yield World.make(tmp_path_factory.mktemp("world").resolve(), patch)

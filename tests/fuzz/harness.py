@@ -1,9 +1,10 @@
-"""What every fuzz test shares: how many cases, a limit on each, a watch over what is written."""
+"""Shared by the fuzz tests: number of cases, time limit, watch on written files, a small world."""
 
 import contextlib
 import faulthandler
 import io
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,35 +12,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+from PIL import Image
 
 from aib.cli import main
 
-CASES = int(os.environ.get("AIB_FUZZ_CASES", "50"))  # `make test-all` asks for 1,000
-SECONDS = 60  # no case needs one; this is to find what never ends, not what is slow
+CASES = int(os.environ.get("AIB_FUZZ_CASES", "50"))  # `make test-all` sets 1,000
+SECONDS = 60  # far more than any case needs: finds what never ends, not what is slow
 
 fuzz = settings(
     max_examples=CASES,
     deadline=None,
     derandomize=True,  # the same cases everywhere
-    suppress_health_check=list(HealthCheck),  # fixtures are shared by the cases on purpose
+    suppress_health_check=list(HealthCheck),  # the cases share fixtures on purpose
 )
 
 
 class Hang(BaseException):
-    """Not an Exception: the code under test must not be able to catch it."""
+    """Not an Exception, so that the code under test does not catch it."""
 
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Fail what takes longer than SECONDS."""
+    """Raise `Hang` after SECONDS."""
 
     def stop(number: int, frame: Any) -> None:
         raise Hang(f"still running after {SECONDS} s")
 
     previous = signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
-    # Code in C does not hear the alarm; then the process ends, and says where it was.
+    # Code in C does not react to the alarm; then the process ends with a traceback.
     faulthandler.dump_traceback_later(2 * SECONDS, exit=True, file=sys.__stderr__)
     try:
         yield
@@ -50,11 +53,11 @@ def limited() -> Iterator[None]:
 
 
 class WriteWatch:
-    """Every path that Python opens for writing, makes, moves or removes while it is on."""
+    """Records every path that Python opens for writing, creates, moves or removes."""
 
     def __init__(self) -> None:
         self.paths: set[Path] | None = None
-        sys.addaudithook(self._hear)  # stays for the life of the process, hence one for all
+        sys.addaudithook(self._record)  # cannot be removed, hence one for all tests
 
     @contextlib.contextmanager
     def on(self) -> Iterator[set[Path]]:
@@ -64,7 +67,7 @@ class WriteWatch:
         finally:
             self.paths = None
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _record(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.paths is None:
             return
         if event == "open":
@@ -83,33 +86,22 @@ class WriteWatch:
 
 
 WATCH = WriteWatch()
-# Not the command's own doing: what Python compiles, and what processes share memory through.
-IGNORED = ("/dev", "/proc")
 
 
-def strays(written: set[Path], allowed: Path) -> list[Path]:
-    """The paths outside the folder that may be written to."""
+def outside(written: set[Path], allowed: Path) -> list[Path]:
+    """The written paths outside of the allowed folder, without bytecode and shared memory."""
     return sorted(
         path
         for path in written
         if not path.is_relative_to(allowed)
-        and not str(path).startswith(IGNORED)
+        and not str(path).startswith(("/dev", "/proc"))
         and "__pycache__" not in path.parts
     )
 
 
-def contents(folder: Path) -> dict[str, tuple[int, int]]:
-    """Name, size and time of everything below: what code in C or Rust has written shows here."""
-    found = {}
-    for path in folder.rglob("*"):
-        facts = path.lstat()
-        found[str(path)] = (facts.st_size if path.is_file() else 0, facts.st_mtime_ns)
-    return found
-
-
 @dataclass(frozen=True)
 class Answer:
-    """What a command said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -117,8 +109,8 @@ class Answer:
 
 
 def command(*words: str, inside: Path) -> Answer:
-    """Run `aib WORDS` here; whatever it is given, it has to answer as a command should."""
-    out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)  # as Python makes them
+    """Run `aib WORDS`: exit code 0, or 2 with a message, and nothing written outside."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)  # as Python creates them
     err = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)
     with (
         limited(),
@@ -129,8 +121,62 @@ def command(*words: str, inside: Path) -> Answer:
         code = main(list(words))
     texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
     answer = Answer(code, *texts)
-    assert code in (0, 2), answer  # 1 is an error that nobody foresaw
+    assert code in (0, 2), answer  # 1 is an unexpected error
     assert "Traceback" not in answer.out + answer.err, answer
     assert code == 0 or (answer.out + answer.err).strip(), answer
-    assert not strays(written, inside), (strays(written, inside), answer)
+    assert not outside(written, inside), (outside(written, inside), answer)
     return answer
+
+
+PHOTOS = "folder:../given/photos:image_size=16"
+CHEAP = (
+    f"train --data {PHOTOS} --model tiny_aib_qt --width 0.1 --epochs 1 --batch-size 4 "
+    "--accelerator cpu --workers 0"
+).split()
+
+
+class World:
+    """Folders for commands: `given` (photos and a run) must not change, `work` may."""
+
+    def __init__(self, base: Path) -> None:
+        self.base, self.given, self.work = base, base / "given", base / "work"
+        for name in ("given", "work", "home"):
+            (base / name).mkdir()
+        for number in range(12):
+            path = self.given / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (20 * number, 100, 255 - 20 * number)).save(path)
+
+    @classmethod
+    def make(cls, base: Path, monkeypatch: pytest.MonkeyPatch) -> "World":
+        """A world with a trained run; home and caches are inside, and there is no network."""
+        world = cls(base)
+        for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "AIB_DATA", "HF_HOME"):
+            monkeypatch.setenv(name, str(base / "home"))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        monkeypatch.chdir(world.work)
+        assert main([*CHEAP, "--out", "../given/run"]) == 0  # libraries write their caches now
+        return world
+
+    def clear(self) -> None:
+        """Empty `work` and copy the run into it."""
+        for path in self.work.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        if (self.given / "run").is_dir():
+            shutil.copytree(self.given / "run", self.work / "run")
+
+    def aib(self, *words: str) -> Answer:
+        """Run a command in `work`; nothing else may change."""
+        before = self._others()
+        answer = command(*words, inside=self.work)
+        assert self._others() == before, answer
+        return answer
+
+    def _others(self) -> dict[str, tuple[int, int]]:
+        """Size and time of everything but `work`: finds what code in C or Rust has written."""
+        paths = [path for path in self.base.rglob("*") if not path.is_relative_to(self.work)]
+        facts = [path.lstat() for path in paths]
+        return {
+            str(path): (fact.st_size if path.is_file() else 0, fact.st_mtime_ns)
+            for path, fact in zip(paths, facts, strict=True)
+        }

@@ -1,4 +1,4 @@
-"""Image files of every kind, whole and damaged: pixels or a sentence, never more than that."""
+"""Image files of every kind, whole and damaged: pixels or an AibError."""
 
 import io
 import os
@@ -14,10 +14,9 @@ from PIL import Image
 from aib.data import load
 from aib.data.decode import MAX_PIXELS, open_rgb
 from aib.errors import AibError
-from tests.data.test_bad_input import bomb
+from tests.data.official import bomb
 from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, fuzz, limited
-from tests.fuzz.worlds import World
+from tests.fuzz.harness import WATCH, World, fuzz, limited
 
 MODES = {
     "PNG": "1 L LA P I;16 RGB RGBA",
@@ -33,7 +32,7 @@ KINDS = [(kind, mode) for kind, modes in MODES.items() for mode in modes.split()
 
 @cache
 def picture(kind: str, mode: str, width: int, height: int, turned: int) -> bytes:
-    """A small file of this kind; `turned` is its EXIF orientation, 1 for upright."""
+    """A small file of this format; `turned` is its EXIF orientation, 1 for upright."""
     values = np.arange(width * height * 3).reshape(height, width, 3) * 7 % 256
     image = Image.fromarray(values.astype(np.uint8))
     if mode == "I;16":
@@ -58,25 +57,25 @@ pictures = st.tuples(st.sampled_from(KINDS), sides, sides, st.integers(1, 8)).ma
 
 
 @given(pictures)
-@example(("JPEG", "RGB", 7, 7, 1))  # once judged damaged: an eighth of it is nothing
-@example(("TIFF", "RGBA", 18, 17, 7))  # once left lying on its side
+@example(("JPEG", "RGB", 7, 7, 1))  # an eighth of it is less than a pixel
+@example(("TIFF", "RGBA", 18, 17, 7))  # its rotation was once ignored
 @fuzz
 def test_whole_images_of_every_kind_are_read(
-    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[str, str, int, int, int]
+    tmp_path_factory: pytest.TempPathFactory, case: tuple[str, str, int, int, int]
 ) -> None:
-    kind, _, width, height, turned = drawn
+    kind, _, width, height, turned = case
     path = tmp_path_factory.getbasetemp() / f"whole.{kind.lower()}"
-    path.write_bytes(picture(*drawn))
-    lies = turned >= 5 and kind in ("PNG", "JPEG", "WEBP", "TIFF")
+    path.write_bytes(picture(*case))
+    sideways = turned >= 5 and kind in ("PNG", "JPEG", "WEBP", "TIFF")
     for reduce in (False, True):
         with limited():
             image = open_rgb(path, reduce=reduce)
         assert image.mode == "RGB"
         if not reduce:
-            assert image.size == ((height, width) if lies else (width, height))
+            assert image.size == ((height, width) if sideways else (width, height))
 
 
-# (what it is, its bytes): more than mutation would come upon by itself.
+# Files that mutation would not find.
 STRANGE = {
     "empty": b"",
     "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\n(x) =\n",
@@ -86,17 +85,15 @@ STRANGE = {
     "a page": b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>",
 }
 broken = st.one_of(
-    pictures.flatmap(lambda drawn: damaged(picture(*drawn))),
+    pictures.flatmap(lambda case: damaged(picture(*case))),
     st.sampled_from(list(STRANGE.values())),
 )
 
 
 @given(broken)
-@example(STRANGE["PostScript"])  # once handed to another program, by way of a temporary file
+@example(STRANGE["PostScript"])  # Pillow would start another program
 @fuzz
-def test_damaged_images_give_pixels_or_a_sentence(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_damaged_images(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged.png"
     path.write_bytes(content)
     for reduce in (False, True):
@@ -111,16 +108,16 @@ def test_damaged_images_give_pixels_or_a_sentence(
         assert not written
 
 
-def put(place: Path, what: str, content: bytes) -> None:
-    """Something that a folder of images may hold."""
+def create(path: Path, what: str, content: bytes) -> None:
+    """Something that a folder of images may contain."""
     if what == "file":
-        place.write_bytes(content)
+        path.write_bytes(content)
     elif what == "folder":
-        place.mkdir()
+        path.mkdir()
     elif what == "pipe":
-        os.mkfifo(place)
+        os.mkfifo(path)
     else:
-        place.symlink_to({"loop": place, "dangling": "nowhere", "device": "/dev/zero"}[what])
+        path.symlink_to({"loop": path, "dangling": "nowhere", "device": "/dev/zero"}[what])
 
 
 THINGS = ("file", "file", "file", "folder", "pipe", "loop", "dangling", "device")
@@ -135,11 +132,11 @@ def test_a_folder_with_anything_in_it(
 ) -> None:
     world.clear()
     for i in range(4):
-        place = world.work / "photos" / ("cat", "dog")[i % 2] / f"good{i}.png"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(picture("PNG", "RGB", 9, 12, 1))
+        path = world.work / "photos" / ("cat", "dog")[i % 2] / f"good{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture("PNG", "RGB", 9, 12, 1))
     for number, (what, content) in enumerate(found):
-        put(world.work / "photos" / "cat" / f"odd{number}.png", what, content)
+        create(world.work / "photos" / "cat" / f"odd{number}.png", what, content)
     try:
         with limited(), WATCH.on() as written:
             data = load(f"folder:{world.work / 'photos'}{options}", "train", strict=strict)
@@ -154,11 +151,11 @@ def test_a_folder_with_anything_in_it(
 
 
 @given(st.sampled_from(THINGS), broken, st.sampled_from(["photos", "photos/odd.png"]))
-@example("pipe", b"", "photos")  # once waited for, for ever
+@example("pipe", b"", "photos")  # reading it would block
 @example("pipe", b"", "photos/odd.png")
 @fuzz
-def test_explain_meets_anything(world: World, what: str, content: bytes, named: str) -> None:
+def test_explain_with_anything(world: World, what: str, content: bytes, named: str) -> None:
     world.clear()
     (world.work / "photos").mkdir()
-    put(world.work / "photos" / "odd.png", what, content)
+    create(world.work / "photos" / "odd.png", what, content)
     world.aib("explain", named, "--run", "run", "--deterministic")

@@ -1,8 +1,9 @@
-"""Official data files, damaged: images as the publisher meant them, or a sentence."""
+"""Damaged official data files: images of the right form, or an AibError."""
 
 import pickle
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from tests.data import official
 from tests.fuzz.damage import damaged
 from tests.fuzz.harness import WATCH, fuzz, limited
 
-# name -> (how to make a small one, the files that are read)
+# name -> (function that writes a small set, the files that are read)
 SETS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "cifar10": (official.write_cifar10, ("cifar-10-batches-bin/test_batch.bin",)),
-    "cifar10 pickled": (official.write_cifar10_pickles, ("cifar-10-batches-py/test_batch",)),
+    "cifar10 pickled": (
+        partial(official.write_cifar10, pickled=True),
+        ("cifar-10-batches-py/test_batch",),
+    ),
     "cifar100": (official.write_cifar100, ("cifar-100-binary/test.bin",)),
     "stl10": (official.write_stl10, ("stl10_binary/test_X.bin", "stl10_binary/test_y.bin")),
     "svhn": (official.write_svhn, ("svhn/test_32x32.mat",)),
@@ -32,7 +36,7 @@ SETS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
         ),
     ),
 }
-PLACES = [(name, file) for name, (_, files) in SETS.items() for file in files]
+FILES = [(name, file) for name, (_, files) in SETS.items() for file in files]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(name: str, root: Path) -> None:
-    """All of the test split: AibError, or images that are what they should be."""
+    """Read the test split: an AibError, or images and labels of the right form."""
     try:
         with limited(), WATCH.on() as written:
             data = load(f"{name.split()[0]}:partial", "test", root=root)
@@ -59,18 +63,18 @@ def read(name: str, root: Path) -> None:
     assert not written
 
 
-@given(st.sampled_from(PLACES), st.data())
+@given(st.sampled_from(FILES), st.data())
 @fuzz
-def test_damaged_files(sets: Path, place: tuple[str, str], data: st.DataObject) -> None:
-    name, file = place
+def test_damaged_files(sets: Path, name_and_file: tuple[str, str], data: st.DataObject) -> None:
+    name, file = name_and_file
     path = sets / name / file
-    kept = path.with_name(path.name + ".kept")
-    shutil.copy(path, kept)
+    original = path.with_name(path.name + ".original")
+    shutil.copy(path, original)
     try:
-        path.write_bytes(data.draw(damaged(kept.read_bytes())))
+        path.write_bytes(data.draw(damaged(original.read_bytes())))
         read(name, sets / name)
     finally:
-        kept.replace(path)
+        original.replace(path)
 
 
 rows = st.integers(0, 3).map(lambda n: np.zeros((n, 3072), np.uint8))
@@ -102,7 +106,7 @@ def read_pickle(sets: Path, content: Any) -> None:
 
 
 class Reduced:
-    """Pickled as a call with any arguments, and then given any state."""
+    """Pickled as a call with any arguments, followed by any state."""
 
     def __init__(self, call: Any, arguments: tuple[Any, ...], state: Any) -> None:
         self.reduced = call, arguments, state
@@ -112,7 +116,7 @@ class Reduced:
 
 
 def forged(code: Any, dtype_state: Any, shape: Any, data: Any) -> Reduced:
-    """An array whose type has a state that numpy never wrote."""
+    """An array whose dtype has a state that numpy never writes."""
     dtype = Reduced(np.dtype, (code, False, True), dtype_state)
     make = np.zeros(0).__reduce__()[0]
     return Reduced(make, (np.ndarray, (0,), b"b"), (1, shape, dtype, False, data))
@@ -137,7 +141,7 @@ forgeries = st.builds(
     st.lists(numbers, max_size=3).map(tuple) | st.sampled_from([(1,), (1, 3072)]) | anything,
     st.sampled_from([b"A" * 8, bytes(8), bytes(3072)]) | anything,
 )
-# Eight bytes of the file as a pointer to an object.
+# Eight bytes of the file used as a pointer to an object.
 POINTER = forged("O8", (3, "|", None, None, None, -1, -1, 1), (1,), b"A" * 8)
 
 
@@ -146,7 +150,7 @@ POINTER = forged("O8", (3, "|", None, None, None, -1, -1, 1), (1,), b"A" * 8)
 @example(np.zeros((1, 3072), np.uint8), POINTER)
 @fuzz
 def test_pickles_of_forged_arrays(sets: Path, data: Any, labels: Any) -> None:
-    """numpy believes the state of a type, and a wrong one ends the process."""
+    """numpy accepts any state of a dtype, and a wrong one crashes the process."""
     read_pickle(sets, {"data": data, "labels": labels})
 
 
@@ -173,7 +177,7 @@ def test_matlab_files_of_anything(sets: Path, content: dict[str, Any]) -> None:
     try:
         savemat(root / "svhn" / "test_32x32.mat", content)
     except Exception:
-        return  # scipy cannot write it, so nobody will come across it
+        return  # scipy cannot write it
     read("svhn", root)
 
 
@@ -187,7 +191,7 @@ VALUES = {
 
 
 def table(name: str) -> st.SearchStrategy[str]:
-    """Two rows with proper numbers and a value that may be anything; or any text."""
+    """Two rows with correct ids and any values; or any text."""
     value = st.sampled_from(VALUES[name].split(" ")).map(lambda text: text.replace(";", " "))
     rows = st.tuples(value, value).map(lambda pair: f"1 {pair[0]}\n2 {pair[1]}\n")
     return st.one_of(rows, rows, rows, st.text(max_size=20))

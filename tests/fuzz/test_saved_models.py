@@ -1,4 +1,4 @@
-"""config.json and model.safetensors of anybody's making: a model or a sentence, nothing else."""
+"""Altered config.json and model.safetensors: a model that works, or an AibError."""
 
 import contextlib
 import json
@@ -18,14 +18,13 @@ import aib
 from aib.errors import AibError
 from aib.runs import read_settings
 from aib.settings import Settings
-from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, fuzz, limited
-from tests.fuzz.strange_json import altered, values, written
-from tests.fuzz.worlds import World
+from tests.fuzz.damage import altered, damaged, values, written
+from tests.fuzz.harness import WATCH, World, fuzz, limited
+from tests.helpers import SmallNet
 
 
-def opens(folder: Path, **options: Any) -> None:
-    """The model is loaded whole and is good for a pass, or refused in words."""
+def loads_or_fails(folder: Path, **options: Any) -> None:
+    """The model is loaded and runs, or an AibError is raised."""
     try:
         with limited(), WATCH.on() as touched:
             model = aib.from_pretrained(folder, **options)
@@ -43,83 +42,60 @@ def good_config(world: World) -> Any:
 
 @given(st.data())
 @fuzz
-def test_configs_with_something_exchanged(world: World, data: st.DataObject) -> None:
+def test_configs(world: World, data: st.DataObject) -> None:
     world.clear()
     path = world.work / "run" / "config.json"
-    path.write_bytes(written(data.draw(altered(good_config(world)))))
-    opens(path.parent)
+    config = good_config(world)
+    path.write_bytes(
+        data.draw(
+            st.one_of(
+                altered(config).map(written),
+                altered(config).map(written),
+                values.map(written),
+                damaged(json.dumps(config).encode()),
+            )
+        )
+    )
+    loads_or_fails(path.parent)
     try:
         with limited():
             assert isinstance(read_settings(path.parent), Settings)
     except AibError as error:
-        assert "config.json" in str(error) or "must be" in str(error) or "batch_size" in str(error)
-
-
-@given(st.data())
-@fuzz
-def test_configs_of_anything(world: World, data: st.DataObject) -> None:
-    world.clear()
-    path = world.work / "run" / "config.json"
-    whole = json.dumps(good_config(world)).encode()
-    path.write_bytes(data.draw(st.one_of(values.map(written), damaged(whole), st.binary())))
-    opens(path.parent)
+        assert str(error)
     for command in (["eval", "run"], ["report", "run", "--stored"], ["train", "--resume", "run"]):
-        assert world.aib(*command).code in (0, 2)
+        world.aib(*command)
 
 
-def test_preprocessing_inside_the_model_is_refused(world: World) -> None:
+def test_preprocessing_inside_the_model_is_an_error(world: World) -> None:
     world.clear()
-    path = world.work / "run" / "config.json"
     config = good_config(world)
     config["model"]["preprocessing"] = True
-    path.write_bytes(written(config))
+    (world.work / "run" / "config.json").write_bytes(written(config))
     with pytest.raises(AibError, match="preprocessing inside its model"):
-        aib.from_pretrained(path.parent)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("attention", 5), ("quantizer", "x"), ("head", 5), ("min_size", "x"), ("image_size", 10**9)],
-)
-def test_parts_of_the_wrong_kind_are_refused(key: str, value: Any) -> None:
-    parts = nn.Conv2d(3, 4, 3), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    with pytest.raises(AibError, match=key):
-        aib.AIB(*parts, num_classes=3, **{key: value})
-
-
-class Net(nn.Module):
-    """A network of somebody else's."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 3, padding=1)
-        self.fc = nn.Linear(4, 10)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(self.conv(x).mean((2, 3)))
+        aib.from_pretrained(world.work / "run")
 
 
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("attached") / "net"
-    net = aib.attach(Net(), at="conv", num_classes=3, quantizer=4, image_size=16, latent_dim=4)
+    net = aib.attach(
+        SmallNet(), at="features", num_classes=3, quantizer=4, image_size=16, latent_dim=4
+    )
     net.save_pretrained(folder)
     return folder
 
 
 @given(st.data(), st.booleans())
 @fuzz
-def test_attached_configs_with_something_exchanged(
-    attached: Path, data: st.DataObject, composed: bool
-) -> None:
+def test_configs_of_attached_models(attached: Path, data: st.DataObject, composed: bool) -> None:
     path = attached / "config.json"
-    kept = path.read_bytes()
+    original = path.read_bytes()
     try:
-        path.write_bytes(written(data.draw(altered(json.loads(kept)))))
+        path.write_bytes(written(data.draw(altered(json.loads(original)))))
         parts = (nn.Conv2d(3, 4, 3), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()))
-        opens(attached, backbone=parts if composed else Net())
+        loads_or_fails(attached, backbone=parts if composed else SmallNet())
     finally:
-        path.write_bytes(kept)
+        path.write_bytes(original)
 
 
 def split_file(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -135,21 +111,14 @@ def joined(header: Any, tensors: bytes) -> bytes:
 
 @given(st.data())
 @fuzz
-def test_weights_with_an_altered_header(world: World, data: st.DataObject) -> None:
+def test_weights(world: World, data: st.DataObject) -> None:
     world.clear()
     path = world.work / "run" / "model.safetensors"
-    header, tensors = split_file(path.read_bytes())
-    path.write_bytes(joined(data.draw(altered(header)), tensors))
-    opens(path.parent)
-
-
-@given(st.data())
-@fuzz
-def test_damaged_weights(world: World, data: st.DataObject) -> None:
-    world.clear()
-    path = world.work / "run" / "model.safetensors"
-    path.write_bytes(data.draw(damaged(path.read_bytes())))
-    opens(path.parent)
+    whole = path.read_bytes()
+    header, tensors = split_file(whole)
+    bad_header = altered(header).map(lambda changed: joined(changed, tensors))
+    path.write_bytes(data.draw(damaged(whole) | bad_header))
+    loads_or_fails(path.parent)
 
 
 @given(
@@ -157,8 +126,8 @@ def test_damaged_weights(world: World, data: st.DataObject) -> None:
     st.integers(min_value=0),
 )
 @fuzz
-def test_weights_of_any_value(world: World, value: float, which: int) -> None:
-    """Weights that are not finite are refused; those that are must not trip a command up."""
+def test_values_of_weights(world: World, value: float, which: int) -> None:
+    """Weights that are not finite are an error; all others must work."""
     world.clear()
     path = world.work / "run" / "model.safetensors"
     weights = load_file(path)
@@ -172,5 +141,5 @@ def test_weights_of_any_value(world: World, value: float, which: int) -> None:
     else:
         assert answer.code == 0
         found = aib.from_pretrained(path.parent).explain(torch.zeros(1, 3, 16, 16))
-        with contextlib.suppress(AibError):  # the map may well be NaN, and overlay says so
+        with contextlib.suppress(AibError):  # the map may be NaN, an error of overlay
             aib.overlay(torch.zeros(3, 16, 16, dtype=torch.uint8), found.attention[0])

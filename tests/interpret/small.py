@@ -4,11 +4,11 @@ import torch
 from torch import nn
 
 import aib
-from aib.data import load
+from aib.data import Batches, load
 from aib.data.imageset import ImageSet
-from aib.interpret.pixels import Feed, sample
-from aib.runs import Run
+from aib.data.split import sample_indices
 from aib.settings import Settings
+from aib.training.folder import RunFolder
 
 
 class Net(nn.Module):
@@ -26,7 +26,7 @@ class Net(nn.Module):
 
 def shapes(count: int = 24) -> ImageSet:
     data = load("shapes", "test", holdout=0)
-    return data.subset(sample(len(data), count, 0))
+    return data.subset(sample_indices(len(data), count, 0))
 
 
 def make_model(name: str = "tiny_aib_qt", data: ImageSet | None = None, **options):
@@ -37,14 +37,15 @@ def make_model(name: str = "tiny_aib_qt", data: ImageSet | None = None, **option
     return model
 
 
-def feed(data: ImageSet, batch_size: int = 8) -> Feed:
-    return Feed(data, torch.arange(len(data)), batch_size)
+def feed(data: ImageSet, batch_size: int = 8) -> Batches:
+    return Batches(data, batch_size)
 
 
 def make_run(folder, name: str = "tiny_aib_qt", model=None, **settings):
     """What `aib train` leaves behind, less the training."""
     data = shapes(2)
     model = make_model(name, data) if model is None else model
-    run = Run.create(folder, model, Settings(data="shapes", model=name, width=0.25, **settings))
+    made_with = Settings(data="shapes", model=name).updated(width=0.25, **settings)
+    run = RunFolder.create(folder, model, made_with)
     run.write_weights(model)
     return folder

@@ -3,10 +3,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from aib.errors import AibError
 from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
+from aib.interpret.posthoc import gradcam_layer, posthoc_maps
+from tests.interpret.small import make_model
 
 
 class Net(nn.Module):
@@ -127,3 +130,72 @@ def test_without_captum_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     with pytest.raises(AibError, match=r"pip install '\.\[posthoc\]'"):
         gradcam(Net(), X, "relu")
+
+
+# --- our own models
+
+IMAGES = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny", "tiny_aib_qt", "vgg", "vgg_gap", "vgg_pan", "vgg_att2", "vgg_att3", "wrn_abn"]
+)
+def test_grad_cam_is_read_from_the_last_grid_on_the_way_to_the_decision(name):
+    model = make_model(name)
+    layer = gradcam_layer(model, IMAGES)
+    assert not layer.startswith(("attention", "contexts", "compatibilities", "project"))
+    seen = []
+    dict(model.named_modules())[layer].register_forward_hook(lambda m, i, o: seen.append(o))
+    model(IMAGES, deterministic=True)
+    assert len(seen) == 1 and min(seen[0].shape[2:]) >= 4
+    assert min(seen[0].shape[2:]) <= 8, "it should not be a layer near the image"
+
+
+def raw_scores(model, x, classes):
+    """The logits of the deterministic pass, before any softmax, of one class per image."""
+    return model(x, deterministic=True).sample_logits.mean((0, 1)).gather(1, classes[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+@pytest.mark.parametrize("name", ["tiny_aib_qt", "tiny", "vgg_att2", "wrn_abn"])
+def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(name, profile):
+    pytest.importorskip("captum")
+    model = make_model(name, profile=profile)
+    classes = model(IMAGES, deterministic=True).logits.argmax(-1)  # their maps are not empty
+    features = []
+    layer = dict(model.named_modules())[gradcam_layer(model, IMAGES)]
+    hook = layer.register_forward_hook(lambda module, inputs, output: features.append(output))
+    score = raw_scores(model, IMAGES, classes).sum()
+    hook.remove()
+    [gradient] = torch.autograd.grad(score, features[0])
+    cam = (features[0] * gradient.mean((2, 3), keepdim=True)).sum(1, keepdim=True).relu()
+    cam = F.interpolate(cam, size=(32, 32), mode="bilinear", align_corners=False)[:, 0].detach()
+    assert cam.amax() > 0
+    found = posthoc_maps(model, IMAGES, "gradcam", classes)
+    torch.testing.assert_close(found / cam.amax(), cam / cam.amax(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_the_gradient_and_the_occlusion_are_those_of_the_raw_class_score(profile):
+    pytest.importorskip("captum")
+    model, classes = make_model(profile=profile), torch.tensor([0, 3, 7])
+    x = IMAGES.clone().requires_grad_()
+    [gradient] = torch.autograd.grad(raw_scores(model, x, classes).sum(), x)
+    expected = gradient.abs().amax(1)
+    found = posthoc_maps(model, IMAGES, "saliency", classes)
+    torch.testing.assert_close(found / expected.amax(), expected / expected.amax())
+    corner = IMAGES.clone()
+    corner[:, :, :8, :8] = 0  # the first window is the only one that covers the first 4 x 4 pixels
+    drop = (raw_scores(model, IMAGES, classes) - raw_scores(model, corner, classes)).detach()
+    maps = posthoc_maps(model, IMAGES, "occlusion", classes)
+    torch.testing.assert_close(maps[:, 0, 0], drop, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_integrated_gradients_add_up_to_the_change_of_the_raw_class_score(profile):
+    pytest.importorskip("captum")
+    model, classes = make_model("tiny_aib", profile=profile), torch.tensor([0, 3, 7])
+    blank = torch.zeros_like(IMAGES)
+    change = (raw_scores(model, IMAGES, classes) - raw_scores(model, blank, classes)).detach()
+    total = posthoc_maps(model, IMAGES, "integrated_gradients", classes).sum((1, 2))
+    assert (total - change).abs().sum() < 0.02 * change.abs().sum(), (total, change)

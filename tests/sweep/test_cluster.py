@@ -12,11 +12,10 @@ from aib.sweep import cluster
 from aib.sweep.cluster import Job, Request, make_executor, run_cluster
 from aib.sweep.one import is_done
 from aib.training.interrupt import Interrupted
-from tests.sweep.test_plan import plan
-from tests.sweep.test_runs import SMALL
+from tests.helpers import SMALL_RUN, sweep_plan
 
 
-def test_without_submitit_the_extra_is_named(monkeypatch, tmp_path):
+def test_the_error_without_submitit_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(aib.AibError, match=r"\.\[cluster\]"):
         make_executor(tmp_path, Request(), None)
@@ -24,9 +23,9 @@ def test_without_submitit_the_extra_is_named(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_jobs_of_a_cluster(tmp_path):
-    """Through submitit's local executor: one run ends well, one fails with its sentence."""
+    """Through submitit's local executor: one run succeeds, one fails with a message."""
     pytest.importorskip("submitit")
-    made = plan("lr=0.1,1e30", base=SMALL)
+    made = sweep_plan("lr=0.1,1e30", base=SMALL_RUN)
     made.write(tmp_path / "s")
     outcomes = {}
     run_cluster(
@@ -43,16 +42,16 @@ def test_jobs_of_a_cluster(tmp_path):
     assert outcomes["lr=1e+30"].startswith("not finite at step")
 
 
-def test_a_stop_survives_the_way_home_from_another_process():
+def test_interrupted_can_be_pickled():
     stopped = pickle.loads(pickle.dumps(Interrupted("stopped after step 3 of 9", signal.SIGTERM)))
     assert str(stopped) == "stopped after step 3 of 9" and stopped.signal == signal.SIGTERM
 
 
-def test_a_job_that_is_sent_sigterm_says_that_it_was_stopped(monkeypatch, tmp_path):
+def test_a_job_that_gets_sigterm_reports_that_it_was_stopped(monkeypatch, tmp_path):
     """As training does it: by its own handler, after saving."""
 
     def stopped(sweep, name):
         raise Interrupted("stopped after step 3 of 9", signal.SIGTERM)
 
-    monkeypatch.setattr(cluster, "perform", stopped)
+    monkeypatch.setattr(cluster, "run_one", stopped)
     assert Job(tmp_path, "base,seed=3")().startswith("stopped by signal 15, after saving")

@@ -1,4 +1,4 @@
-"""Several runs at a time on this machine, with a stand-in for the training."""
+"""Parallel runs on this machine, with a stand-in for the training."""
 
 import signal
 import sys
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from aib.sweep import local
-from tests.sweep.test_plan import RESOLVED, plan
+from tests.helpers import sweep_plan
 
 CHILD = """
 import os, pathlib, sys, time
@@ -18,7 +18,7 @@ if name.startswith("beta=1,"):
 if name.startswith("beta=2,"):
     os.kill(os.getpid(), 9)
 if name.startswith("beta=3,"):
-    sys.stdin.read()  # until the sweep lets go
+    sys.stdin.read()  # until the sweep closes it
     (folder / (name + ".saved")).touch(); sys.exit(143)
 """
 
@@ -32,11 +32,11 @@ def stand_in(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_a_failing_run_leaves_the_others_alone(stand_in):
+def test_a_failed_run_does_not_affect_the_others(stand_in):
     outcomes, most = {}, []
     local.run_local(
         stand_in,
-        plan("beta=1,2,4,5,6").runs,
+        sweep_plan("beta=1,2,4,5,6").runs,
         2,
         lambda run, error: outcomes.update({run.point: error}),
         lambda running: most.append(len(running)),
@@ -50,23 +50,23 @@ def test_a_failing_run_leaves_the_others_alone(stand_in):
     assert {p.read_text() for p in stand_in.glob("*.began")} == {share}
 
 
-def test_a_stop_lets_runs_save_and_starts_no_more(stand_in):
+def test_on_a_stop_active_runs_save_and_no_more_are_started(stand_in):
     stop, outcomes = SimpleNamespace(signal=None), {}
 
-    def beat(running):
+    def on_poll(running):
         if len(list(stand_in.glob("*.began"))) == 2:
             stop.signal = signal.SIGINT
 
-    runs = plan("beta=3,3.5", base=RESOLVED, seeds=(3, 4)).runs
-    runs = [run for run in runs if run.point == "beta=3"] + plan("beta=7").runs
+    runs = sweep_plan("beta=3,3.5", seeds=(3, 4)).runs
+    runs = [run for run in runs if run.point == "beta=3"] + sweep_plan("beta=7").runs
     local.run_local(
-        stand_in, runs, 2, lambda run, error: outcomes.update({run.name: error}), beat, stop
+        stand_in, runs, 2, lambda run, error: outcomes.update({run.name: error}), on_poll, stop
     )
     assert outcomes == {"beta=3,seed=3": "stopped", "beta=3,seed=4": "stopped"}
     assert len(list(stand_in.glob("*.saved"))) == 2
 
 
-def test_an_error_of_ours_leaves_no_process_behind(stand_in, monkeypatch):
+def test_an_error_leaves_no_process_behind(stand_in, monkeypatch):
     started = []
     start = local.start
     monkeypatch.setattr(local, "start", lambda *a: started.append(start(*a)) or started[-1])
@@ -76,14 +76,14 @@ def test_an_error_of_ours_leaves_no_process_behind(stand_in, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         local.run_local(
-            stand_in, plan("beta=3").runs, 1, None, broken, SimpleNamespace(signal=None)
+            stand_in, sweep_plan("beta=3").runs, 1, None, broken, SimpleNamespace(signal=None)
         )
     assert started[0].poll() == -signal.SIGKILL
 
 
-def test_several_gpus_are_given_out_in_turn(monkeypatch):
+def test_several_gpus_are_assigned_in_turn(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     given = [local.environment_of(slot, 3) for slot in range(3)]
     assert [e["CUDA_VISIBLE_DEVICES"] for e in given] == ["3", "5", "3"]
-    assert {e["OMP_NUM_THREADS"] for e in given} == {"7"}  # the user's word counts
+    assert {e["OMP_NUM_THREADS"] for e in given} == {"7"}  # the user's value is kept

@@ -1,4 +1,4 @@
-"""Parameter groups and schedules."""
+"""Parameter groups, optimizers, schedules and the weight average."""
 
 import math
 from copy import deepcopy
@@ -11,7 +11,13 @@ import aib
 from aib.configs import get_preset
 from aib.settings import Settings
 from aib.training.ema import WeightAverage
-from aib.training.optim import beta_at, learning_rate, load_state, make_optimizer, parameter_groups
+from aib.training.optim import (
+    beta_at,
+    learning_rate,
+    load_optimizer_state,
+    make_optimizer,
+    parameter_groups,
+)
 from aib.types import ProfileName
 
 
@@ -38,8 +44,7 @@ def test_only_weights_decay() -> None:
 
 def test_every_parameter_is_in_exactly_one_group() -> None:
     model = aib.create_model("vgg_att3", width=0.05)
-    model.classify.bias = model.classify.bias  # nothing tied here; and a frozen one is left out:
-    model.project.weight.requires_grad_(False)
+    model.project.weight.requires_grad_(False)  # frozen: left out
     grouped = [id(p) for g in parameter_groups(model, 1.0) for p in g["params"]]
     wanted = [id(p) for p in model.parameters() if p.requires_grad]
     assert sorted(grouped) == sorted(wanted)
@@ -59,7 +64,7 @@ def test_two_steps_follow_the_profiles_momentum_and_decay(profile: ProfileName) 
     """With g + decay p for g: v = 0.9 v + g, then p -= lr v, or Nesterov's p -= lr (g + 0.9 v)."""
     torch.manual_seed(0)
     model = aib.create_model("tiny_aib_qt", width=0.25, profile=profile).double()
-    optimizer = make_optimizer(model, Settings(lr=0.2, weight_decay=0.5, profile=profile))
+    optimizer = make_optimizer(model, Settings(lr=0.2, weight_decay=0.5))
     named = dict(model.named_parameters())
     want = {name: p.detach().clone() for name, p in named.items()}
     speed = {name: torch.zeros_like(p) for name, p in want.items()}
@@ -76,7 +81,7 @@ def test_two_steps_follow_the_profiles_momentum_and_decay(profile: ProfileName) 
         torch.testing.assert_close(p.detach(), want[name], msg=name)
 
 
-def test_a_rate_on_the_device_gives_the_same_steps_and_a_state_that_others_take() -> None:
+def test_a_rate_on_the_device_gives_the_same_steps_and_a_compatible_state() -> None:
     s = Settings(lr=0.05)
     plain = aib.create_model("tiny", width=0.25)
     other = deepcopy(plain)
@@ -90,7 +95,7 @@ def test_a_rate_on_the_device_gives_the_same_steps_and_a_state_that_others_take(
             optimizer.step()
     for expected, found in zip(plain.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(found, expected)
-    load_state(usual, fused.state_dict())
+    load_optimizer_state(usual, fused.state_dict())
     assert usual.param_groups[0]["lr"] == 0.05 and not usual.param_groups[0]["fused"]
 
 
@@ -112,7 +117,7 @@ def test_the_released_schedules_are_those_of_the_authors_code() -> None:
         assert learning_rate(wrn, epoch * 10, 10) == pytest.approx(want)
 
 
-def test_warmup_is_a_line_and_cosine_ends_at_zero() -> None:
+def test_warmup_is_linear_and_cosine_ends_at_zero() -> None:
     s = Settings(schedule="cosine", warmup=2, epochs=10, lr=0.4)
     rates = [learning_rate(s, step, 5) for step in range(50)]
     assert rates[:10] == pytest.approx([0.4 * (i + 1) / 10 for i in range(10)])
@@ -127,7 +132,7 @@ def test_a_fraction_of_an_epoch_warms_up_too() -> None:
     assert learning_rate(s, 5, 10) == 1.0
 
 
-def test_beta_rises_in_a_line_to_its_value() -> None:
+def test_beta_rises_linearly_to_its_value() -> None:
     s = Settings(beta=0.2, beta_warmup=2)
     assert [beta_at(s, step, 4) for step in (0, 4, 8, 100)] == pytest.approx([0, 0.1, 0.2, 0.2])
     assert beta_at(replace(s, beta_warmup=0), 0, 4) == 0.2

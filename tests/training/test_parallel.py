@@ -1,4 +1,4 @@
-"""Two processes compute what one does, noise aside; they stop together and nobody is left."""
+"""Two processes compute what one does, except for noise; they stop together, none is left."""
 
 import os
 import signal
@@ -48,9 +48,9 @@ settings = Settings(
 )
 fitted = fit(model, data, settings)
 if int(os.environ.get("LOCAL_RANK", 0)) == 0:
-    figures = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
+    metrics = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
     states = {"last": model.state_dict(), "average": fitted.model.state_dict()}
-    torch.save({**states, "figures": figures}, out)
+    torch.save({**states, "metrics": metrics}, out)
 """
 
 
@@ -84,7 +84,7 @@ def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("top-1 error") == 1  # the second process keeps quiet
+    assert done.stdout.count("top-1 error") == 1  # only the first process prints
     assert done.stdout.count("held-out error") == 2
     assert (tmp_path / "run" / "model.safetensors").exists()
 
@@ -100,7 +100,7 @@ def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     usage = [each["last"]["quantizer.usage"] for each in (one, two)]
     assert usage[0].sum() == usage[1].sum() == 40 * 16 * 16
     assert (usage[0] - usage[1]).abs().max() <= 5
-    assert two["figures"] == pytest.approx(one["figures"], rel=1e-3)
+    assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-3)
 
 
 def test_more_processes_than_cores_are_refused_unless_asked_for(
@@ -134,7 +134,7 @@ def start_endless(folder: Path) -> subprocess.Popen:
 
 
 def members(group: int) -> list[int]:
-    """The living processes of a group; one that has ended and waits to be noticed is none."""
+    """The living processes of a group, without zombies."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -157,14 +157,14 @@ def wait_until(happened, what: str) -> None:
 def test_a_signal_stops_two_processes_within_a_step(tmp_path: Path) -> None:
     training = start_endless(tmp_path)
     try:
-        # Written at the end of each epoch; the next look at the log interval never comes.
+        # Written at the end of each epoch; the log interval is never reached.
         wait_until((tmp_path / "run" / "metrics.jsonl").exists, "the first epoch ends")
         assert len(members(training.pid)) >= 2
         training.send_signal(signal.SIGTERM)
-        _, told = training.communicate(timeout=120)
-        assert training.returncode == 128 + signal.SIGTERM, told
+        _, err = training.communicate(timeout=120)
+        assert training.returncode == 128 + signal.SIGTERM, err
         step = load_checkpoint(tmp_path / "run" / "checkpoint.pt")["step"]
-        assert told.count(f"stopped after step {step} of") == 1 and "Traceback" not in told
+        assert err.count(f"stopped after step {step} of") == 1 and "Traceback" not in err
         assert members(training.pid) == []
     finally:
         for process in members(training.pid):

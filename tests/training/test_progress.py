@@ -1,4 +1,4 @@
-"""What a person sees of a training."""
+"""Progress reports of a training."""
 
 import io
 from dataclasses import replace
@@ -8,8 +8,8 @@ from rich.console import Console
 
 from aib.settings import Settings
 from aib.training.loop import fit
-from aib.training.progress import LiveBar, PlainLines, Reporter, describe
-from tests.training.test_loop import SMALL, images, tiny
+from aib.training.progress import BarReporter, LineReporter, Reporter, format_metrics
+from tests.helpers import SMALL, image_set, small_model
 
 ROW = {
     "step": 7,
@@ -27,23 +27,24 @@ ROW = {
 }
 
 
-def watched(report: Reporter, settings: Settings = SMALL) -> None:
-    report.note("before it begins")
-    fit(tiny(), images(), settings, report=report, validation=images(8, seed=1))
-    report.note("after it has ended")
+def train_with(report: Reporter, settings: Settings = SMALL) -> None:
+    report.message("before it begins")
+    model = small_model(num_classes=4)
+    fit(model, image_set(), settings, report=report, validation=image_set(8))
+    report.message("after the end")
 
 
-def test_a_row_is_told_in_one_line() -> None:
-    assert describe(ROW) == (
+def test_a_row_is_formatted_in_one_line() -> None:
+    assert format_metrics(ROW) == (
         "loss 1.500  nll 1.250  error 12.50%  KL 10.0 bits  vq 2.0e-04 commit 3.0e-04  "
         "anchors 9.8  12,346 img/s"
     )
     plain = ROW | {"kl": 0.0, "perplexity": None, "auxiliary": 0.5}
-    assert describe(plain) == "loss 1.500  nll 1.250  error 12.50%  aux 0.500  12,346 img/s"
+    assert format_metrics(plain) == "loss 1.500  nll 1.250  error 12.50%  aux 0.500  12,346 img/s"
 
 
-def test_plain_lines_have_an_end_each(capsys: pytest.CaptureFixture) -> None:
-    watched(PlainLines(), replace(SMALL, epochs=1))
+def test_lines_show_progress_and_the_remaining_time(capsys: pytest.CaptureFixture) -> None:
+    train_with(LineReporter(), replace(SMALL, epochs=1))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "before it begins"
     assert lines[1].startswith("epoch 1/1  step 3/5  loss ")
@@ -52,9 +53,9 @@ def test_plain_lines_have_an_end_each(capsys: pytest.CaptureFixture) -> None:
     assert lines[3].startswith("epoch 1: held-out error ")
 
 
-def test_the_bar_shows_the_epoch_the_figures_and_the_notes() -> None:
+def test_the_bar_shows_epoch_metrics_and_messages() -> None:
     screen = io.StringIO()
-    watched(LiveBar(Console(file=screen, force_terminal=True, width=200)))
+    train_with(BarReporter(Console(file=screen, force_terminal=True, width=200)))
     shown = screen.getvalue()
     for text in ("before it begins", "epoch 2/2", "error", "img/s", "held-out error"):
         assert text in shown

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.viewer.small import photo, saved_model, write_cifar10_test
+from tests.helpers import photo
+from tests.viewer.fixtures import saved_model, write_cifar10_test
 
 pytest.importorskip("gradio")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -23,7 +24,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 pytestmark = pytest.mark.slow
-PATIENCE = 60  # seconds
+TIMEOUT = 60  # seconds
 
 FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
 --disable-background-networking --disable-component-update --window-size=1400,1300"""
@@ -57,7 +58,7 @@ def address(browser, tmp_path_factory):
 
 @contextmanager
 def served(*words, **environment):
-    """The address of `aib view`, which afterwards has to end well."""
+    """The address of `aib view`, which must exit without an error afterwards."""
     process = subprocess.Popen(
         [sys.executable, "-m", "aib", "view", *words, "--no-browser"],
         stdout=subprocess.PIPE,
@@ -69,7 +70,7 @@ def served(*words, **environment):
         lines = (re.match(r"http://\S+", line) for line in process.stdout)
         yield next(found[0] for found in lines if found)
         process.send_signal(signal.SIGINT)  # while the browser still shows the page
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=TIMEOUT)
     finally:
         process.kill()
     assert process.returncode == 0 and errors == ""
@@ -77,8 +78,8 @@ def served(*words, **environment):
 
 @pytest.fixture
 def page(browser, address):
-    """The page with its first example; afterwards no error may stand in the console, and nothing
-    may have been asked for elsewhere."""
+    """The page with its first example. Afterwards the console must hold no error, and all requests
+    must have gone to the page's own address."""
     seen = Page(browser, address)
     yield seen
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
@@ -91,17 +92,19 @@ class Page:
         browser.get_log("browser")
         browser.get_log("performance")
         browser.get(address)
-        self.until(lambda: len(self.pictures("aib-attention-0")) == 2)
-        self.until(lambda: self.pictures("aib-picture"))
+        self.until(lambda: self.pictures("aib-picture") and self.pictures("aib-maps-0"))
 
     def until(self, condition):
-        return WebDriverWait(self.browser, PATIENCE).until(lambda _: condition())
+        return WebDriverWait(self.browser, TIMEOUT).until(lambda _: condition())
 
     def text(self, part: str) -> str:
         return self.browser.find_element(By.ID, part).text
 
+    def body(self) -> str:
+        return self.browser.find_element(By.TAG_NAME, "body").text
+
     def pictures(self, part: str) -> list[str]:
-        # read in one go: Gradio may replace an element between two questions
+        # in one call: Gradio may replace an element between two
         script = "return [...document.querySelectorAll(arguments[0])].map(image => image.src)"
         return self.browser.execute_script(script, f"#{part} img")
 
@@ -110,7 +113,7 @@ class Page:
         box.send_keys(str(path))
 
     def click_picture(self, right: float, down: float) -> None:
-        """At a place in shares of the picture's size from its middle."""
+        """At an offset from its centre, in fractions of its size."""
         image = self.browser.find_element(By.CSS_SELECTOR, "#aib-picture img")
         self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", image)
         side = min(image.size.values())  # the frame may be wider than the picture in it
@@ -123,10 +126,6 @@ class Page:
         handle = self.browser.find_element(By.CSS_SELECTOR, f"#{slider} input[type=range]")
         handle.send_keys(*keys)
 
-    def opacity(self) -> float:
-        script = "return getComputedStyle(document.querySelector('.aib-over')).opacity"
-        return float(self.browser.execute_script(script))
-
     def hosts(self) -> set[str]:
         found = set()
         for line in self.browser.get_log("performance"):
@@ -138,59 +137,58 @@ class Page:
 
 def test_it_opens_with_an_example_for_both_runs(page):
     for run in (0, 1):
-        assert "Entropy" in page.text(f"aib-decision-{run}")
+        assert "%" in page.text(f"aib-decision-{run}")
+        assert "Entropy" in page.text(f"aib-details-{run}")
         assert len(page.pictures(f"aib-samples-{run}")) == 5
-    assert "levels used" in page.text("aib-levels-0")
-    assert "does not quantise" in page.text("aib-levels-1")
+    assert "levels in use" in page.text("aib-maps-0") and len(page.pictures("aib-maps-0")) == 3
+    assert "not quantised" in page.text("aib-details-1")
 
 
-def test_an_uploaded_picture_is_looked_at(page, tmp_path):
+def test_an_uploaded_picture_is_explained(page, tmp_path):
     photo(90, 60).save(tmp_path / "holiday.png")
-    before = page.pictures("aib-attention-0")
+    before = page.pictures("aib-maps-0")
     page.send(tmp_path / "holiday.png")
-    page.until(lambda: page.text("aib-status") == "holiday.png")
-    page.until(lambda: page.pictures("aib-attention-0") != before)
+    page.until(lambda: page.text("aib-picture") == "holiday.png")
+    page.until(lambda: page.pictures("aib-maps-0") != before)
+    page.until(lambda: "Drop File Here" in page.text("aib-file"))
 
 
-def test_a_broken_file_is_answered_with_a_sentence(page, tmp_path):
-    before = page.pictures("aib-attention-0")
+def test_a_broken_file_gives_a_message(page, tmp_path):
+    before = page.pictures("aib-maps-0")
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 no picture")
     page.send(tmp_path / "broken.jpg")
-    page.until(lambda: page.text("aib-status") == "broken.jpg is not an image of any known format")
-    assert page.pictures("aib-attention-0") == before
+    page.until(lambda: "broken.jpg is not an image of any known format" in page.body())
+    assert page.pictures("aib-maps-0") == before
+    page.until(lambda: "Drop File Here" in page.text("aib-file"))
 
 
 def test_another_example_can_be_picked(page):
-    before = page.pictures("aib-attention-0")
+    before = page.pictures("aib-maps-0")
     page.browser.find_elements(By.CSS_SELECTOR, "#aib-examples button")[3].click()
-    page.until(lambda: page.pictures("aib-attention-0") != before)
+    page.until(lambda: page.pictures("aib-maps-0") != before)
 
 
-def test_the_opacity_follows_its_slider(page):
+def test_the_map_follows_the_sliders(page):
+    first = page.pictures("aib-maps-0")
     page.press("aib-opacity", Keys.HOME)
-    page.until(lambda: page.opacity() == 0)
-    page.press("aib-opacity", Keys.END)
-    page.until(lambda: page.opacity() == 1)
-
-
-def test_fewer_levels_are_shown_when_the_slider_says_so(page):
-    before = page.pictures("aib-levels-0")
-    page.press("aib-shown", Keys.HOME, Keys.ARROW_RIGHT)
-    page.until(lambda: "the 1 highest" in page.text("aib-levels-0"))
-    assert page.pictures("aib-levels-0") != before
+    page.until(lambda: page.pictures("aib-maps-0") != first)
+    assert page.pictures("aib-maps-0")[1:] == first[1:]  # only the overlay has changed
+    page.press("aib-lowest", Keys.END)
+    page.until(lambda: ", 0% of the map" in page.text("aib-maps-0"))
 
 
 def test_a_click_hides_a_block_and_the_button_gives_it_back(page):
-    whole, maps = page.pictures("aib-picture"), page.pictures("aib-attention-0")
-    decision = page.text("aib-decision-0")
+    whole, maps = page.pictures("aib-picture"), page.pictures("aib-maps-0")
+    details = page.text("aib-details-0")
     page.click_picture(-0.2, 0.1)
     page.until(lambda: "What the blocks change" in page.text("aib-change-0"))
     page.until(lambda: page.pictures("aib-picture") != whole)
-    assert page.pictures("aib-attention-0") != maps and page.text("aib-decision-0") != decision
-    assert len(page.pictures("aib-change-1")) == 3
+    page.until(lambda: len(page.pictures("aib-change-maps-1")) == 3)
+    assert page.pictures("aib-maps-0") != maps and page.text("aib-details-0") != details
     page.browser.find_element(By.ID, "aib-clear").click()
-    page.until(lambda: page.pictures("aib-attention-0") == maps)
-    assert page.text("aib-decision-0") == decision and page.text("aib-change-0") == ""
+    page.until(lambda: page.pictures("aib-maps-0") == maps)
+    page.until(lambda: page.text("aib-details-0") == details and page.text("aib-change-0") == "")
+    assert page.pictures("aib-change-maps-1") == []
 
 
 def test_nothing_is_wider_than_a_phone(page):
@@ -203,21 +201,20 @@ def test_nothing_is_wider_than_a_phone(page):
     assert width <= 390
 
 
-def test_a_file_too_large_is_refused_in_words(browser, address, tmp_path):
-    """Outside of `page`: Gradio's own script writes to the console when it refuses a file."""
+def test_a_file_that_is_too_large_gives_a_message(browser, address, tmp_path):
+    """Without the fixture: Gradio's own script logs an error when it refuses a file."""
     page = Page(browser, address)
     (tmp_path / "large.png").write_bytes(b"x" * (2**20 + 1))
     page.send(tmp_path / "large.png")
-    page.until(lambda: "exceed the maximum" in browser.find_element(By.TAG_NAME, "body").text)
+    page.until(lambda: "exceed the maximum" in page.body())
 
 
-def test_the_packaged_model_needs_no_run_and_says_what_its_examples_are_not(browser, tmp_path):
+def test_the_packaged_model_needs_no_run_and_warns_of_unknown_classes(browser, tmp_path):
     with served(AIB_DATA=str(tmp_path)) as url:
         page = Page(browser, url)
-        assert "Entropy" in page.text("aib-decision-0")
-        assert "not pictures of the classes of cifar10_small" in page.text("aib-strangers")
+        assert "none of the classes of cifar10_small" in page.text("aib-unknown")
     write_cifar10_test(tmp_path)
     with served(AIB_DATA=str(tmp_path)) as url:
         page = Page(browser, url)
-        page.until(lambda: page.text("aib-status").startswith("cifar10, test: "))
-        assert browser.find_elements(By.ID, "aib-strangers") == []
+        page.until(lambda: page.text("aib-picture").startswith("cifar10, test: "))
+        assert browser.find_elements(By.ID, "aib-unknown") == []

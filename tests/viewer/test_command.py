@@ -1,4 +1,4 @@
-"""`aib view` on the command line: what it refuses, how it starts and how it ends."""
+"""`aib view` on the command line: its errors, how it starts and how it ends."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import pytest
 from aib import cli
 from aib.commands import view as command
 from aib.viewer import serve
-from tests.viewer.small import saved_model
+from tests.viewer.fixtures import saved_model
 
 
 def run(capsys, *words):
@@ -28,7 +28,7 @@ def test_help_has_an_example(capsys):
     assert code == 0 and "Example: aib view" in out and "--max-megapixels" in out
 
 
-def test_without_gradio_it_says_how_to_get_it(capsys, monkeypatch, tmp_path):
+def test_without_gradio_it_says_how_to_install_it(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gradio", None)
     code, _, err = run(capsys, "--run", str(tmp_path))
     assert code == 2
@@ -42,7 +42,7 @@ def no_gradio_needed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         (["--run", "a", "--run", "b", "--run", "c"], "at most 2 runs"),
         (["--run", "nowhere"], "nowhere is not a run"),
@@ -51,9 +51,9 @@ def no_gradio_needed(monkeypatch):
         (["--samples", "many"], "samples are written SxM"),
     ],
 )
-def test_mistakes_are_answered_in_a_sentence(capsys, no_gradio_needed, words, sentence):
+def test_mistakes_give_readable_errors(capsys, no_gradio_needed, words, message):
     code, _, err = run(capsys, *words)
-    assert code == 2 and sentence in err and err.count("\n") == 1
+    assert code == 2 and message in err and err.count("\n") == 1
 
 
 def test_a_port_that_is_taken(capsys):
@@ -63,12 +63,12 @@ def test_a_port_that_is_taken(capsys):
     assert code == 2 and f"port {port} of 127.0.0.1 cannot be opened" in err
 
 
-def test_a_host_that_is_none():
-    with pytest.raises(command.AibError, match="--host not a host is no address"):
+def test_hosts_and_ports_that_cannot_be():
+    with pytest.raises(command.AibError, match="--host not a host is not an address"):
         serve.listen("not a host", 0)
-    with pytest.raises(command.AibError, match=r"--host a{40}\.\.\. is no address"):
+    with pytest.raises(command.AibError, match=r"--host a{40}\.\.\. is not an address"):
         serve.listen("a" * 300, 0)
-    with pytest.raises(command.AibError, match="between 1 and 65535, not 70000"):
+    with pytest.raises(command.AibError, match="between 0 and 65535, not 70000"):
         serve.listen("127.0.0.1", 70000)
 
 
@@ -88,7 +88,7 @@ def test_which_hosts_only_this_machine_reaches(host, alone):
     assert serve.is_loopback(host) is alone
 
 
-def test_other_machines_are_warned_of(capsys, no_gradio_needed, monkeypatch, tmp_path):
+def test_a_warning_if_other_machines_reach_it(capsys, no_gradio_needed, monkeypatch, tmp_path):
     served = []
     monkeypatch.setattr(serve, "serve", lambda *args, **options: served.append(options))
     folder = str(saved_model(tmp_path / "model"))
@@ -102,7 +102,7 @@ def test_other_machines_are_warned_of(capsys, no_gradio_needed, monkeypatch, tmp
 
 @pytest.mark.slow  # three processes that import everything
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_it_ends_when_told_to_and_leaves_nothing_behind(tmp_path, number, code):
+def test_a_signal_ends_it_and_its_folder_is_removed(tmp_path, number, code):
     pytest.importorskip("gradio")
     folder = saved_model(tmp_path / "model")
     (tmp_path / "tmp").mkdir()

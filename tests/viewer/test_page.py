@@ -1,4 +1,4 @@
-"""The page with Gradio: it can be built and served, and answers what a visitor does."""
+"""The page: its handlers answer what a visitor does, and it can be served."""
 
 import re
 from types import SimpleNamespace
@@ -7,20 +7,22 @@ import numpy as np
 import pytest
 
 from aib.runs import find_model, open_runs
-from aib.viewer.examples import Example, find_examples
-from aib.viewer.panels import PANELS
+from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
-from tests.viewer.small import photo, viewer, write_cifar10_test
+from tests.helpers import photo
+from tests.viewer.fixtures import EXAMPLES, viewer, write_cifar10_test
 
 pytest.importorskip("gradio")
 
-EXAMPLES = [Example(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
-FIXED = 4  # the state, the sentence, the picture and the slider stand before the panels
+from aib.viewer.page import COLUMN
+
+UNKNOWN = "The examples show none of the classes of cifar10"
+FIXED = 2  # the state and the picture come before the columns
 
 
 @pytest.fixture(autouse=True)
-def at_home(tmp_path, monkeypatch):
+def gradio_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")  # restored afterwards
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "")
     prepare_gradio(str(tmp_path / "gradio"))
@@ -36,72 +38,79 @@ def clicked(*index):
     return SimpleNamespace(index=index if len(index) > 1 else index[0])
 
 
-def test_every_handler_answers_for_every_part(tmp_path):
+def test_every_handler_answers_for_every_component(tmp_path):
     act = handlers(tmp_path, "tiny_aib_qt", "tiny_aib")
-    parts = FIXED + 2 * len(PANELS)
-    drawn = act.start()
-    assert len(drawn) == len(act.pick(clicked(2))) == parts
-    assert len(act.hide(drawn[0], 25, 1, clicked(10, 20))) == len(act.clear(drawn[0], 1)) == parts
-    assert len(act.show_levels(drawn[0], 1)) == 2
-    broken = tmp_path / "broken.png"
-    broken.write_bytes(b"nothing")
-    assert len(act.upload(str(broken))) == 1 + parts
+    parts = FIXED + 2 * len(COLUMN)
+    scene, *rest = act.start(55, 0)
+    assert 1 + len(rest) == len(act.pick(55, 0, clicked(2))) == parts
+    assert len(act.hide(scene, 25, 55, 0, clicked(10, 20))) == parts
+    assert len(act.clear(scene, 55, 0)) == parts and len(act.redraw(scene, 55, 0)) == 2
 
 
 def test_an_upload_is_shown_and_the_file_is_gone(tmp_path):
     path = tmp_path / "photo.png"
     photo(60, 40).save(path)
-    dropped, scene, sentence, picture, *_ = handlers(tmp_path).upload(str(path))
-    assert dropped is None and "photo.png" in sentence and not path.exists()
-    assert picture.shape == (40 * 8, 60 * 8, 3)  # enlarged by whole pixels
-    assert np.array_equal(picture[::8, ::8], np.asarray(photo(60, 40)))
-    assert scene.picture.name == "photo.png"
+    box, scene, picture, *_ = handlers(tmp_path).upload(str(path), 55, 0)
+    assert box is None and not path.exists() and scene.name == picture["label"] == "photo.png"
+    drawn = picture["value"]
+    assert drawn.shape == (40 * 8, 60 * 8, 3)  # enlarged by an integer factor
+    assert np.array_equal(drawn[::8, ::8], np.asarray(photo(60, 40)))
 
 
-def test_a_broken_upload_leaves_the_page_as_it_is_and_says_why(tmp_path):
+def test_a_broken_upload_leaves_the_page_as_it_is_and_says_why(tmp_path, monkeypatch):
     import gradio as gr
 
-    path = tmp_path / "broken.png"
+    messages = []
+    monkeypatch.setattr(gr, "Warning", lambda text, **_: messages.append(text))
+    path = tmp_path / "<b>broken.png"
     path.write_bytes(b"nothing")
-    dropped, scene, sentence, *rest = handlers(tmp_path).upload(str(path))
-    assert "broken.png is not an image" in sentence and 'role="alert"' in sentence
-    assert dropped is None and not path.exists()
-    assert all(value == gr.skip() for value in (scene, *rest))
-
-
-def test_a_click_hides_the_place_clicked_on(tmp_path):
     act = handlers(tmp_path)
-    scene, _, before, *_ = act.start()
-    covered, _, after, *parts = act.hide(scene, 25, 20, clicked(128, 384))  # of 512 x 512
-    rows, columns = (before != after).any(-1).nonzero()
+    box, *rest = act.upload(str(path), 55, 0)
+    assert messages == ["&lt;b&gt;broken.png is not an image of any known format"]
+    assert box is None and not path.exists()
+    assert rest == [gr.skip()] * len(act.start(55, 0))
+
+
+def test_a_click_hides_the_position_clicked_on(tmp_path):
+    act = handlers(tmp_path)
+    scene, before, *_ = act.start(55, 0)
+    covered, after, *parts = act.hide(scene, 25, 55, 0, clicked(128, 384))  # of 512 x 512
+    rows, columns = (before["value"] != after["value"]).any(-1).nonzero()
     assert (columns.min(), columns.max()) == (4 * 16, 12 * 16 - 1)
     assert (rows.min(), rows.max()) == (20 * 16, 28 * 16 - 1)
-    assert len(covered.blocks) == 1 and "What the blocks change" in parts[-1]
-    again = act.hide(covered, 10, 20, clicked(500, 10))[0]
+    column = dict(zip(COLUMN, parts, strict=True))
+    assert len(covered.blocks) == 1 and "What the blocks change" in column["change"]
+    assert column["change-maps"]["visible"] and len(column["change-maps"]["value"]) == 3
+    again = act.hide(covered, 10, 55, 0, clicked(500, 10))[0]
     assert len(again.blocks) == 2
-    assert np.array_equal(act.clear(again, 20)[2], before)
+    whole, picture, *parts = act.clear(again, 55, 0)
+    column = dict(zip(COLUMN, parts, strict=True))
+    assert whole.blocks == () and np.array_equal(picture["value"], before["value"])
+    assert column["change"] == "" and not column["change-maps"]["visible"]
 
 
-def test_the_number_of_levels_shown_survives_a_click(tmp_path):
+def test_the_sliders_redraw_the_maps_without_running_a_model(tmp_path, monkeypatch):
     act = handlers(tmp_path)
-    scene, _, _, slider, *_ = act.start()
-    used = scene.used_levels
-    assert slider.maximum == slider.value == used > 1
-    assert act.hide(scene, 25, 1, clicked(9, 9))[3].value == 1
-    covered, _, _, slider, *_ = act.hide(scene, 50, used, clicked(256, 256))
-    assert slider.value == covered.used_levels  # who saw all goes on seeing all
+    scene, _, _, _, first, *_ = act.start(55, 0)
+    monkeypatch.setattr(act.viewer, "_explain", None)
+    [faint], [few] = act.redraw(scene, 10, 0), act.redraw(scene, 55, 19)
+    changed = [
+        [not np.array_equal(a, b) for (a, _), (b, _) in zip(first["value"], other, strict=True)]
+        for other in (faint["value"], few["value"])
+    ]
+    assert changed == [[True, False, False], [False, True, False]]
 
 
-def test_a_page_from_before_a_restart_is_told_to_reload(tmp_path):
+def test_a_page_from_before_a_restart_must_be_reloaded(tmp_path):
     import gradio as gr
 
-    from aib.viewer.page import spoken
+    from aib.viewer.page import readable
 
     act = handlers(tmp_path)
     for call in (
-        lambda: spoken(act.hide)(None, 25, 1, clicked(9, 9)),
-        lambda: spoken(act.clear)(None, 1),
-        lambda: spoken(act.show_levels)(None, 1),
+        lambda: readable(act.hide)(None, 25, 55, 0, clicked(9, 9)),
+        lambda: readable(act.clear)(None, 55, 0),
+        lambda: readable(act.redraw)(None, 55, 0),
     ):
         with pytest.raises(gr.Error, match="reload the page"):
             call()
@@ -110,14 +119,13 @@ def test_a_page_from_before_a_restart_is_told_to_reload(tmp_path):
 def test_the_packaged_model_opens_with_pictures_of_its_classes(tmp_path, monkeypatch):
     """As plain `aib view` does, with the data on disk and without."""
     page, act = packaged_page(tmp_path, monkeypatch)
-    assert "not pictures of the classes of cifar10_small" in page
-    assert act.start()[0].picture.name.startswith("shapes, test")
+    assert UNKNOWN in page
+    assert act.start(55, 0)[0].name.startswith("shapes, test")
     write_cifar10_test(tmp_path)
     page, act = packaged_page(tmp_path, monkeypatch)
-    assert "not pictures of the classes" not in page
-    scene, _, _, _, decision, *_ = act.start()
-    assert scene.picture.name.startswith("cifar10, test")
-    assert scene.now[0].names[scene.now[0].top(1)[0]] in decision
+    assert UNKNOWN not in page
+    scene, _, decision, *_ = act.start(55, 0)
+    assert scene.name.startswith("cifar10, test") and len(decision) == 5
 
 
 def packaged_page(data, monkeypatch):
@@ -126,16 +134,18 @@ def packaged_page(data, monkeypatch):
 
     monkeypatch.setenv("AIB_DATA", str(data))
     runs = open_runs((find_model(None),), "cpu")
-    looked, examples = Viewer(runs, samples=(1, 1)), find_examples(runs)
-    return str(build_page(looked, examples).get_config_file()), Handlers(looked, examples)
+    shown_models, examples = Viewer(runs, samples=(1, 1)), find_examples(runs)
+    return str(build_page(shown_models, examples).get_config_file()), Handlers(
+        shown_models, examples
+    )
 
 
 @pytest.fixture
 def client(tmp_path):
     from fastapi.testclient import TestClient
 
-    looked = viewer(tmp_path, "tiny_aib_qt", "tiny_aib")
-    app = make_app(looked, EXAMPLES, "127.0.0.1", max_bytes=10_000)
+    shown_models = viewer(tmp_path, "tiny_aib_qt", "tiny_aib")
+    app = make_app(shown_models, EXAMPLES, "127.0.0.1", max_bytes=10_000)
     with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
 

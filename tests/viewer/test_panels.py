@@ -1,137 +1,146 @@
-"""The page's parts: the right figures, nothing unescaped, a sentence where there is no map."""
+"""What a column shows: the right values and colours, and text that cannot become markup."""
 
-import base64
-import io
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from matplotlib import colormaps
-from PIL import Image
 
-from aib.viewer import analysis, panels
-from aib.viewer.scene import Block
-from tests.viewer.small import photo, viewer
+from aib.explanation import Explanation
+from aib.interpret import maps as maps_module
+from aib.viewer import panels
+from tests.helpers import photo
+from tests.viewer.fixtures import viewer
 
-
-def pictures(html: str) -> list[np.ndarray]:
-    codes = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", html)
-    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(code)))) for code in codes]
-
-
-@pytest.fixture
-def look(tmp_path):
-    return viewer(tmp_path)
+PICTURE = np.asarray(photo(32, 32))
+NAMES = tuple(f"class{i}" for i in range(10))
 
 
-@pytest.fixture
-def scene(look):
+def colour(value: float, name: str = "viridis"):
+    return np.array(colormaps[name](float(value), bytes=True)[:3], int)
+
+
+def explanation(**parts) -> Explanation:
     """A map with three levels: half of it the lowest, a quarter the highest."""
-    shown = look.show(photo(32, 32), "photo")
-    found = shown.now[0]
-    levels = torch.zeros_like(found.levels)
-    levels[: levels.shape[0] // 2] = 7
-    levels[: levels.shape[0] // 2, : levels.shape[1] // 2] = 19
-    return replace(shown, now=(replace(found, levels=levels, map=found.anchors[levels]),))
+    levels = torch.zeros(1, 8, 8, dtype=torch.long)
+    levels[:, :4] = 7
+    levels[:, :4, :4] = 19
+    anchors = torch.linspace(0, 1, 20)
+    values = {
+        "probabilities": torch.full((1, 10), 0.1),
+        "size": (32, 32),
+        "class_names": NAMES,
+        "samples": "4x12",
+        "method": "own",
+        "map": anchors[levels],
+        "sigma": torch.rand(1, 8, 8),
+        "level_indices": levels,
+        "anchors": anchors,
+    }
+    return Explanation(**(values | parts))
 
 
-def test_the_decision_in_order_with_its_figures(look, scene):
-    chances = torch.tensor([0.02, 0.5, 0.0, 0.25, 0.1, 0.06, 0.03, 0.02, 0.01, 0.01])
-    names = tuple(f"class{i}" for i in range(10))
-    found = replace(scene.now[0], probabilities=chances, names=names, entropy=2.1)
-    html = panels.decision(look, replace(scene, now=(found,)), 0, 0)
-    assert re.findall(r"class\d", html) == ["class1", "class3", "class4", "class5", "class6"]
-    assert re.findall(r"width:([\d.]+)%", html) == ["50.0", "25.0", "10.0", "6.0", "3.0"]
-    assert "Entropy 2.10 of 3.32 bits" in html and "mean of 4x12 samples" in html
+def test_the_likeliest_classes_in_order_with_their_spread():
+    p = torch.tensor([[0.02, 0.5, 0.0, 0.25, 0.1, 0.06, 0.03, 0.02, 0.01, 0.01]])
+    found = explanation(probabilities=p, sample_probabilities=torch.stack([p + 0.01, p - 0.01]))
+    assert list(panels.decision(found)) == ["class1", "class3", "class4", "class5", "class6"]
+    assert panels.decision(found)["class3"] == pytest.approx(0.25)
+    text = panels.details(found)
+    assert "of 3.32 bits" in text and "of 4x12 samples: class1 50.0 ± 1.4%, class3 25.0" in text
 
 
-def test_the_number_of_levels_shown_is_the_number_asked_for(look, scene):
-    seen = {shown: panels.levels(look, scene, 0, shown) for shown in (0, 1, 2, 3, 9)}
-    clear = {shown: float((pictures(html)[1][:, :, 3] == 0).mean()) for shown, html in seen.items()}
-    assert clear == {0: 1.0, 1: 0.75, 2: 0.5, 3: 0.0, 9: 0.0}
-    assert "3 of 20 levels used; the 1 highest, 25% of the map" in seen[1]
-    assert seen[2].count("aib-off") == 1 and seen[3].count("aib-off") == 0
+@pytest.mark.parametrize(
+    ("lowest", "shown", "caption"),
+    [
+        (0, 1.0, "3 of 3 levels in use (Q = 20), 100% of the map"),
+        (1, 0.5, "2 of 3 levels in use (Q = 20), 50% of the map"),
+        (8, 0.25, "1 of 3 levels in use (Q = 20), 25% of the map"),
+        (20, 0.0, "0 of 3 levels in use (Q = 20), 0% of the map"),
+    ],
+)
+def test_levels_from_the_lowest_asked_for_in_the_colours_of_their_rank(lowest, shown, caption):
+    tile, text = panels.levels(PICTURE, explanation(), lowest)
+    tile = tile[:32].astype(int)  # without the bar below it
+    hidden = (np.ptp(tile, axis=-1) == 0).mean()  # the picture in grey
+    assert text == caption and 1 - hidden == shown
+    if shown:
+        assert np.array_equal(tile[0, 0], colour(1.0))
+    if shown == 1:
+        assert np.array_equal(tile[-1, -1], colour(0.0))
 
 
-def test_levels_have_the_colours_of_their_rank(scene):
-    levels = scene.now[0].levels
-    layer = panels.level_layer(levels, [19, 7, 0], 20)
-    assert tuple(layer[0, 0]) == tuple(colormaps["viridis"](1.0, bytes=True))
-    assert tuple(layer[-1, -1]) == tuple(colormaps["viridis"](0.0, bytes=True))
+def test_the_opacity_mixes_map_and_picture():
+    for opacity in (0.0, 0.4, 1.0):
+        tile, caption = panels.maps(PICTURE, explanation(), opacity, 0)[0]
+        for at, value in (((0, 0), 1.0), ((255, 255), 0.0)):
+            mixed = opacity * colour(value) + (1 - opacity) * PICTURE[at[0] // 8, at[1] // 8]
+            assert np.abs(tile[at] - mixed).max() <= 1
+        assert caption == "attention, 0 to 1"
 
 
-def test_the_map_is_a_layer_of_its_own_over_the_picture(look, scene):
-    base, layer = pictures(panels.attention(look, scene, 0, 0))
-    assert np.array_equal(base, np.asarray(photo(32, 32)))
-    assert layer[0, 0] / 255 == pytest.approx(colormaps["viridis"](1.0)[:3], abs=0.003)
-    assert layer[-1, 0] / 255 == pytest.approx(colormaps["viridis"](0.0)[:3], abs=0.003)
+def test_the_bar_below_a_map_runs_from_low_to_high():
+    tile = panels.with_scale(PICTURE, lowest=0.5).astype(int)
+    assert tile.shape == (33, 32, 3) and np.array_equal(tile[:32], PICTURE)
+    assert np.array_equal(tile[-1, -1], colour(1.0)) and set(tile[-1, :15].flatten()) == {96}
 
 
-def test_samples_and_the_input_are_shown(look, scene):
-    drawn = pictures(panels.samples(look, scene, 0, 0))
-    assert len(drawn) == 5 and np.array_equal(drawn[0], np.asarray(photo(32, 32)))
+def test_samples_have_the_scale_of_the_map():
+    pixels = torch.from_numpy(PICTURE.copy()).permute(2, 0, 1)
+    sampled = torch.stack([torch.zeros(1, 8, 8), torch.ones(1, 8, 8)])
+    (seen, _), *tiles = panels.samples(pixels, explanation(sample_maps=sampled))
+    assert np.array_equal(seen[::8, ::8], PICTURE)
+    found = np.array([tile[0, 0] for tile, _ in tiles])
+    assert found == pytest.approx(np.array([colour(0), colour(1)]), abs=1)
 
 
-def test_names_from_files_cannot_write_into_the_page(look, scene):
-    bad = '<img src=x onerror="alert(1)">{{value}}${value}'
-    found = replace(scene.now[0], names=(bad,) * 10)
-    covered = replace(scene, now=(found,), before=(found,), blocks=(Block(0.5, 0.5, 0.2),))
-    parts = [panel(look, covered, 0, 3) for panel in panels.PANELS] + [panels.message(bad)]
-    for html in parts:
-        assert "<img src=x" not in html and "{" not in html.replace("&#123;", "")
-    assert sum("&lt;img src=x" in html for html in parts) >= 3
-
-
-def test_what_the_blocks_change_in_words():
-    def found(chances, map):
-        names = tuple("ant bee cat".split())
-        blank = dict.fromkeys(analysis.Analysis.__dataclass_fields__)
-        values = {"names": names, "probabilities": torch.tensor(chances), "map": map}
-        return analysis.Analysis(**(blank | values))
+def test_what_the_blocks_change():
+    def found(p, map):
+        p = torch.tensor([p])
+        return Explanation(p, (2, 2), ("ant", "bee", "cat"), map=None if map is None else map[None])
 
     map = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
     other = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
     before = found([0.7, 0.2, 0.1], map)
-    assert panels.change_text(before, found([0.6, 0.3, 0.1], map)) == (
-        "The decision stays ant: 70.0% to 60.0%. The maps' cosine is 1.00, centred 1.00."
-    )
-    assert panels.change_text(before, found([0.1, 0.8, 0.1], other)) == (
-        "The decision changes from ant (70.0% to 10.0%) to bee (80.0%). "
-        "The maps' cosine is 0.00, centred -0.33."
-    )
-    flat = panels.change_text(before, found([0.7, 0.2, 0.1], torch.ones(2, 2)))
-    assert flat.endswith("The maps' cosine is 0.00 (one of them is flat).")
+    text = panels.change_text(before, found([0.6, 0.3, 0.1], map))
+    assert "The decision stays ant: 70.0% to 60.0%." in text
+    assert "cosine is 1.00, centred 1.00." in text and "| bee | 20.0% | 30.0% |" in text
+    text = panels.change_text(before, found([0.1, 0.8, 0.1], other))
+    assert "The decision changes from ant (70.0% to 10.0%) to bee (80.0%)." in text
+    assert "cosine is 0.00, centred -0.33." in text
+    assert "one of them is flat" in panels.change_text(before, found([0.7, 0.2, 0.1], 0 * map))
+    assert "cosine" not in panels.change_text(before, found([0.7, 0.2, 0.1], None))
+    tiles = panels.change_maps(before, found([0.7, 0.2, 0.1], other))
+    expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
+    assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
+    assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
 
 
-def test_before_after_and_difference_are_drawn(look, scene):
-    assert panels.change(look, scene, 0, 3) == ""
-    covered = look.cover(look.show(photo(32, 32), "photo"), Block(0.5, 0.5, 0.4))
-    html = panels.change(look, covered, 0, 3)
-    assert len(pictures(html)) == 3 and "map before" in html and "difference" in html
+def test_class_names_cannot_become_markup():
+    assert panels.escape("a_b|<i>\n![x](y)$z") == r"a\_b\|\<i\> \!\[x\]\(y\)\$z"
+    p = torch.full((2, 1, 10), 0.1)
+    bad = explanation(class_names=("<img src=x>\n# [a](b)",) * 10, sample_probabilities=p)
+    for text in (panels.details(bad), panels.change_text(bad, bad)):
+        assert r"\<img src\=x\> \# \[a\]\(b\)" in text and "<img" not in text.replace(r"\<", "")
 
 
-def test_a_model_without_levels_or_noise_says_so(tmp_path):
-    look = viewer(tmp_path, "tiny_aib")
-    scene = look.show(photo(), "photo")
-    assert "does not quantise" in panels.levels(look, scene, 0, 5)
-    look = viewer(tmp_path, "vgg_att2")
-    scene = look.show(photo(), "photo")
-    assert "not random" in panels.uncertainty(look, scene, 0, 5)
-    assert "no samples" in panels.samples(look, scene, 0, 5)
+def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
+    def show(name):
+        return viewer(tmp_path, name).show(photo(), "photo").now[0]
+
+    found = show("tiny_aib")
+    assert "not quantised" in panels.details(found)
+    assert len(panels.maps(PICTURE, found, 0.5, 0)) == 2
+    found = show("vgg_att2")
+    assert "deterministic" in panels.details(found) and "std" not in panels.details(found)
+    assert len(panels.maps(PICTURE, found, 0.5, 0)) == 1
+    assert len(panels.samples(torch.zeros(3, 8, 8, dtype=torch.uint8), found)) == 1
+    monkeypatch.setattr(maps_module, "has_captum", lambda: False)
+    found = show("tiny_dvib")
+    assert "pip install '.[posthoc]'" in panels.details(found)
+    assert panels.maps(PICTURE, found, 0.5, 0) == []
 
 
-def test_one_sample_is_shown_as_well(tmp_path):
-    look = viewer(tmp_path, samples=(1, 1))
-    html = panels.samples(look, look.show(photo(), "photo"), 0, 5)
-    assert len(pictures(html)) == 2 and "sample 1" in html
-
-
-def test_a_model_without_attention_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(analysis, "has_captum", lambda: False)
-    look = viewer(tmp_path, "tiny_dvib")
-    scene = look.cover(look.show(photo(), "photo"), Block(0.5, 0.5, 0.3))
-    parts = [panel(look, scene, 0, 0) for panel in panels.PANELS]
-    assert "no attention of its own" in parts[1]
-    assert "The decision" in parts[-1] and not pictures(parts[-1])
+def test_a_flat_map_is_called_flat():
+    flat = replace(explanation(), map=torch.full((1, 8, 8), 0.3))
+    assert panels.maps(PICTURE, flat, 0.5, 0)[0][1].endswith("it highlights nothing")

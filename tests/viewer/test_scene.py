@@ -1,10 +1,8 @@
-"""The picture, its blocks, and files that cannot be shown."""
+"""The picture, its blocks, its explanations, and files that cannot be shown."""
 
 import io
-import json
 import struct
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,19 +12,19 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from aib.errors import AibError
+from aib.interpret.maps import explain
 from aib.preprocessing import Preprocessing
-from aib.settings import Settings
-from aib.viewer.examples import data_of, find_examples, strangers
-from aib.viewer.scene import Block, Viewer, frame_of, mean_colour, paint
-from tests.viewer.small import opened, photo, shapes, viewer
+from aib.viewer.scene import Viewer, block, mean_colour, paint, visible_part
+from tests.helpers import photo
+from tests.viewer.fixtures import opened, viewer
 
 
 @given(st.integers(0, 511), st.integers(0, 511), st.sampled_from([4, 8, 12, 16]))
 def test_a_block_has_its_full_size_inside_the_image_wherever_the_click_was(x, y, p):
-    block = Block((x + 0.5) / 512, (y + 0.5) / 512, p / 32)
+    box = block((x + 0.5) / 512, (y + 0.5) / 512, p / 32, 32, 32)
     black = torch.zeros(3, 32, 32, dtype=torch.uint8)
     white = torch.full((3,), 255, dtype=torch.uint8)
-    covered = paint(black, block.box(32, 32), (0, 0, 1, 1), white)[0].bool()
+    covered = paint(black, box, (0, 0, 1, 1), white)[0].bool()
     rows, columns = covered.any(1).nonzero(), covered.any(0).nonzero()
     assert len(rows) == len(columns) == p and int(covered.sum()) == p * p
     # centred on the click, less what the border takes
@@ -36,9 +34,9 @@ def test_a_block_has_its_full_size_inside_the_image_wherever_the_click_was(x, y,
 
 def test_painting_by_brute_force_in_a_part_of_the_image():
     pixels = torch.randint(256, (3, 10, 14), dtype=torch.uint8)
-    box, frame = (0.3, 0.2, 0.62, 0.9), (0.25, 0.1, 0.75, 1.0)
+    box, part = (0.3, 0.2, 0.62, 0.9), (0.25, 0.1, 0.75, 1.0)
     colour = torch.tensor([1, 2, 3], dtype=torch.uint8)
-    found = paint(pixels, box, frame, colour)
+    found = paint(pixels, box, part, colour)
     for row in range(10):
         for column in range(14):
             x = 0.25 + (column + 0.5) / 14 * 0.5
@@ -49,8 +47,8 @@ def test_painting_by_brute_force_in_a_part_of_the_image():
 
 
 def test_a_model_that_crops_sees_the_middle():
-    assert frame_of(Preprocessing(resize="crop"), 60, 40) == pytest.approx((1 / 6, 0, 5 / 6, 1))
-    assert frame_of(Preprocessing(resize="squash"), 60, 40) == (0, 0, 1, 1)
+    assert visible_part(Preprocessing(resize="crop"), 60, 40) == pytest.approx((1 / 6, 0, 5 / 6, 1))
+    assert visible_part(Preprocessing(resize="squash"), 60, 40) == (0, 0, 1, 1)
 
 
 def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
@@ -59,34 +57,34 @@ def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
     image.paste("red", (40, 24, 56, 40))
     run, other = opened(tmp_path), opened(tmp_path, "tiny_aib")
     other.model.preprocessing = Preprocessing(image_size=64, resize="crop")
-    look = Viewer([run, other], samples=(1, 1))
-    scene = look.show(image, "photo")
-    assert all((p[0] > 200).any() for p in look.pixels(scene))
-    scene = look.cover(scene, Block(0.5, 0.5, 0.3))
-    assert not any((p[0] > 200).any() for p in look.pixels(scene))
-    assert look.shown(scene).shape == (64, 96, 3) and look.shown(scene, 1).shape == (64, 64, 3)
+    page = Viewer([run, other], samples=(1, 1))
+    scene = page.show(image, "photo")
+    assert all((p[0] > 200).any() for p in page.inputs(scene))
+    scene = page.cover(scene, 0.5, 0.5, 0.3)
+    assert not any((p[0] > 200).any() for p in page.inputs(scene))
+    assert page.shown(scene).shape == (64, 96, 3) and page.shown(scene, 1).shape == (64, 64, 3)
 
 
 def test_covering_changes_the_block_alone_and_clearing_gives_all_back(tmp_path):
-    look = viewer(tmp_path)
-    scene = look.show(photo(32, 32), "photo")
-    covered = look.cover(scene, Block(0.5, 0.5, 0.25))
-    (before,), (now,) = look.pixels(scene), look.pixels(covered)
+    page = viewer(tmp_path)
+    scene = page.show(photo(32, 32), "photo")
+    covered = page.cover(scene, 0.5, 0.5, 0.25)
+    (before,), (now,) = page.inputs(scene), page.inputs(covered)
     changed = (before != now).any(0).nonzero()
     assert changed.min() >= 12 and changed.max() < 20
     assert not torch.equal(covered.now[0].probabilities, scene.now[0].probabilities)
     assert covered.before is scene.before
-    assert look.uncover(covered).now is scene.before and look.uncover(covered).blocks == ()
+    assert page.uncover(covered).now is scene.before and page.uncover(covered).blocks == ()
 
 
 def test_a_block_that_hides_nothing_changes_nothing(tmp_path):
-    """The draws are the same, so all that is seen to change is the block's doing."""
-    look = viewer(tmp_path)
-    colour = tuple(mean_colour(look.runs[0].model.preprocessing).tolist())
-    scene = look.show(Image.new("RGB", (32, 32), colour), "flat")
-    covered = look.cover(scene, Block(0.4, 0.6, 0.5))
+    """The noise is the same, so that blocks are the only cause of a change."""
+    page = viewer(tmp_path)
+    colour = tuple(mean_colour(page.runs[0].model.preprocessing).tolist())
+    scene = page.show(Image.new("RGB", (32, 32), colour), "flat")
+    covered = page.cover(scene, 0.4, 0.6, 0.5)
     assert torch.equal(covered.now[0].probabilities, scene.before[0].probabilities)
-    assert torch.equal(covered.now[0].samples, scene.before[0].samples)
+    assert torch.equal(covered.now[0].sample_maps, scene.before[0].sample_maps)
 
 
 def send(folder, name: str, content: bytes):
@@ -107,7 +105,7 @@ def png_header(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "message"),
     [
         ("note.txt", b"hello", "note.txt is not an image of any known format"),
         ("empty.jpg", b"", "empty.jpg is not an image of any known format"),
@@ -117,66 +115,83 @@ def png_header(width: int, height: int) -> bytes:
         ("dot.png", png_header(1, 1), "dot.png is 1 x 1 pixels, too small"),
     ],
 )
-def test_a_bad_file_is_answered_with_a_sentence(tmp_path, name, content, sentence):
+def test_a_bad_file_gives_a_readable_error(tmp_path, name, content, message):
     with pytest.raises(AibError) as caught:
         viewer(tmp_path).read(send(tmp_path, name, content))
-    assert str(caught.value).startswith(sentence)
+    assert str(caught.value).startswith(message)
     assert "server" not in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_limit_of_pixels_is_the_one_asked_for(tmp_path):
+def test_the_limit_of_pixels_is_configurable(tmp_path):
     buffer = io.BytesIO()
     photo(50, 40).save(buffer, format="PNG")
     path = send(tmp_path, "small.png", buffer.getvalue())
-    assert viewer(tmp_path, max_pixels=2000).read(path).picture.name == "small.png"
+    assert viewer(tmp_path, max_pixels=2000).read(path).name == "small.png"
     with pytest.raises(AibError, match="50 x 40 pixels, above the limit of 1,999"):
         viewer(tmp_path, max_pixels=1999).read(path)
 
 
 def test_a_large_photograph_is_kept_small(tmp_path):
     scene = viewer(tmp_path).show(photo(1500, 900), "large")
-    assert scene.picture.shown.shape == (307, 512, 3)
-    assert (scene.picture.width, scene.picture.height) == (1500, 900)
+    assert scene.shown.shape == (307, 512, 3)
+    assert scene.size == (1500, 900)
 
 
-def test_examples_are_the_runs_own_test_images_and_shapes(tmp_path):
-    for number, name in enumerate(("ant", "bee")):
-        folder = tmp_path / "photos" / "test" / name
-        folder.mkdir(parents=True)
-        for i in range(9):
-            photo(60, 40, seed=10 * number + i).save(folder / f"{i}.png")
-    settings = Settings(data=f"folder:{tmp_path / 'photos'}:image_size=80")
-    found = find_examples([replace(opened(tmp_path), settings=settings)])
-    own = [e for e in found if not e.name.startswith("shapes")]
-    assert len(own) == 12 and len(found) == 18
-    assert {e.image.size for e in own} == {(60, 40)}
-    assert {e.name.split(", ")[1] for e in own} == {"test: ant", "test: bee"}
+def test_it_agrees_with_aib_explain(tmp_path):
+    run = opened(tmp_path)
+    found, expected = Viewer([run]).show(photo(), "photo").now[0], explain(run.model, photo())
+    assert found.top(0) == expected.top(0) and found.samples == expected.samples == "4x12"
+    for name in ("map", "level_indices", "sigma", "sample_maps"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
 
 
-def test_examples_need_no_data(tmp_path):
-    """A saved model knows of none, and a run's may be elsewhere."""
-    saved = opened(tmp_path)
-    gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
-    assert strangers([saved], find_examples([saved])) == ""  # shapes are its classes
-    for found in (find_examples([saved]), find_examples([gone])):
-        assert len(found) == 12 and {e.image.size for e in found} == {(32, 32)}
-        assert all(e.name.removeprefix("shapes, test: ") in shapes().class_names for e in found)
+def test_uncertainty_by_hand(tmp_path):
+    page = viewer(tmp_path, samples=(3, 5))
+    model, scene = page.runs[0].model, page.show(photo(32, 32), "photo")
+    torch.manual_seed(0)
+    with torch.no_grad():
+        out = model(model.preprocessing.normalise(page.inputs(scene)[0][None]), (3, 5))
+    each = out.sample_logits.softmax(-1).reshape(15, 10).double().numpy()
+    mean, found = each.mean(0), scene.now[0]
+
+    def entropy(p):
+        return -(p * np.log2(p)).sum(-1)
+
+    assert float(found.entropy_bits) == pytest.approx(entropy(mean), rel=1e-4)
+    expected = entropy(mean) - entropy(each).mean()
+    assert float(found.disagreement_bits) == pytest.approx(expected, abs=1e-4)
+    assert found.spread[0].numpy() == pytest.approx(each.std(0, ddof=1), rel=1e-3)
+    variance, mu = out.latent.sigma.double() ** 2, out.latent.mu.double()
+    nats = 0.5 * (variance + mu**2 - 1 - variance.log()).sum(-1).mean()
+    assert float(found.kl_bits) == pytest.approx(float(nats) / np.log(2), rel=1e-4)
+    assert torch.equal(found.sample_maps, out.attention.a_q)
 
 
-@pytest.mark.parametrize(
-    ("trained", "data"),
-    [
-        ({"recipe": {"data": "cifar10", "epochs": 3}}, "cifar10"),
-        ({"recipe": {}}, "shapes"),  # the default is left out
-        ({"recipe": {"data": 5}}, None),
-        ({"recipe": None}, None),
-        ("long ago", None),
-        (None, None),
-    ],
-)
-def test_a_saved_models_recipe_says_what_it_was_trained_on(tmp_path, trained, data):
-    config = {"schema": 1, "model": {}, "preprocessing": {}, "trained": trained}
-    saved = opened(tmp_path)
-    saved.folder.mkdir()
-    (saved.folder / "config.json").write_text(json.dumps(config))
-    assert data_of(saved) == data
+def test_levels_are_those_of_the_nearest_anchors(tmp_path):
+    page = viewer(tmp_path)
+    model = page.runs[0].model
+    with torch.no_grad():
+        model.quantizer.anchors.copy_(torch.rand(20))  # in no order, as after training
+    scene = page.show(photo(32, 32), "photo")
+    with torch.no_grad():
+        x = model.preprocessing.normalise(page.inputs(scene)[0][None])
+        mu = model(x).attention.mu
+    ordered = np.sort(model.quantizer.anchors.detach().numpy())
+    nearest = np.abs(mu.numpy()[..., None] - ordered).argmin(-1)
+    assert np.array_equal(scene.now[0].level_indices.numpy(), nearest)
+    assert scene.now[0].map.numpy() == pytest.approx(ordered[nearest])
+
+
+def test_explaining_leaves_the_random_numbers_and_the_model_as_they_were(tmp_path):
+    page = viewer(tmp_path)
+    model = page.runs[0].model.train()
+    before = torch.get_rng_state()
+    page.show(photo(), "photo")
+    assert torch.equal(torch.get_rng_state(), before) and model.training
+    assert int(model.quantizer.usage.sum()) == 0
+
+
+def test_a_model_without_attention_gets_gradcam(tmp_path):
+    pytest.importorskip("captum")
+    found = viewer(tmp_path, "tiny_dvib").show(photo(), "photo").now[0]
+    assert found.method == "gradcam" and found.map.min() >= 0

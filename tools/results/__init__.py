@@ -1,1 +1,1 @@
-"""Figures that are kept: from runs to results/*.json, and from those to docs/results.md."""
+"""From finished runs to results/*.json, and from those files to the tables of the documentation."""

@@ -1,6 +1,7 @@
-"""`python -m tools.results`: keep the figures of runs, and write the page of all that were kept."""
+"""`python -m tools.results`: store the results of runs, and write the tables of the docs."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,9 @@ from aib.errors import AibError
 from aib.files import write_whole
 from tools.results.collect import collect as collect_runs
 from tools.results.collect import write
-from tools.results.page import page as make_page
+from tools.results.pages import pages
+from tools.results.read import read_results
+from tools.results.tables import fill
 
 
 def collect(
@@ -27,41 +30,47 @@ def collect(
     python -m tools.results collect runs/a runs/b --title "CIFAR-10, VGG" --out results/vgg.json
 
     Args:
-        runs: folders of finished runs; what `aib eval` and `aib interpret` found is taken along.
+        runs: folders of finished runs, with the results of `aib eval` and `aib interpret` in them.
         out: the file to write.
         title: what these runs are together.
-        note: a sentence that a reader of the figures should know.
+        note: what a reader of the numbers should know.
     """
     found = collect_runs(runs, title, note)
     write(out, found)
     print(f"{out}: {len(found['runs'])} runs")
 
 
-def page(
-    folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path("results"),
-    /,
-    out: Path = Path("docs/results.md"),
-) -> None:
-    """Write one page of tables from all results files of a folder.
+def docs(folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path(), /) -> None:
+    """Write docs/results/ and the tables of the other pages, all from results/*.json.
 
-    For example: python -m tools.results page results --out docs/results.md
+    For example: python -m tools.results docs
 
     Args:
-        folder: where the files of `collect`, `aib bench` and `aib sweep` are.
-        out: the file to write.
+        folder: the root of the checkout.
     """
-    text = make_page(folder)
-    write_whole(out, lambda partial: partial.write_text(text, encoding="utf-8"))
-    print(f"{out}: {len(text.splitlines())} lines")
+    for path, text in documents(folder).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_whole(path, partial(Path.write_text, data=text, encoding="utf-8"))
+            print(path)
+
+
+def documents(folder: Path) -> dict[Path, str]:
+    """Every page that holds results, as it should be."""
+    results = read_results(folder / "results")
+    written = {folder / "docs" / "results" / name: text for name, text in pages(results).items()}
+    for path in (folder / "README.md", *sorted((folder / "docs").glob("*.md"))):
+        if path.exists():
+            written[path] = fill(path.read_text(encoding="utf-8"), results, path)
+    return written
 
 
 def main(argv: list[str]) -> None:
     """Entry point of `python -m tools.results`."""
     tyro.extras.subcommand_cli_from_dict(
-        {"collect": collect, "page": page},
+        {"collect": collect, "docs": docs},
         args=argv,
         prog="python -m tools.results",
-        description="Keep the results of runs, and write their page.",
+        description="Store the results of runs, and write the tables of the docs.",
         config=(tyro.conf.FlagCreatePairsOff,),
     )
 

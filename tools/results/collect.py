@@ -1,4 +1,4 @@
-"""From finished runs to one results file: what was trained, how, and every figure measured."""
+"""From finished runs to one results file: what was trained, how, and every metric."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
+from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.interpret.runs import RESULT
 from aib.registry import create_model
-from aib.runs import EVALUATION, METRICS, environment, read_metrics, read_settings, train_seconds
+from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
 from aib.weights import CONFIG, read_config
 from tools.results.command import portable, without_folders
 
@@ -18,7 +19,7 @@ SCHEMA = 1
 
 
 def collect(runs: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
-    """A results file: the runs belong together, as one table or one comparison."""
+    """Return the content of a results file: runs that belong together, as one comparison."""
     if not runs:
         raise AibError("name at least one run")
     return {
@@ -32,13 +33,13 @@ def collect(runs: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
 
 
 def summary(run: Path) -> dict[str, Any]:
-    """One finished run."""
+    """Return the settings and results of one finished run."""
     settings = read_settings(run)
     config = read_config(run / CONFIG)
     evaluations = read_json(run / EVALUATION)
     metrics = read_metrics(run)
     errors = [row["error"] for row in metrics if "error" in row]
-    looks = [row["validation"] for row in metrics if row.get("validation")]
+    held_out = [row["validation"] for row in metrics if row.get("validation")]
     if not evaluations or not any("seconds" in row for row in metrics):
         raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
     return {
@@ -54,15 +55,15 @@ def summary(run: Path) -> dict[str, Any]:
         "minutes": train_seconds(run) / 60,  # compilation included
         "reported": without_folders(settings.reported),
         "evaluations": {without_folders(name): e for name, e in evaluations.items()},
-        "held_out": looks[-1] if looks else None,  # the last look at it
-        "training_error": errors[-1] if errors else None,  # of the last steps, as they were fed
+        "held_out": held_out[-1] if held_out else None,
+        "training_error": errors[-1] if errors else None,  # of the last steps, with augmentation
         "interpret": interpreted(run),
         "environment": portable(config["environment"]),
     }
 
 
 def count_parameters(recipe: dict[str, Any]) -> int | None:
-    """Of a named model; None for one that was put together elsewhere."""
+    """Count the parameters of a named model; None for one that was composed elsewhere."""
     arguments = dict(recipe)
     if arguments.pop("kind", None) != "named":
         return None
@@ -71,20 +72,22 @@ def count_parameters(recipe: dict[str, Any]) -> int | None:
 
 
 def write(path: Path, results: dict[str, Any]) -> None:
-    """As JSON, whole or not at all."""
+    """Write as JSON, atomically."""
     write_json(path, results, indent=1)
 
 
 def interpreted(run: Path) -> dict[str, Any] | None:
-    """interpret.json without what a table does not need: curves and per-class figures."""
+    """Return the run's study of its maps without what no table needs: curves and class metrics."""
     found = read_json(run / RESULT)
     if found is None:
         return None
     found = {k: v for k, v in found.items() if k not in ("classes", "run", "class_names")}
     found["faithfulness"] = {
-        source: {k: v for k, v in figures.items() if not k.endswith("_curve")}
-        for source, figures in found["faithfulness"].items()
+        source: {k: v for k, v in metrics.items() if not k.endswith("_curve")}
+        for source, metrics in found["faithfulness"].items()
     }
     home = str(Path.home())
-    notes = [note.replace(home, "~") for note in found["notes"]]  # they may say where data were not
+    notes = [
+        note.replace(home, "~") for note in found["notes"]
+    ]  # a note may name the data's folder
     return found | {"notes": notes, "environment": portable(found["environment"])}

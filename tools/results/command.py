@@ -1,4 +1,4 @@
-"""The command that repeats a run, whatever was typed and wherever it ran."""
+"""The command that repeats a run, without the folders of the machine it ran on."""
 
 import re
 import shlex
@@ -11,9 +11,9 @@ from aib.settings import Settings
 
 
 def train_command(recipe: Mapping[str, Any]) -> str:
-    """`aib train` with the preset of these data that is nearest, and what differs from it.
+    """Return `aib train` with the nearest preset of this data set, and the options that differ.
 
-    Presets may change; a recipe does not. So it is compared with what they say now.
+    Presets may change and recipes do not, so the recipe is compared with the presets of today.
     """
     plain = Settings().to_dict()
     wanted = plain | dict(recipe)
@@ -23,10 +23,11 @@ def train_command(recipe: Mapping[str, Any]) -> str:
         name: {setting: value for setting, value in wanted.items() if value != start[setting]}
         for name, start in {"": plain, **starts}.items()
     }
-    # What no option can say, that a preset's setting is to be none, rules the preset out.
-    said = {name: change for name, change in changes.items() if None not in change.values()}
-    nearest = min(said, key=lambda name: len(said[name]))
-    return " ".join(["aib", "train", *([nearest] if nearest else []), *_words(said[nearest])])
+    # No option can set a preset's setting to None: such presets are ruled out.
+    possible = {name: change for name, change in changes.items() if None not in change.values()}
+    nearest = min(possible, key=lambda name: len(possible[name]))
+    words = [nearest] if nearest else []
+    return " ".join(["aib", "train", *words, *_words(possible[nearest])])
 
 
 def _words(recipe: Mapping[str, Any]) -> list[str]:
@@ -42,7 +43,7 @@ def _words(recipe: Mapping[str, Any]) -> list[str]:
 
 
 def portable(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Versions and hardware, with the command as typed but for folders of the machine it ran on."""
+    """Return versions, hardware and the typed command, without folders of the machine."""
     command = facts.get("command")
     if command is None:
         return dict(facts)
@@ -51,5 +52,5 @@ def portable(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_folders(text: str) -> str:
-    """Absolute paths cut to their last name, also behind `=` and `folder:`."""
+    """Cut absolute paths to their last name, also after `=` and `folder:`."""
     return re.sub(r"(^|=|folder:)(/[^:]*)", lambda m: m[1] + Path(m[2]).name, text)

@@ -6,28 +6,31 @@ from collections.abc import Iterable, Iterator
 from aib.figures.table import NOTHING, Table, with_columns
 
 
-def markdown(table: Table, level: str = "##") -> Iterator[str]:
-    """The lines of a table below its heading; none where it has no rows."""
-    if not table.rows:
-        return
-    yield f"\n{level} {table.title}\n"
+def markdown(table: Table) -> Iterator[str]:
+    """The lines of a table."""
     yield "| " + " | ".join(table.head) + " |"
     yield "|" + "---|" * len(table.head)
     for row in table.rows:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-    yield f"\n{table.note}" if table.note else ""
+
+
+def section(table: Table, level: str = "##") -> Iterator[str]:
+    """A table with its heading and its note; nothing where it has no rows."""
+    if table.rows:
+        yield f"\n{level} {table.title}\n"
+        yield from markdown(table)
+        yield f"\n{table.note}" if table.note else ""
 
 
 def without_empty_columns(table: Table) -> Table:
-    """Columns that say nothing in any row are left out."""
-    places = range(len(table.head))
-    return with_columns(
-        table, [at for at in places if any(row[at] != NOTHING for row in table.rows)]
-    )
+    """The table without columns that hold nothing in any row."""
+    columns = range(len(table.head))
+    filled = [at for at in columns if any(row[at] not in (NOTHING, "") for row in table.rows)]
+    return with_columns(table, filled)
 
 
 def contents(lines: Iterable[str]) -> Iterator[str]:
-    """A link to each heading of the second level, as GitHub names them."""
+    """A link to each heading of the second level, with the anchor that GitHub gives it."""
     for title in re.findall(r"^## (.+)$", "\n".join(lines), re.MULTILINE):
         anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         yield f"- [{title}](#{anchor})"

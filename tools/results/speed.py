@@ -1,20 +1,19 @@
-"""The page's tables of `aib bench`: images per second, and how long one caller waits."""
+"""Tables of `aib bench`: throughput, and latency on a CPU."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aib.figures.table import Table, number
-from tools.results.markdown import markdown
 
-Found = Mapping[str, Any]
+Bench = Mapping[str, Any]
 
 
-def speed(files: Mapping[str, Found]) -> Iterator[str]:
-    """One row a measurement."""
+def speed_table(files: Mapping[str, Bench]) -> Table:
+    """One row per benchmark."""
     rows = [
         (
-            f"[{found['what']}](../results/{name})",
-            _benched(found),
+            found["what"],
+            _model(found),
             _how(found),
             f"{found['images_per_second']:,.0f}",
             f"{found['plain_images_per_second']:,.0f}",
@@ -24,25 +23,25 @@ def speed(files: Mapping[str, Found]) -> Iterator[str]:
             number(found.get("first_epoch_seconds"), 0),
             found["environment"]["device"],
         )
-        for name, found in files.items()
+        for found in files.values()
     ]
     head = (
-        "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matrix rate",
+        "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matmul rate",
         "memory, GiB", "first epoch, s", "hardware",
     )  # fmt: skip
     note = (
-        "Plain is fp32, eager, fed by a DataLoader, in the same run; the matrix rate is one large "
-        "product's. The first epoch includes compiling. Samples are attention x latent, an image."
+        "Plain: fp32, eager, with a DataLoader, in the same run. The matmul rate is that of one "
+        "large matrix product. The first epoch includes compilation. Samples: attention x latent, "
+        "per image."
     )
-    yield from markdown(Table("Speed", head, tuple(rows), note))
-    yield from _latency(files)
+    return Table("Speed", head, tuple(rows), note)
 
 
-def _latency(files: Mapping[str, Found]) -> Iterator[str]:
-    """How long one caller waits on a CPU, where that was measured."""
+def latency_table(files: Mapping[str, Bench]) -> Table:
+    """How long one call takes on a CPU."""
     rows = [
         (
-            f"[{_benched(found)}](../results/{name})",
+            _model(found),
             f"{row['batch']}",
             row["way"],
             f"{row['median_ms']:.1f}",
@@ -50,19 +49,17 @@ def _latency(files: Mapping[str, Found]) -> Iterator[str]:
             f"{row['ratio']:.2f}",
             f"{found['environment']['device']}, {found['latency']['threads']} threads",
         )
-        for name, found in files.items()
+        for found in files.values()
         if "latency" in found
         for row in found["latency"]["rows"]
     ]
-    head = "model", "batch", "way", "median, ms", "90%, ms", "eager / this", "hardware"
-    note = (
-        "One deterministic pass, without samples, from pixels to outputs; the ways took turns in "
-        "one run."
-    )
-    yield from markdown(Table("Latency", head, tuple(rows), note))
+    head = ("model", "batch", "runtime", "median, ms", "90th percentile, ms", "eager / this",
+            "hardware")  # fmt: skip
+    note = "One deterministic pass, from pixels to outputs; the runtimes alternate within one run."
+    return Table("Latency", head, tuple(rows), note)
 
 
-def _how(found: Found) -> str:
+def _how(found: Bench) -> str:
     parts = [f"batch {found['batch_size']}", found["precision"]]
     parts += [f"{found['samples']} samples"] if found.get("samples") else []
     parts += ["compiled"] if found["compile"] else []
@@ -70,6 +67,6 @@ def _how(found: Found) -> str:
     return ", ".join(parts)
 
 
-def _benched(found: Found) -> str:
+def _model(found: Bench) -> str:
     model = f"`{found['model']}`"
     return model if found["width"] == 1 else f"{model} at width {found['width']:g}"

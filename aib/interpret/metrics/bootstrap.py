@@ -1,7 +1,12 @@
-"""Intervals: how far a figure could have moved with other images of the same kind."""
+"""Bootstrap intervals over images, and metrics that come with them."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
 from aib.interpret.metrics.checks import shape
@@ -17,10 +22,10 @@ def ratio_interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Percentile bootstrap of sum(numerator) / sum(denominator) over images, for F figures at once.
+    """Percentile bootstrap of sum(numerator) / sum(denominator) over images, for F metrics at once.
 
-    Both are [N,F], a row an image; a mean over some images is such a ratio, with 0 / 0 for the
-    images left out. Returns the two ends, float64 [F]; NaN where a figure is undefined.
+    Both are [N,F], one row per image; a mean over some images is such a ratio, with 0 / 0 for the
+    images left out. Returns the lower and upper ends, float64 [F]; NaN where a metric is undefined.
     """
     if numerators.ndim != 2 or numerators.shape != denominators.shape or len(numerators) == 0:
         raise AibError(
@@ -33,7 +38,7 @@ def ratio_interval(
             f"not {resamples} and {confidence}"
         )
     count = len(numerators)
-    # Drawn on the CPU, so that the ends do not depend on the device.
+    # Sampled on the CPU, so that the ends do not depend on the device.
     generator = torch.Generator().manual_seed(seed)
     above, below = numerators.double().cpu(), denominators.double().cpu()
     chunk = max(1, _CHUNK // count)
@@ -41,7 +46,7 @@ def ratio_interval(
     for start in range(0, resamples, chunk):
         rows = min(chunk, resamples - start)
         picks = torch.randint(count, (rows, count), generator=generator)
-        # How often a resample holds each image; its sums are then a matrix product.
+        # How often each resample holds each image: its sums are then a matrix product.
         weights = torch.zeros(rows, count, dtype=torch.float64)
         weights.scatter_add_(1, picks, torch.ones_like(weights))
         ratios.append((weights @ above) / (weights @ below))  # [rows,F]
@@ -49,3 +54,44 @@ def ratio_interval(
     ends = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = torch.cat(ratios).nanquantile(ends, dim=0)
     return low.to(numerators.device), high.to(numerators.device)
+
+
+class BootstrapMetric(Metric):
+    """Values per image in list states; ratios of their sums with bootstrap intervals."""
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+
+    def __init__(
+        self, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.resamples, self.confidence, self.seed = resamples, confidence, seed
+
+    def per_image(self, name: str) -> Tensor:
+        """All values of one list state, float64 [N]."""
+        values = getattr(self, name)
+        if isinstance(values, list) and not values:
+            raise AibError("no maps were given: call update before compute")
+        return dim_zero_cat(values).double()
+
+    def ratios(self, parts: Mapping[str, tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+        """NAME, NAME_low and NAME_high of each sum(numerator) / sum(denominator), [N] each."""
+        above = torch.stack([part[0] for part in parts.values()], dim=1)  # [N,F]
+        below = torch.stack([part[1] for part in parts.values()], dim=1)  # [N,F]
+        value = above.sum(dim=0) / below.sum(dim=0)  # [F]
+        low, high = ratio_interval(
+            above, below, resamples=self.resamples, confidence=self.confidence, seed=self.seed
+        )
+        found: dict[str, Tensor] = {}
+        for i, name in enumerate(parts):
+            found |= {name: value[i], f"{name}_low": low[i], f"{name}_high": high[i]}
+        return found
+
+
+def check_finite(broken: int) -> None:
+    """Raise an error for maps with NaN or infinite values. Called in `compute`: in `update` it
+    would synchronise with the device at every batch."""
+    if broken:
+        raise AibError(f"the maps of {broken} images hold NaN or infinite values")

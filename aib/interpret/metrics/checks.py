@@ -1,4 +1,4 @@
-"""What maps, images and indices must look like, and the sentence that says so when they do not."""
+"""Checks of shapes and types of maps, images and indices, with readable errors."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ def shape(tensor: Tensor) -> str:
 
 
 def check_maps(maps: Tensor, name: str = "maps") -> None:
-    """One map an image: [B,h,w], floating point."""
+    """Check one map per image: [B,h,w], floating point."""
     if maps.ndim != 3 or maps.numel() == 0:
         raise AibError(f"{name} must have the shape [B,h,w] with B, h, w >= 1, not {shape(maps)}")
     if not maps.is_floating_point():
@@ -20,7 +20,7 @@ def check_maps(maps: Tensor, name: str = "maps") -> None:
 
 
 def check_pixels(images: Tensor, name: str = "images") -> None:
-    """Images as they are before normalisation: [N,3,H,W] in 0-255."""
+    """Check images before normalisation: uint8 [N,3,H,W]."""
     if images.ndim != 4 or images.shape[1] != 3 or images.numel() == 0:
         raise AibError(
             f"{name} must have the shape [N,3,H,W] with N, H, W >= 1, not {shape(images)}"
@@ -30,7 +30,7 @@ def check_pixels(images: Tensor, name: str = "images") -> None:
 
 
 def check_index(index: Tensor, count: int) -> None:
-    """Where in its data set each image of a batch stands: [N] integers."""
+    """Check the indices of a batch of images in their data set: [N] integers."""
     if tuple(index.shape) != (count,):
         raise AibError(
             f"index must give one position for each of {count} images, not {shape(index)}"
@@ -40,7 +40,7 @@ def check_index(index: Tensor, count: int) -> None:
 
 
 def check_batch(x: Tensor, name: str = "x") -> None:
-    """What a classifier takes: [B,C,H,W], floating point."""
+    """Check a classifier's input: [B,C,H,W], floating point."""
     if x.ndim != 4 or x.numel() == 0:
         raise AibError(f"{name} must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
     if not x.is_floating_point():

@@ -1,4 +1,4 @@
-"""Maps that know nothing of the image: what a real map has to beat."""
+"""Control maps that do not depend on the image: a real map has to beat them."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,8 @@
-"""Deletion and insertion: does the probability go where the map says it comes from?
+"""Deletion and insertion: does the probability depend on the pixels that the map highlights?
 
-Deletion takes away an image's pixels, the map's highest first, and follows the probability of the
-class predicted for the whole image: a faithful map makes it fall early (a small area under the
-curve). Insertion puts the same pixels into an empty image: it should rise early (a large area).
+Deletion removes an image's pixels, the map's highest first, and records the probability of the
+class predicted for the full image: a faithful map makes it fall early (a small area under the
+curve). Insertion adds the same pixels to an empty image: it should rise early (a large area).
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.interpret.metrics.checks import check_batch, check_maps, shape
 from aib.interpret.metrics.localise import resize_maps
-from aib.interpret.metrics.seeded import Stream, words
+from aib.interpret.metrics.seeded import Stream, random_words
 
 Baseline = Literal["blur", "mean"]
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Probability of the originally predicted class as pixels go (deletion) or come (insertion)."""
+    """Probability of the originally predicted class as pixels are removed or added."""
 
-    fractions: Tensor  # [T+1], share of the pixels taken away or put in, 0 to 1
+    fractions: Tensor  # [T+1], share of the pixels removed or added, 0 to 1
     deletion: Tensor  # [B,T+1]
     insertion: Tensor  # [B,T+1]
     predicted: Tensor  # [B]
@@ -54,11 +54,11 @@ def deletion_insertion(
 ) -> Curves:
     """Both curves for images x [B,C,H,W] and maps [B,h,w] (bilinearly resized to the images).
 
-    What a missing pixel shows is the baseline: `blur` (the image, blurred so far that little but
-    its colours is left), `mean` (the image's mean colour) or a tensor that broadcasts to x. A sharp
-    substitute can look like an object of its own, so blur is the default. `predict` gives [B,C'],
-    or an object with such `.logits`; say with `output` whether these are probabilities. Tied
-    pixels go in a random order of `seed`, the same for every image.
+    A missing pixel shows the baseline: `blur` (the image, strongly blurred), `mean` (the image's
+    mean colour) or a tensor that broadcasts to x. A sharp substitute can look like an object, so
+    blur is the default. `predict` gives [B,C'], or an object with such `.logits`; `output` tells
+    whether these are logits or probabilities. Tied pixels are removed in a random order of `seed`,
+    the same for every image.
     """
     check_batch(x)
     check_maps(maps)
@@ -67,7 +67,7 @@ def deletion_insertion(
     if steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
     empty = baseline_images(x, baseline)
-    place = removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
+    rank = removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
     certainty, predicted = _probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
 
     def probability(images: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def deletion_insertion(
     blank = probability(empty)
     deletion, insertion = [certainty], [blank]
     for step in range(1, steps):
-        taken = place < round(step * x.shape[2] * x.shape[3] / steps)  # [B,1,H,W]
+        taken = rank < round(step * x.shape[2] * x.shape[3] / steps)  # [B,1,H,W]
         deletion.append(probability(torch.where(taken, empty, x)))
         insertion.append(probability(torch.where(taken, x, empty)))
     return Curves(
@@ -89,21 +89,21 @@ def deletion_insertion(
 
 
 def removal_order(maps: Tensor, *, seed: int = 0) -> Tensor:
-    """Each pixel's place in the order from highest to lowest: 0 is first; integers [B,H,W].
+    """Each pixel's rank from the highest value to the lowest: 0 is first; integers [B,H,W].
 
-    Quantised maps have few levels. In raster order their ties would go row by row, and an object
-    at the top would look better found than one below; so ties are broken at random.
+    Quantised maps have few levels. In raster order their ties would be removed row by row, and
+    objects at the top would seem better found than those below; so ties are broken at random.
     """
     values = maps.flatten(1)  # [B,n]
     zero = torch.zeros(1, dtype=torch.long, device=maps.device)
-    mixed = words(seed, Stream.TIES, zero, values.shape[1])[0].argsort(stable=True)  # [n]
-    order = mixed[values[:, mixed].argsort(dim=1, descending=True, stable=True)]  # [B,n]
-    places = torch.arange(values.shape[1], device=maps.device).expand_as(order)
-    return torch.empty_like(order).scatter_(1, order, places).reshape(maps.shape)
+    shuffled = random_words(seed, Stream.TIES, zero, values.shape[1])[0].argsort(stable=True)  # [n]
+    order = shuffled[values[:, shuffled].argsort(dim=1, descending=True, stable=True)]  # [B,n]
+    ranks = torch.arange(values.shape[1], device=maps.device).expand_as(order)
+    return torch.empty_like(order).scatter_(1, order, ranks).reshape(maps.shape)
 
 
 def baseline_images(x: Tensor, baseline: Baseline | Tensor) -> Tensor:
-    """What is seen where pixels are missing, shaped like x [B,C,H,W]."""
+    """The image shown where pixels are missing, shaped like x [B,C,H,W]."""
     if isinstance(baseline, Tensor):
         try:
             return baseline.to(x).expand_as(x)
@@ -121,8 +121,8 @@ def baseline_images(x: Tensor, baseline: Baseline | Tensor) -> Tensor:
 def _blur(x: Tensor) -> Tensor:
     """Gaussian blur with sigma an eighth of the short side, borders reflected."""
     channels, sigma = x.shape[1], min(x.shape[2:]) / 8
-    # Reflection cannot reach beyond the image, which three sigma (3/8 of a side) never does
-    # except in images of a few pixels.
+    # Reflection needs a reach below the side; three sigma (3/8 of a side) exceed it only in images
+    # of a few pixels.
     reach = min(round(3 * sigma), min(x.shape[2:]) - 1)
     offset = torch.arange(-reach, reach + 1, device=x.device)
     kernel = torch.exp(-((offset / sigma) ** 2) / 2)

@@ -1,4 +1,4 @@
-"""How much information a map holds and lets through. Entropies are in bits."""
+"""Information in a map, and feature energy that it lets through. Entropies are in bits."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
             f"and {num_anchors}"
         )
     flat = indices.flatten(-2).long()  # [...,h*w]
-    # One wait for the device: on a GPU an index out of range would end the whole process.
+    # Synchronises once: on a GPU an index out of range would end the process.
     least, most = torch.stack(flat.aminmax()).tolist()
     if least < 0 or most >= num_anchors:
         raise AibError(f"indices must lie in 0 to {num_anchors - 1}, not {least} to {most}")
@@ -29,7 +29,7 @@ def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
 
 
 def count_entropy(counts: Tensor) -> Tensor:
-    """Entropy in bits of the shares that counts [...,Q] stand for: [...]."""
+    """Entropy in bits of the distribution given by counts [...,Q]: [...]."""
     shares = counts.double() / counts.double().sum(dim=-1, keepdim=True)
     # H = -sum p log2 p, where p log p is 0 at p = 0 (xlogy knows).
     return nats_to_bits(-torch.xlogy(shares, shares).sum(dim=-1)).clamp_min(0)
@@ -41,12 +41,12 @@ def index_entropy(indices: Tensor, num_anchors: int) -> Tensor:
 
 
 def perplexity(entropy_bits: Tensor) -> Tensor:
-    """As many anchors, used equally often, would have this entropy: 2^H."""
+    """The number of equally used anchors that has this entropy: 2^H."""
     return torch.exp2(entropy_bits)
 
 
 def anchor_perplexity(indices: Tensor, num_anchors: int) -> Tensor:
-    """How many anchors all maps together use in effect, a scalar from 1 to Q."""
+    """Perplexity of the anchors over all maps together, a scalar from 1 to Q."""
     counts = anchor_counts(indices, num_anchors).reshape(-1, num_anchors).sum(dim=0)
     return perplexity(count_entropy(counts))
 

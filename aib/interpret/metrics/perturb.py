@@ -1,7 +1,7 @@
 """Modified images: an occluding block, or only the high or the low frequencies.
 
-An interpretable map should stay where it is when a modification leaves the decision as it was
-(the paper's section 4.4). Everything works on whole batches of uint8 pixels, before normalisation.
+An interpretable map should stay the same when a modification leaves the prediction unchanged
+(the paper's section 4.4). Everything works on batches of uint8 pixels, before normalisation.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Modification:
     def __call__(
         self, images: Tensor, index: Tensor, *, seed: int = 0, foreign: Tensor | None = None
     ) -> Tensor:
-        """uint8 [N,3,H,W] to uint8 [N,3,H,W]; `index` [N] is each image's place in its data set."""
+        """uint8 [N,3,H,W] to uint8 [N,3,H,W]; `index` [N] is each image's index in its data set."""
         if self.kind == "color":
             return occlude_color(images, index, int(self.amount), seed=seed)
         if self.kind in ("high", "low"):
@@ -45,8 +45,8 @@ class Modification:
 def modifications(foreign: str = "svhn") -> dict[str, Modification]:
     """The paper's ten, by name, and `high>4`; `foreign` names the data set whose images occlude.
 
-    `high-4` keeps r >= 4, as Wang et al. do. The paper's text says r > 4: that is `high>4`, and the
-    two rows show what the boundary is worth.
+    `high-4` keeps r >= 4, as Wang et al. do. The paper's text has r > 4: that is `high>4`, and the
+    two show the effect of the boundary.
     """
     sizes = (4, 8, 12, 16)
     known = [Modification(f"color-{p}", "color", p) for p in sizes]
@@ -61,10 +61,10 @@ PAPER_MODIFICATIONS = modifications()
 
 
 def block_corners(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0) -> Tensor:
-    """Top and left [N,2] of each image's p x p block, uniform over the places inside the image.
+    """Top and left [N,2] of each image's p x p block, uniform over all positions inside the image.
 
-    The draws depend neither on p nor on what fills the block, so sizes and fillings are compared
-    at nearly the same places.
+    The random numbers depend neither on p nor on what fills the block, so sizes and fillings are
+    compared at nearly the same positions.
     """
     height, width = size
     if not 1 <= p <= min(height, width):
@@ -84,7 +84,7 @@ def occlude_color(images: Tensor, index: Tensor, p: int, *, seed: int = 0) -> Te
     check_index(index, len(images))
     index = index.to(images.device)
     mask = block_mask(index, (images.shape[2], images.shape[3]), p, seed=seed)
-    # Numbers 0 and 1 are the place; the colour takes 2, 3 and 4 (and the foreign image 5).
+    # Numbers 0 and 1 give the position, 2, 3 and 4 the colour, and 5 the foreign image.
     color = integers(seed, Stream.OCCLUSION, index, (1, 1, 256, 256, 256))[:, 2:]  # [N,3]
     return torch.where(mask[:, None], color.to(torch.uint8)[:, :, None, None], images)
 
@@ -104,7 +104,7 @@ def occlude_foreign(
     patch = F.interpolate(patch, size=(p, p), mode="bilinear", antialias=True, align_corners=False)
     patch = patch.round().clamp(0, 255).to(torch.uint8)  # [N,3,p,p]
     # Read the patch at every pixel of the image; outside the block the value is not used.
-    row, column = (place.clamp(0, p - 1) for place in _inside_block(index, size, p, seed))
+    row, column = (offset.clamp(0, p - 1) for offset in _inside_block(index, size, p, seed))
     image = torch.arange(len(images), device=images.device)
     spread = patch[image[:, None, None], :, row[:, :, None], column[:, None, :]]  # [N,H,W,3]
     return torch.where(mask[:, None], spread.permute(0, 3, 1, 2), images)
@@ -118,8 +118,8 @@ def frequency_split(images: Tensor, radius: float) -> tuple[Tensor, Tensor]:
     height, width = images.shape[2:]
     device = images.device
     # In a centred spectrum the constant part stands at (H/2, W/2), and a coefficient's distance
-    # from there is r = sqrt(u^2 + v^2) with u, v its whole cycles per image: no shift is needed.
-    # Pixels are real, so half of the spectrum says it all; squares keep the comparison exact.
+    # from there is r = sqrt(u^2 + v^2) with u, v its integer cycles per image: no shift is needed.
+    # Pixels are real, so half of the spectrum is enough; squares keep the comparison exact.
     u = torch.fft.fftfreq(height, 1 / height, device=device).round()  # [H]
     v = torch.fft.rfftfreq(width, 1 / width, device=device).round()  # [W//2+1]
     keep = u[:, None] ** 2 + v[None, :] ** 2 < radius**2  # [H,W//2+1]
@@ -138,13 +138,13 @@ def keep_frequencies(images: Tensor, kind: Literal["high", "low"], radius: float
     least = part.amin(dim=(2, 3), keepdim=True)  # [N,3,1,1]
     contrast = part.amax(dim=(2, 3), keepdim=True) - least
     scaled = (part - least) / contrast.clamp_min(FLAT_PIXELS) * 255
-    # A flat channel stays what it is, as a flat map does in the score.
+    # A flat channel keeps its values, as a flat map does in the score.
     part = torch.where(contrast < FLAT_PIXELS, part, scaled)
     return part.round().clamp(0, 255).to(torch.uint8)
 
 
 def _inside_block(index: Tensor, size: tuple[int, int], p: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Each row's and column's place within the block: [N,H] and [N,W], 0 to p-1 inside."""
+    """Each row's and column's offset in the block: [N,H] and [N,W], 0 to p-1 inside."""
     corners = block_corners(index, size, p, seed=seed)
     row = torch.arange(size[0], device=index.device) - corners[:, :1]
     column = torch.arange(size[1], device=index.device) - corners[:, 1:]

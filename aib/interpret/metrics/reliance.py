@@ -1,6 +1,6 @@
-"""Does the decision use the map? Replace it, and see whether the accuracy notices.
+"""Does the decision use the map? Replace it, and measure the drop of accuracy.
 
-A map that can be swapped without harm is decorative: it may look right, and says nothing about
+A map that can be swapped without harm is decorative: it may look right, and shows nothing about
 the decision.
 """
 
@@ -15,28 +15,29 @@ from torch import Tensor
 
 from aib.errors import AibError
 from aib.interpret.metrics.checks import check_index, check_maps
-from aib.interpret.metrics.seeded import Stream, words
+from aib.interpret.metrics.seeded import Stream, random_words
 
 Verdict = Literal["used", "decorative", "undecided"]
 
-# An accuracy drop below one point is called no harm: a choice, and named in every verdict.
+# A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
 HARM = 0.01
-# With less accuracy above guessing than this many times the harm, there is too little to lose.
+# With less accuracy above chance than this many times the harm, there is too little to lose.
 ROOM = 5
 
 
 def spatial_mean(maps: Tensor) -> Tensor:
-    """Each map [B,h,w] replaced by its mean: as much attention, no place."""
+    """Each map [B,h,w] replaced by its mean: as much attention, no position."""
     check_maps(maps)
     return maps.mean(dim=(1, 2), keepdim=True).expand_as(maps)
 
 
 def shuffled(maps: Tensor, index: Tensor, *, seed: int = 0) -> Tensor:
-    """Each map's values put in random places, another order for each image `index` [B]."""
+    """Each map's values at random positions, another order for each image `index` [B]."""
     check_maps(maps)
     check_index(index, len(maps))
     values = maps.flatten(1)  # [B,n]
-    order = words(seed, Stream.SHUFFLE, index.to(maps.device), values.shape[1]).argsort(dim=1)
+    numbers = random_words(seed, Stream.SHUFFLE, index.to(maps.device), values.shape[1])
+    order = numbers.argsort(dim=1)
     return values.gather(1, order).reshape(maps.shape)
 
 
@@ -47,14 +48,14 @@ def from_another(maps: Tensor, index: Tensor, *, seed: int = 0) -> Tensor:
     if len(maps) < 2:
         raise AibError("a map from another image needs a batch of at least 2 images, not 1")
     # In a random order each image takes the map of the one before it: one cycle, no fixed point.
-    order = words(seed, Stream.PARTNER, index.to(maps.device), 1)[:, 0].argsort(stable=True)
+    order = random_words(seed, Stream.PARTNER, index.to(maps.device), 1)[:, 0].argsort(stable=True)
     partner = torch.empty_like(order).scatter_(0, order, order.roll(1))
     return maps[partner]
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Accuracy with the model's own maps less that with the replaced ones, with its interval."""
+    """Accuracy with the model's own maps minus that with the replaced ones, with its interval."""
 
     accuracy: float  # with the replaced maps
     drop: float
@@ -64,18 +65,18 @@ class Drop:
 
 @dataclass(frozen=True)
 class Reliance:
-    """What replacing the maps did to the accuracy (shares, 0 to 1)."""
+    """Accuracy with the maps replaced (shares, 0 to 1)."""
 
     images: int
     accuracy: float  # with the model's own maps
     replaced: dict[str, Drop]  # mean, shuffled, another
     harm: float
-    chance: float  # the accuracy of guessing
+    chance: float  # accuracy of guessing
     verdict: Verdict
 
     @property
-    def words(self) -> str:
-        """The verdict as sentences, with the figures it rests on."""
+    def text(self) -> str:
+        """The verdict in sentences, with the drops behind it."""
         drops = "; ".join(
             f"{name} {points(d.drop)} points ({points(d.low)} to {points(d.high)})"
             for name, d in self.replaced.items()
@@ -114,9 +115,9 @@ def map_reliance(
     under the model's own where it is None; `attend(x)` gives the model's own maps; `batches` gives
     (x, y). The other image is one of the same batch.
 
-    The verdict, from the intervals of the three drops: `used` when one lies wholly at or above
-    `harm`, `decorative` when all lie wholly below it, otherwise `undecided` (too few images). A
-    model that is right little more often than by guessing has nothing to lose: `undecided`.
+    The verdict, from the intervals of the three drops: `used` when one lies at or above
+    `harm`, `decorative` when all lie below it, otherwise `undecided` (too few images). A model
+    with an accuracy near chance has nothing to lose: `undecided`.
     """
     counts: dict[str, Tensor] = {}  # name -> [right, lost, gained], on the device
     images, classes = 0, 1
@@ -160,7 +161,7 @@ def points(share: float) -> str:
 
 
 def can_lose(accuracy: float, chance: float, harm: float) -> bool:
-    """Is there enough accuracy above guessing for a loss to show?"""
+    """Whether there is enough accuracy above chance for a loss to show."""
     return accuracy - chance >= ROOM * harm
 
 
@@ -171,8 +172,8 @@ def paired_drop(
 
     With b lost and c gained of n, the drop is (b - c) / n and its variance
     ((b + c) - (b - c)^2 / n) / n^2. The interval adds 1/2 to b, to c and to both kinds of agreement
-    (n + 2 in all; Agresti and Min, 2005), so that few images without a change do not look like
-    certainty.
+    (n + 2 in all; Agresti and Min, 2005), so that few images without a change do not give a
+    degenerate interval.
     """
     if not 0 < confidence < 1:
         raise AibError(f"confidence must lie between 0 and 1, not {confidence}")
@@ -185,14 +186,14 @@ def paired_drop(
 
 
 def verdict(replaced: dict[str, Drop], harm: float = HARM) -> Verdict:
-    """One harmful replacement shows that the map is used; only all harmless, that it is not."""
+    """Used if one replacement is harmful, decorative if all are harmless."""
     if any(drop.low >= harm for drop in replaced.values()):
         return "used"
     return "decorative" if all(drop.high < harm for drop in replaced.values()) else "undecided"
 
 
 def _correct(result: Any, y: Tensor) -> tuple[Tensor, int]:
-    """Which answers are right [B], and among how many classes."""
+    """Which predictions are right [B], and the number of classes."""
     logits = result if isinstance(result, Tensor) else result.logits
     if logits.ndim != 2 or len(logits) != len(y):
         raise AibError(f"predict must give [{len(y)},classes], not {list(logits.shape)}")

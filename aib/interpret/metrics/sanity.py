@@ -1,11 +1,12 @@
-"""Does the map depend on what was learnt? Randomise weights layer by layer and compare.
+"""Layer randomisation: does the map depend on what was learnt?
 
 A map that stays the same when the weights beneath it are random shows the input's edges, not the
-model. Layers behind the map cannot change it: an attention map made half-way keeps a similarity
-of 1 until the cascade reaches it.
+model. Layers after the map cannot change it: an attention map in the middle of the network keeps
+a similarity of 1 until the cascade reaches it.
 """
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,12 +23,12 @@ MapFunction = Callable[[nn.Module, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerChange:
-    """How like itself the map still is, mean over images, once `layer` is random."""
+    """Similarity of the map to the original one, mean over images, once `layer` is random."""
 
     layer: str
     cosine: float  # of the min-max scaled maps
-    pearson: float  # the centred cosine; NaN when no image defines it
-    spearman: float
+    pearson: float | None  # the centred cosine; None when no image defines it
+    spearman: float | None
     flat: int  # images whose map is flat before or after: pearson and spearman leave them out
 
 
@@ -59,11 +60,11 @@ def randomise_layers(
     original = min_max(maps(model, x).detach())
     changes = []
     for position, name in enumerate(names):
-        kept = copy.deepcopy(modules[name].state_dict())
+        original_state = copy.deepcopy(modules[name].state_dict())
         randomise(modules[name], seed=seed + position)
         changes.append(_compare(name, original, maps(model, x).detach()))
         if mode == "single":
-            modules[name].load_state_dict(kept)
+            modules[name].load_state_dict(original_state)
     return changes
 
 
@@ -71,7 +72,7 @@ def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[s
     """Names of the modules with parameters of their own, in the order of a cascade.
 
     Those that run while the map is made come last run first. Before them come those that do not
-    run, last registered first: they stand behind the map, where nothing can change it.
+    run, last registered first: they come after the map and cannot change it.
     """
     owners = {
         module: name
@@ -93,13 +94,13 @@ def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[s
 def randomise(module: nn.Module, *, seed: int = 0) -> None:
     """Give a module's own parameters new random values, in place.
 
-    By its own `reset_parameters` where it has one; otherwise from a Gaussian with the mean and the
-    deviation that each parameter has now. The global generators stay as they were.
+    By its own `reset_parameters` where it has one; otherwise from a Gaussian with the mean and
+    standard deviation of each parameter. The global generators stay unchanged.
     """
     parameters = list(module.parameters(recurse=False))
     devices = {p.device.index for p in parameters if p.device.type == "cuda"}
     with torch.random.fork_rng(devices=sorted(devices)):
-        # torch.manual_seed would also seed the devices that are not put back afterwards.
+        # torch.manual_seed would also seed the devices that are not restored afterwards.
         torch.default_generator.manual_seed(seed)
         for device in devices:
             torch.cuda.default_generators[device].manual_seed(seed)
@@ -109,8 +110,8 @@ def randomise(module: nn.Module, *, seed: int = 0) -> None:
             return
         with torch.no_grad():
             for p in parameters:
-                deviation = p.std() if p.numel() > 1 else torch.ones_like(p.sum())
-                p.copy_(p.mean() + deviation * torch.randn_like(p))
+                std = p.std() if p.numel() > 1 else torch.ones_like(p.sum())
+                p.copy_(p.mean() + std * torch.randn_like(p))
 
 
 def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
@@ -120,7 +121,7 @@ def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
             f"the maps changed their shape from {shape(original.values)} to "
             f"{shape(changed.values)} when {name} was randomised"
         )
-    figures = torch.stack(
+    similarities = torch.stack(
         [
             cosine(original, changed).mean(),
             centred_cosine(original, changed).nanmean(),
@@ -128,4 +129,6 @@ def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
             (original.flat | changed.flat).sum().float(),
         ]
     ).tolist()
-    return LayerChange(name, figures[0], figures[1], figures[2], int(figures[3]))
+    alike, pearson, rank, flat = similarities
+    defined = [None if math.isnan(value) else value for value in (pearson, rank)]
+    return LayerChange(name, alike, defined[0], defined[1], int(flat))

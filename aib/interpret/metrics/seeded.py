@@ -1,8 +1,8 @@
 """Random numbers that depend on a seed and an image's index, and on nothing else.
 
-A torch generator hands out numbers in order, so what an image gets would depend on the batch size,
-on the device and on what was drawn before. Here each number is a hash of (seed, stream, index,
-number), computed for a whole batch at once: every model sees the same blocks on the same images.
+A torch generator gives numbers in sequence, so those of an image would depend on the batch size,
+the device and earlier calls. Here each number is a hash of (seed, stream, index, number), computed
+for a batch at once: every model sees the same blocks on the same images.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
 
 
 class Stream(IntEnum):
-    """One a purpose, so that two purposes never share their numbers."""
+    """One per purpose, so that two purposes never share their numbers."""
 
     OCCLUSION = 1
     RANDOM_MAP = 2
@@ -39,7 +39,7 @@ def _mix(word: IntOrTensor) -> IntOrTensor:
     return word ^ (word >> 15)
 
 
-def words(seed: int, stream: Stream, index: Tensor, count: int) -> Tensor:
+def random_words(seed: int, stream: Stream, index: Tensor, count: int) -> Tensor:
     """`count` uniform 32-bit words for each image."""
     key = _mix(_mix(_mix(seed & _WORD) ^ ((seed >> 32) & _WORD)) ^ int(stream))
     image = _mix((index.long() & _WORD) ^ key)  # [N]
@@ -50,10 +50,10 @@ def words(seed: int, stream: Stream, index: Tensor, count: int) -> Tensor:
 def uniform(seed: int, stream: Stream, index: Tensor, count: int) -> Tensor:
     """`count` float32 numbers in [0, 1) for each image."""
     # float32 holds 24 bits exactly; all 32 would round up to 1.0 now and then.
-    return (words(seed, stream, index, count) >> 8).float() * 2.0**-24  # [N,count]
+    return (random_words(seed, stream, index, count) >> 8).float() * 2.0**-24  # [N,count]
 
 
 def integers(seed: int, stream: Stream, index: Tensor, limits: Sequence[int]) -> Tensor:
     """For each image one integer below each limit, uniform to within limit / 2^32."""
-    word = words(seed, stream, index, len(limits))
+    word = random_words(seed, stream, index, len(limits))
     return (word * torch.tensor(limits, device=index.device)) >> 32  # [N,len(limits)]

@@ -1,4 +1,4 @@
-"""How alike two maps of the same image are, and the scaling and the ranks that this takes."""
+"""Similarity of two maps of the same image, and the scaling and ranks that it needs."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.figures.scale import FLAT
 from aib.interpret.metrics.checks import check_maps, shape
-
-# A map whose max - min is below this is flat: it highlights nothing.
-FLAT = 1e-6
 
 
 class ScaledMaps(NamedTuple):
@@ -38,7 +36,7 @@ def cosine(first: ScaledMaps, second: ScaledMaps) -> Tensor:
 
 
 def centred_cosine(first: ScaledMaps, second: ScaledMaps) -> Tensor:
-    """Cosine after each map's mean is taken off, that is Pearson's r [B]; NaN where one is flat."""
+    """Cosine after subtracting each map's mean, that is Pearson's r [B]; NaN where one is flat."""
     value = _pearson(first.values, second.values)
     return value.masked_fill(first.flat | second.flat, torch.nan)
 
@@ -65,7 +63,7 @@ def auroc(scores: Tensor, positive: Tensor) -> Tensor:
         raise AibError(f"scores {shape(scores)} and positive {shape(positive)} must both be [B,n]")
     positives = positive.sum(dim=1)
     negatives = scores.shape[1] - positives
-    # Twice the numerator is whole: integers keep it exact for images of any size.
+    # Twice the numerator is an integer, which keeps it exact for images of any size.
     twice = (_twice_mid_ranks(scores) * positive).sum(dim=1) - positives * (positives + 1)
     return twice.double() / (2 * positives * negatives)  # 0 / 0 is NaN: undefined
 

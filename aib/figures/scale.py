@@ -1,0 +1,23 @@
+"""Maps at image size, and the contrast below which a map is flat."""
+
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor
+
+FLAT = 1e-6  # a map whose max - min is below this highlights nothing
+
+
+def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
+    """Maps [B,h,w] to [B,H,W]: bilinear, as float32; integer levels nearest, as integers.
+
+    Bilinear in float64, rounded to float32: interpolation between equal values then gives that
+    value to the bit, and the ties of a quantised map stay ties.
+    """
+    size = (size[0], size[1])
+    if not maps.is_floating_point():
+        return F.interpolate(maps[:, None].double(), size=size, mode="nearest")[:, 0].long()
+    if tuple(maps.shape[1:]) == size:
+        return maps.float()
+    wide = F.interpolate(maps[:, None].double(), size=size, mode="bilinear", align_corners=False)
+    return wide[:, 0].float()

@@ -1,0 +1,73 @@
+"""The options of a named model: one dataclass, from the command line to config.json.
+
+A new option is one field here. `Settings` nests it, so that `aib train` gets a flag, and
+`create_model` takes it as a keyword argument, stores it in config.json and hands it to the
+backbone and the builder (`registry.py`).
+"""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any
+
+from aib.profiles import Modulation
+from aib.quantize import NumAnchors
+from aib.types import ProfileName
+from aib.validation import (
+    Count,
+    Fraction,
+    NonNegativeInt,
+    Positive,
+    between,
+    check_fields,
+    reject_unknown,
+)
+
+# The part that a model needs for an option to change anything.
+LATENT = {"needs": "latent"}
+ANCHORS = {"needs": "anchors"}
+ATTENTION = {"needs": "aib attention"}
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options of a model. The defaults are the paper's; None takes the family's or profile's."""
+
+    width: Positive = 1.0
+    """Scales the channels of backbone and attention."""
+    dropout: Fraction = 0.3
+    """Dropout inside WRN's blocks at 32 x 32."""
+    latent_dim: Count | None = field(default=None, metadata=LATENT)
+    """K, the size of the latent; the family's if not given."""
+    num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
+    """Q, the number of anchors; the family's if not given."""
+    modulation: Modulation | None = field(default=None, metadata=ATTENTION)
+    """How attention acts on the features; the profile's if not given."""
+    attention_depth: NonNegativeInt = field(default=0, metadata=ATTENTION)
+    """Convolutions put in front of the paper's attention, for a larger receptive field."""
+    attention_noise: Annotated[float, between(0, 1)] = field(default=0.0, metadata=ATTENTION)
+    """Added to the attention's standard deviation, so that a faint map carries little."""
+    attention_guide: bool = field(default=False, metadata=ATTENTION)
+    """Build the map from one map per class, trained by a second head as in ABN."""
+    tap: NonNegativeInt = field(default=0, metadata=ATTENTION)
+    """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
+    profile: ProfileName = "paper"
+    """The paper's mathematics, or the authors' released code."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def updated(self, **changes: Any) -> "ModelOptions":
+        """A copy with these values; an unknown name is an error."""
+        reject_unknown(changes, OPTION_NAMES, "no model option")
+        return replace(self, **changes)
+
+    def changed(self, part: str) -> list[str]:
+        """Names of the options for this part of a model that are not at their defaults.
+
+        An option that defaults to None does not count: every model has a value filled in.
+        """
+        mine = [f for f in fields(self) if f.metadata.get("needs") == part]
+        return [f.name for f in mine if f.default not in (None, getattr(self, f.name))]
+
+
+OPTION_NAMES = tuple(f.name for f in fields(ModelOptions))
+OPTION_NEEDS = {f.name: f.metadata["needs"] for f in fields(ModelOptions) if f.metadata}

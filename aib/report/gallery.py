@@ -1,0 +1,68 @@
+"""A sample of images with their predictions and maps."""
+
+import torch
+
+from aib.classifier import Classifier
+from aib.data import Batches
+from aib.explanation import Explanation
+from aib.figures.embed import picture_uri
+from aib.figures.overlay import overlay
+from aib.figures.picture import SIGMA_COLORS, Array, image_tile
+from aib.interpret.maps import explain_batch
+from aib.report.blocks import Gallery, GalleryItem
+
+SIDE = 96  # pixels of a small picture in the page
+
+
+def make_gallery(
+    model: Classifier, feed: Batches, *, count: int = 12, seed: int = 0
+) -> Gallery | None:
+    """A seeded sample of images with their maps: the model's own, or Grad-CAM's without any."""
+    batch = next(iter(feed.sample(count, seed)))
+    x = model.preprocessing.normalise(batch.images)
+    explanation = explain_batch(model, x, method="auto", deterministic=True).cpu()
+    if explanation.map is None:
+        return None
+    names, predicted = feed.data.class_names, explanation.prediction.tolist()
+    return Gallery(
+        [
+            GalleryItem(
+                truth=names[int(batch.labels[i])],
+                prediction=names[predicted[i]],
+                probability=float(explanation.probability[i]),
+                tiles=[
+                    (what, picture_uri(tile))
+                    for what, tile in _tiles(_scaled(image_tile(batch.images[i])), explanation, i)
+                ],
+            )
+            for i in range(len(x))
+        ]
+    )
+
+
+def _tiles(picture: Array, explanation: Explanation, i: int) -> list[tuple[str, Array]]:
+    """(what it shows, uint8 [H,W,3]): image, map, and levels and uncertainty where they exist."""
+    assert explanation.map is not None
+    name = "map" if explanation.method == "own" else "Grad-CAM"
+    tiles = [("image", picture), (f"{name} over it", overlay(picture, explanation.map[i]))]
+    blank = picture * 0
+    if explanation.level_indices is not None and explanation.anchors is not None:
+        level = explanation.level_indices[i].float() / max(len(explanation.anchors) - 1, 1)
+        tiles.append(("levels", overlay(blank, _blocks(level), alpha=1.0, scale=False)))
+    if explanation.sigma is not None:
+        sigma = _blocks(explanation.sigma[i])
+        tiles.append(("uncertainty", overlay(blank, sigma, colormap=SIGMA_COLORS, alpha=1.0)))
+    return tiles
+
+
+def _scaled(tile: Array) -> Array:
+    """Enlarged by an integer factor to about SIDE pixels; a large image is subsampled instead."""
+    factor = max(1, SIDE // max(tile.shape[:2]))
+    step = max(1, max(tile.shape[:2]) // (2 * SIDE))
+    return tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def _blocks(map: torch.Tensor) -> torch.Tensor:
+    """Each position as a square, not interpolated."""
+    factor = max(1, SIDE // max(map.shape))
+    return map.repeat_interleave(factor, 0).repeat_interleave(factor, 1)

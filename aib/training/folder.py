@@ -1,0 +1,228 @@
+"""The folder that a training writes: config.json, metrics.jsonl, checkpoint.pt, weights."""
+
+import json
+import os
+import reprlib
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+
+from aib.classifier import Classifier
+from aib.environment import environment
+from aib.errors import AibError
+from aib.files import describe_write_error, write_json, write_whole
+from aib.runs import (
+    CHECKPOINT,
+    METRICS,
+    describe_changes,
+    read_metrics,
+    read_settings,
+    write_evaluation,
+)
+from aib.settings import MACHINE, Settings
+from aib.training.checkpoint import load_checkpoint, save_checkpoint
+from aib.weights import CONFIG, WEIGHTS, read_config, write_weights
+
+LOCK = ".lock"
+ROW_BYTES = 1000  # of a line of metrics.jsonl, roughly
+STARTED = {CONFIG, METRICS, LOCK, "tensorboard", "wandb"}  # files of a run without a checkpoint
+# Settings that may change on resume. The number of processes decides who samples which noise and,
+# on CPUs, BatchNorm's statistics, so it stays.
+MAY_CHANGE = frozenset(MACHINE - {"devices", "nodes"})
+
+
+class RunFolder:
+    """The folder of a run that is being trained."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.checkpoint = folder / CHECKPOINT
+        self.metrics = folder / METRICS
+        self._lock_file: IO[bytes] | None = None  # open while the lock is held
+
+    @classmethod
+    def create(cls, folder: Path, model: Classifier, settings: Settings) -> "RunFolder":
+        """Start a new run. An existing run is never overwritten."""
+        run = cls(folder)
+        run.make()
+        run.write_config(model, settings)
+        return run
+
+    @classmethod
+    def reopen(cls, folder: Path, settings: Settings) -> "RunFolder":
+        """Open an existing run, if its settings give the same result as these."""
+        if changes := describe_changes(read_settings(folder), settings, MAY_CHANGE):
+            raise AibError(f"{folder} is a run with other settings: {changes}")
+        return cls(folder)
+
+    def make(self) -> None:
+        """Make the folder, if no run uses it."""
+        check_unused(self.folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AibError(
+                f"the folder {self.folder} cannot be created: {error.strerror}"
+            ) from error
+
+    def write_config(self, model: Classifier, settings: Settings) -> None:
+        """Write config.json; remove the metrics of an earlier start without a checkpoint."""
+        check_unused(self.folder)
+        self.metrics.unlink(missing_ok=True)
+        config = model.config() | {"settings": settings.to_dict(), "environment": environment()}
+        self._write_config(config)
+
+    def update_preprocessing(self, model: Classifier) -> None:
+        """Write the model's preprocessing to config.json, unless it is there already."""
+        config, wanted = read_config(self.folder / CONFIG), model.preprocessing.to_dict()
+        if config["preprocessing"] != wanted:
+            self._write_config(config | {"preprocessing": wanted})
+
+    def _write_config(self, config: dict[str, Any]) -> None:
+        write_json(self.folder / CONFIG, config)
+        self.config = _flatten(json.loads(json.dumps(config)))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training in the folder. A kill releases the lock."""
+        lock = FileLock(self.folder / LOCK)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:
+            raise AibError(
+                f"another process is training in {self.folder}; wait until it has ended"
+            ) from error
+        except OSError as error:
+            raise AibError(f"{self.folder} cannot be locked: {error.strerror}") from error
+        try:
+            with (self.folder / LOCK).open("rb") as self._lock_file:
+                yield
+        finally:
+            self._lock_file = None
+            lock.release()
+
+    def check_exists(self) -> None:
+        """Raise if the folder was removed, or replaced by that of another run."""
+        mine, lock = self._lock_file, self.folder / LOCK
+        replaced = (
+            mine is not None
+            and lock.exists()
+            and not os.path.samestat(os.fstat(mine.fileno()), lock.stat())
+        )
+        if replaced or not (self.folder / CONFIG).is_file():
+            raise AibError(
+                f"the run's folder {self.folder} was removed during the run; start again with "
+                "another --out"
+            )
+
+    def check_space(self, checkpoint: int, weights: int, rows: int) -> None:
+        """Raise if the disk cannot hold files of these bytes and this many rows of metrics."""
+        self.check_exists()
+        # A new checkpoint is written beside the old one.
+        needed = 2 * checkpoint + weights + ROW_BYTES * rows
+        if self.checkpoint.is_file():
+            needed -= self.checkpoint.stat().st_size
+        free = shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise AibError(
+                f"no space left in {self.folder} for this run: it writes {needed / 1e6:,.1f} MB "
+                f"and {free / 1e6:,.1f} MB are free; free some space or choose another --out"
+            )
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Append one row to metrics.jsonl."""
+        self.check_exists()
+        try:
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            reason = describe_write_error(error, self.metrics)
+            raise AibError(f"{self.metrics} could not be written: {reason}") from error
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write checkpoint.pt, with a copy of config.json."""
+        self.check_exists()
+        save_checkpoint(self.checkpoint, state | {"config": json.dumps(self.config)})
+
+    def load(self) -> dict[str, Any]:
+        """Read checkpoint.pt, if config.json has not changed since it was written."""
+        state = load_checkpoint(self.checkpoint)
+        try:
+            saved = dict(json.loads(state["config"]))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise AibError(f"{self.checkpoint} does not hold the settings of its run") from error
+        now = self.config = _flatten(read_config(self.folder / CONFIG))
+        edited = [
+            f"{name} {reprlib.repr(now.get(name))} in {CONFIG}, "
+            f"{reprlib.repr(saved.get(name))} in {CHECKPOINT}"
+            for name in now | saved
+            if now.get(name) != saved.get(name)
+        ]
+        if edited:
+            raise AibError(
+                f"{self.folder / CONFIG} was edited after the checkpoint was written: "
+                f"{'; '.join(edited)}; restore the old values, or start a new run with --out"
+            )
+        return state
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """config.json as last read or written: values by name, without MACHINE settings."""
+        return _flatten(read_config(self.folder / CONFIG))
+
+    def truncate_metrics(self, step: int) -> None:
+        """Remove rows after `step`, which a resumed run writes again."""
+        rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        self._write(self.metrics, lambda path: path.write_text(text))
+
+    def write_weights(self, model: Classifier) -> None:
+        """Write model.safetensors, which evaluation and explanation read."""
+        self._write(self.folder / WEIGHTS, lambda path: write_weights(model, path))
+
+    def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
+        """Add one evaluation to evaluation.json under `name`."""
+        self.check_exists()
+        write_evaluation(self.folder, name, evaluation)
+
+    def _write(self, path: Path, write: Callable[[Path], Any]) -> None:
+        self.check_exists()
+        write_whole(path, write)
+
+
+def check_unused(folder: Path) -> None:
+    """Raise if the folder already holds a run, or anything else."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise AibError(f"{folder} is a file, not a folder for a run")
+    if (folder / WEIGHTS).exists():
+        raise AibError(f"{folder} holds a finished run; choose another --out")
+    if (folder / CHECKPOINT).exists():
+        raise AibError(
+            f"{folder} holds an interrupted run; resume it with `aib train --resume {folder}` or "
+            "choose another --out"
+        )
+    allowed = STARTED if _is_run(folder) else {LOCK}
+    if any(p.suffix != ".partial" and p.name not in allowed for p in folder.iterdir()):
+        raise AibError(f"{folder} is not empty; choose another --out")
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return bool(read_settings(folder))
+    except AibError:
+        return False
+
+
+def _flatten(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their own names, the rest as section.name."""
+    flat = {k: v for k, v in config.get("settings", {}).items() if k not in MACHINE}
+    for section in ("model", "preprocessing"):
+        flat |= {f"{section}.{k}": v for k, v in config[section].items()}
+    return flat

@@ -1,0 +1,183 @@
+"""One training step: forward and backward pass, clipping, optimizer and weight average."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor, nn
+
+from aib.classifier import Classifier
+from aib.loss import aib_loss
+from aib.settings import Settings
+from aib.training.cuda_graph import CapturedStep
+from aib.training.ema import WeightAverage
+from aib.training.metrics import TERMS, NonFiniteError
+from aib.training.optim import beta_at, learning_rate, load_optimizer_state, make_optimizer
+
+
+class Objective(nn.Module):
+    """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
+
+    def __init__(self, model: Classifier, settings: Settings):
+        super().__init__()
+        self.model = model
+        self.weights = settings.lambda_q, settings.lambda_c, settings.lambda_a
+
+    def forward(self, x: Tensor, y: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss to minimise, and [total, the other terms ..., wrong predictions] to log."""
+        out = self.model(x)
+        terms = aib_loss(out, y, beta, *self.weights)
+        wrong = (out.logits.detach().argmax(-1) != y).sum()
+        values = terms.detached()
+        return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])
+
+
+def seed_step(seed: int, step: int, part: int, rank: int) -> None:
+    """Seed the noise of one forward pass by its position in the training.
+
+    The noise is then a function of (seed, step, part, rank) alone: a resumed run needs no saved
+    random state, and an evaluation in between changes nothing.
+    """
+    digest = hashlib.blake2b(f"{seed} {step} {part} {rank}".encode(), digest_size=7).digest()
+    torch.manual_seed(int.from_bytes(digest, "big"))
+
+
+class TrainingStep:
+    """Model, optimizer and weight average, and the step that updates them.
+
+    Nothing in a step waits for the device.
+    """
+
+    def __init__(self, model: Classifier, s: Settings, fabric: Fabric, steps_per_epoch: int):
+        self.settings, self.fabric, self.steps_per_epoch = s, fabric, steps_per_epoch
+        single = fabric.world_size == 1
+        cuda = fabric.device.type == "cuda"
+        if cuda and not single:
+            nn.SyncBatchNorm.convert_sync_batchnorm(model)  # in place, below the top module
+        self.memory_format = torch.channels_last if s.channels_last else torch.contiguous_format
+        self.model: Classifier = model.to(  # type: ignore[call-overload]
+            fabric.device, memory_format=self.memory_format
+        )
+        self.average = WeightAverage(self.model, s.ema) if s.ema else None
+        objective: nn.Module = Objective(self.model, s)
+        if s.compile:
+            objective = torch.compile(objective)  # type: ignore[assignment]
+        capture = s.graphs and single and cuda
+        optimizer = make_optimizer(self.model, s, on_device=capture)
+        self.objective, self.optimizer = fabric.setup(objective, optimizer)
+        # Tensors: floats would be compiled into the step, or captured with it.
+        self.beta = torch.zeros((), device=fabric.device)
+        self.rate = torch.zeros((), device=fabric.device) if capture else None
+        self.captured = CapturedStep(self.update_from) if capture else None
+        # Each part adds its share of the means, and all of its wrong predictions.
+        share = [1 / s.accumulate] * len(TERMS) + [1.0]
+        self.share = torch.tensor(share, device=fabric.device)
+
+    @property
+    def final_model(self) -> Classifier:
+        """The model to evaluate and save: with averaged weights if there is an average."""
+        return self.average.model if self.average else self.model
+
+    def __call__(self, batches: Iterator[tuple[Tensor, Tensor]], step: int) -> tuple[Tensor, ...]:
+        """Update the weights; return the metrics of this step and the gradient's norm."""
+        self.set_rates(step)
+        if self.captured:
+            return self.captured(*self.next_part(batches, step, 0))
+        parts = range(self.settings.accumulate)
+        metrics = [self.backward(*self.next_part(batches, step, part), part) for part in parts]
+        return torch.stack(metrics).sum(0), self.update()
+
+    def set_rates(self, step: int) -> None:
+        """Set the learning rate and beta of this step."""
+        rate = learning_rate(self.settings, step, self.steps_per_epoch)
+        if self.rate is not None:
+            self.rate.fill_(rate)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate if self.rate is None else self.rate
+        self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
+
+    def next_part(
+        self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
+    ) -> tuple[Tensor, Tensor]:
+        """Images and labels of one part; also seed the noise of its forward pass."""
+        x, y = next(batches)
+        seed_step(self.settings.seed, step, part, self.fabric.global_rank)
+        return x.contiguous(memory_format=self.memory_format), y
+
+    def update_from(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """A step of a single part, as a CUDA graph captures it."""
+        return self.backward(x, y, part=0), self.update()
+
+    def backward(self, x: Tensor, y: Tensor, part: int) -> Tensor:
+        """Add this part's gradient; return its share of the step's metrics."""
+        accumulate = self.settings.accumulate
+        more = part < accumulate - 1
+        with self.fabric.no_backward_sync(self.objective, enabled=more):
+            loss, metrics = self.objective(x, y, self.beta)
+            self.fabric.backward(loss / accumulate)
+        return metrics * self.share
+
+    def update(self) -> Tensor:
+        """Clip the gradient, update weights and average; return the gradient's norm."""
+        s = self.settings
+        norm = self.fabric.clip_gradients(
+            self.objective,
+            self.optimizer,
+            max_norm=s.clip or math.inf,
+            error_if_nonfinite=False,
+        )
+        assert norm is not None
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.average:
+            self.average.update(self.model)
+        # fp16 has infinite gradients while its loss scale settles, and skips those steps itself.
+        return torch.zeros_like(norm) if s.precision == "fp16" else norm
+
+    def revive_anchors(self) -> int:
+        """Move unused anchors, reset their optimizer state and return their number."""
+        quantizer = self.model.quantizer
+        if quantizer is None:
+            return 0
+        moved = quantizer.revive_unused()
+        if moved:
+            for state in self.optimizer.optimizer.state.get(quantizer.anchors, {}).values():
+                if isinstance(state, Tensor):
+                    state.zero_()  # in place: a captured step uses this memory
+        return moved
+
+    def check_finite(self, step: int) -> None:
+        """Raise if a weight is not finite, which the loss need not show."""
+        named = list(self.model.named_parameters())
+        finite = torch.stack([p.detach().isfinite().all() for _, p in named]).tolist()
+        lost = [name for (name, _), fine in zip(named, finite, strict=True) if not fine]
+        if lost:
+            raise NonFiniteError(step, lost)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds of model, optimizer and average."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": self.average.model.state_dict() if self.average else None,
+            "precision": self.fabric.strategy.precision.state_dict(),  # fp16's loss scale
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.model.load_state_dict(state["model"])
+        load_optimizer_state(self.optimizer.optimizer, state["optimizer"])
+        if self.average:
+            self.average.model.load_state_dict(state["average"])
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
+
+    def bytes_on_disk(self) -> tuple[int, int]:
+        """Estimated size of a checkpoint and of the weights."""
+        s = self.settings
+        weights = sum(value.nbytes for value in self.model.state_dict().values())
+        parameters = sum(parameter.nbytes for parameter in self.model.parameters())
+        moments = 2 if s.optimizer == "adamw" else int(s.momentum > 0)
+        return (2 if self.average else 1) * weights + moments * parameters, weights

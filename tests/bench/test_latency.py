@@ -1,0 +1,76 @@
+"""Latency is measured for every available variant."""
+
+import json
+
+import pytest
+import torch
+
+import aib
+from aib.bench.latency import bench_latency, summarise, time_in_turns
+from aib.cli import main
+from aib.commands.bench import print_latency
+from aib.export import formats
+
+
+def test_the_variants_take_turns_and_a_failure_is_noted():
+    calls = []
+
+    def broken(x):
+        raise RuntimeError("no C++ compiler\nand a long story")
+
+    variants = {
+        "eager": lambda x: calls.append("eager"),
+        "compiled": broken,
+        "onnx": lambda x: calls.append("onnx"),
+    }
+    times, notes = time_in_turns(variants, torch.zeros(1), seconds=0.1)
+    assert notes == ["compiled was not measured: no C++ compiler"]
+    assert list(times) == ["eager", "onnx"] and len(times["eager"]) == len(times["onnx"]) > 3
+    turns = calls[4:]  # after two calls of each to warm up
+    assert turns[:8] == ["eager"] * 4 + ["onnx"] * 4  # the first of each four is not counted
+    assert len(turns) * 3 == sum(map(len, times.values())) * 4
+
+
+def test_the_summary_is_in_milliseconds_and_relative_to_eager():
+    eager = [0.010] * 10 + [0.030]
+    [first, second] = summarise({"eager": eager, "onnx": [0.004, 0.005, 0.006]}, batch=2)
+    assert first["median_ms"] == pytest.approx(10) and first["ratio"] == 1
+    assert 10 < first["p90_ms"] <= 30
+    assert second["median_ms"] == pytest.approx(5) and second["ratio"] == pytest.approx(2)
+    assert (second["way"], second["batch"], second["calls"]) == ("onnx", 2, 3)
+
+
+def test_without_onnxruntime_the_others_are_measured_and_a_note_says_why(monkeypatch, capsys):
+    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)
+    model = aib.create_model("tiny_aib_qt", 3, width=0.1)
+    found = bench_latency(model, batches=(1, 3), seconds=0.01, compile=False)
+    rows = [(row["batch"], row["way"]) for row in found["rows"]]
+    assert rows == [(b, way) for b in (1, 3) for way in ("eager", "eager channels-last")]
+    print_latency(found)
+    out = capsys.readouterr().out
+    assert "onnx was not measured: ONNX needs onnx: pip install '.[onnx]'" in out
+    assert "eager channels-last" in out
+
+
+def test_without_compiling_the_latency_leaves_it_out_too(monkeypatch, capsys):
+    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)  # quicker
+    words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 1x1 --seconds 0.01"
+    assert main(["bench", *words.split(), "--device", "cpu", "--compile", "False", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["latency"]
+    assert {row["way"] for row in found["rows"]} == {"eager", "eager channels-last"}
+
+
+@pytest.mark.slow
+def test_bench_infer_measures_every_variant_on_the_cpu(capsys):
+    words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 1x1 --seconds 0.01"
+    assert main(["bench", *words.split(), "--device", "cpu", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["latency"]
+    assert found["notes"] == []
+    assert {row["way"] for row in found["rows"]} == {
+        "eager",
+        "eager channels-last",
+        "compiled",
+        "onnx",
+        "onnx int8",
+    }
+    assert all(0 < row["median_ms"] <= row["p90_ms"] for row in found["rows"])

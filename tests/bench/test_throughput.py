@@ -1,0 +1,75 @@
+"""The throughput benchmarks run and report consistent numbers."""
+
+import json
+from importlib.metadata import version
+
+import pytest
+import torch
+from torch import nn
+
+import aib
+from aib.cli import main
+from aib.commands.bench import speed_options
+from aib.settings import Precision, Settings
+
+
+def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture) -> None:
+    words = "train --model tiny_aib_qt --width 0.1 --batch-size 8 --steps 2 --workers 0"
+    assert main(["bench", *words.split(), "--device", "cpu", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    ratio = result["images_per_second"] / result["plain_images_per_second"]
+    assert result["ratio"] == pytest.approx(ratio, abs=0.02)
+    # A step costs three forward passes.
+    tflops = 3 * forward_flops_by_hand() * result["images_per_second"] / 1e12
+    assert result["tflops"] == pytest.approx(tflops, rel=0.01)
+    share = result["tflops"] / result["matmul_tflops"]
+    assert result["share_of_matmul"] == pytest.approx(share, rel=1e-6)
+    assert result["environment"]["torch"] == version("torch")
+
+
+def forward_flops_by_hand() -> int:
+    """FLOPs of one image from the sizes of the layers: two per weight and position."""
+    model = aib.create_model("tiny_aib_qt", 10, width=0.1).eval()
+    counted = []
+
+    def count(layer: nn.Module, _inputs: object, out: torch.Tensor) -> None:
+        positions = out[0, 0].numel() if isinstance(layer, nn.Conv2d) else 1
+        counted.append(2 * layer.weight.numel() * positions)
+
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            layer.register_forward_hook(count)
+    model(torch.zeros(1, 3, 32, 32), samples=(1, 1))
+    return sum(counted)
+
+
+def test_evaluation_is_measured(capsys: pytest.CaptureFixture) -> None:
+    words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 2x3 --seconds 0.01"
+    words += " --no-latency --device cpu --json"
+    assert main(["bench", *words.split()]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["samples"] == "2x3"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
+    options = speed_options(torch.device("cuda"), None, precision, None)
+    assert options.graphs == (precision != "fp16")
+    Settings(precision=precision, compile=options.compile, graphs=options.graphs)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train --steps -3", "at least 1, not -3"),
+        ("infer --batch-size 0", "at least 1, not 0"),
+        ("infer --seconds -1", "above 0 and finite, not -1"),
+        ("infer --seconds nan", "above 0 and finite, not nan"),
+        ("data --seconds inf", "above 0 and finite, not inf"),
+    ],
+)
+def test_an_invalid_value_is_an_error(
+    words: str, message: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["bench", *words.split()]) == 2
+    assert message in capsys.readouterr().err

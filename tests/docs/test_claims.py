@@ -1,0 +1,184 @@
+"""What README and docs/findings.md claim in words is true of the stored results."""
+
+import json
+import re
+from statistics import mean
+
+import pytest
+
+from aib.configs import PRESETS
+from aib.interpret.results import Study
+from aib.profiles import PROFILES
+from aib.settings import Settings
+from tests.docs.blocks import ROOT, prose
+from tools.results.maps import cost
+from tools.results.read import StoredRun, read_results
+
+RESULTS = read_results(ROOT / "results")
+
+
+def runs(file: str, name: str = "") -> list[StoredRun]:
+    """The runs of a results file whose name begins like this."""
+    found = [run for run in RESULTS.runs[f"{file}.json"].runs if run.name.startswith(name)]
+    assert found
+    return found
+
+
+def study(file: str, name: str) -> Study:
+    return next(run.study for run in runs(file) if run.name == name)
+
+
+def curve(found: Study, source: str, name: str) -> tuple[float, float]:
+    """The interval of an area under a curve."""
+    area = getattr(found.faithfulness[source], name)
+    return area.low, area.high
+
+
+@pytest.mark.parametrize(
+    ("verdict", "file", "name"),
+    [
+        ("decorative", "cifar10_vgg", "vgg_aib_qt_0"),
+        ("decorative", "cifar10_vgg", "vgg_aib_0"),
+        ("decorative", "cifar10_vgg", "price_and_noise_0.05"),
+        ("used", "cifar10_wrn", "wrn_aib_qt_0"),
+        ("used", "cifar10_wrn", "batch_256_dropout_0.3"),
+        ("decorative", "cifar10_wrn", "wrn_abn_0"),
+        ("decorative", "cifar100_vgg", "vgg_aib_qt_0"),
+        ("used", "cifar100_wrn", "wrn_aib_qt_0"),
+        ("used", "cifar10_maps", "deeper_with_a_price"),
+        ("used", "cifar10_maps", "price_and_noise_0.05"),
+        ("undecided", "cifar10_maps", "guided_price_and_noise_0.05"),
+        ("used", "cifar10_tiny_maps", "price_and_noise"),
+        ("used", "cifar10_tiny_maps", "guided"),
+        ("used", "shapes_tiny_maps", "paper_attention"),
+        ("used", "shapes_tiny_maps", "guided_price"),
+        ("used", "shapes_clutter", "exact"),
+        ("used", "shapes_vgg", "deeper"),
+        ("used", "shapes_vgg", "later"),
+        ("decorative", "shapes_vgg", "ours"),
+    ],
+)
+def test_maps_called_used_or_decorative_are_so(verdict, file, name):
+    assert {run.study.verdict for run in runs(file, name)} == {verdict}
+
+
+def test_the_paper_s_score_flatters_flat_maps():
+    flat = study("cifar10_vgg", "vgg_aib_qt_0")
+    assert flat.information.contrast < 0.2
+    assert all(each.score[0.9].value > 95 for each in flat.stability.values())
+    assert min(each.centred[0.9].value for each in flat.stability.values()) < 1
+
+
+def test_the_map_of_wrn_on_cifar10_is_worse_than_the_centre():
+    found = study("cifar10_wrn", "wrn_aib_qt_0")
+    assert curve(found, "own", "insertion")[1] < curve(found, "centre", "insertion")[0]
+    own, random = (found.faithfulness[name].deletion.value for name in ("own", "random"))
+    assert own > random
+
+
+def test_the_map_of_wrn_on_cifar100():
+    """The most used on CIFAR; better than random by insertion, worse by deletion."""
+    found = study("cifar100_wrn", "wrn_aib_qt_0")
+    others = [run.study for run in runs("cifar10_wrn", "") if run.study]
+    assert cost(found) > max(cost(each) for each in others)
+    own, centre = curve(found, "own", "insertion"), curve(found, "centre", "insertion")
+    assert curve(found, "random", "insertion")[1] < own[0]
+    assert own[1] > centre[0]  # the intervals overlap
+    assert own[1] < curve(found, "gradcam", "insertion")[0]
+    assert curve(found, "own", "deletion")[0] > curve(found, "random", "deletion")[1]
+
+
+def test_the_map_of_vgg_att3_is_worse_than_random_by_deletion():
+    found = study("cifar10_vgg", "vgg_att3_0")
+    assert curve(found, "own", "deletion")[0] > curve(found, "random", "deletion")[1]
+
+
+def beats_the_centre(found: Study) -> bool:
+    """By AUROC and by insertion, with intervals that do not overlap."""
+    own, centre = (found.localisation[name].auroc for name in ("own", "centre"))
+    return (
+        own.low > centre.high
+        and curve(found, "own", "insertion")[0] > curve(found, "centre", "insertion")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds"),
+    [("paper_attention", 3), ("price_and_noise", 3), ("guided_price", 3), ("guided_", 1)],
+)
+def test_maps_on_shapes_that_beat_the_centre_control(name, seeds):
+    found = runs("shapes_tiny_maps", name)
+    if name == "guided_":  # the guide alone
+        found = [run for run in found if "lambda_a" not in run.recipe]
+    assert len(found) == 3 and sum(beats_the_centre(run.study) for run in found) == seeds
+
+
+def test_the_guided_map_of_the_small_network_on_cifar10():
+    """Better than random by deletion with every seed; level with the centre; no higher error."""
+    guided, plain = (runs("cifar10_tiny_maps", name) for name in ("guided", "paper_attention"))
+    for run in guided:
+        assert curve(run.study, "own", "deletion")[1] < curve(run.study, "random", "deletion")[0]
+        centre = curve(run.study, "centre", "insertion")
+        assert curve(run.study, "own", "insertion")[0] < centre[1]
+    assert mean(run.error for run in guided) < mean(run.error for run in plain)
+
+
+def test_spurious_backgrounds_reduce_all_models_to_chance_and_only_gradients_show_it():
+    for run in runs("spurious_vgg"):
+        low, high = run.evaluation.top1_interval
+        assert low < 90 < high
+        energy = {name: found.energy.value for name, found in run.study.localisation.items()}
+        assert energy["integrated_gradients"] < energy["random"] - 0.05
+        if run.model == "vgg_aib_qt" and "profile" not in run.recipe:
+            assert run.study.information.contrast < 0.12
+
+
+def test_the_attention_with_bottleneck_is_better_calibrated_on_cifar100():
+    for family in ("vgg", "wrn"):
+        plain, ours = (
+            runs(f"cifar100_{family}", name)[0].evaluation
+            for name in (f"{family}_0", f"{family}_aib_qt_0")
+        )
+        assert ours.calibration_error < plain.calibration_error
+        assert ours.top5_error > plain.top5_error
+
+
+def test_intervals_on_svhn_overlap():
+    intervals = [run.evaluation.top1_interval for run in runs("svhn")]
+    assert max(low for low, _ in intervals) < min(high for _, high in intervals)
+
+
+def test_the_results_stated_by_presets_are_those_measured():
+    """Of every preset that a stored run repeats, and of no other."""
+    found: dict[str, list[StoredRun]] = {}
+    for file in RESULTS.runs.values():
+        for run in file.runs:
+            for name, preset in PRESETS.items():
+                recipe = {k: v for k, v in preset.settings.recipe().items() if k != "seed"}
+                if run.recipe_without_seed == recipe:
+                    found.setdefault(name, []).append(run)
+    assert set(found) == {name for name, preset in PRESETS.items() if preset.ours}
+    for name, alike in found.items():
+        ours = PRESETS[name].ours
+        assert [f"{run.error:.2f}" for run in alike] == [f"{e:.2f}" for e in ours.errors]
+        assert f"{mean(run.minutes for run in alike):.1f}" == f"{ours.minutes:.1f}"
+        assert {run.environment["device"] for run in alike} == {ours.hardware}
+
+
+def test_runs_of_the_released_profile_are_marked():
+    """They were trained before the profile had its loss units, momentum, decay and weights."""
+    for path in (ROOT / "results").glob("*.json"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        recipes = [r["recipe"] for r in content["runs"]] if content.get("kind") == "runs" else []
+        if any(recipe.get("profile") == "released" for recipe in recipes):
+            assert "but not yet the released loss units" in content["note"], path
+
+
+def test_the_defaults_in_the_method_are_those_of_the_code():
+    text = prose(ROOT / "docs" / "method.md")
+    [written] = re.findall(r"`beta`, `lambda_q`, `lambda_c` \| ([\d., ]+) \|", text)
+    settings = Settings()
+    ours = [settings.beta, settings.lambda_q, settings.lambda_c]
+    assert [float(value) for value in written.split(",")] == ours
+    samples = "{} x {}".format(*PROFILES["paper"].eval_samples)
+    assert f"1 x 1 in training, {samples} in evaluation" in " ".join(text.split())

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import torch
+from matplotlib import colormaps
+from PIL import Image
+
+from aib.errors import AibError
+from aib.figures.overlay import overlay
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
+RAMP = torch.linspace(0.2, 0.4, 120).reshape(12, 10)
+
+
+def test_alpha_mixes_image_and_colours():
+    assert np.array_equal(overlay(IMAGE, RAMP, alpha=0), IMAGE)
+    colors = overlay(IMAGE, RAMP, "magma", alpha=1)
+    expected = colormaps["magma"](np.linspace(0, 1, 120, dtype=np.float32))[:, :3] * 255
+    assert abs(colors.reshape(-1, 3) - expected).max() <= 4  # one step of the colormap
+    half = overlay(IMAGE, RAMP, "magma", alpha=0.5)
+    assert abs(half.astype(float) - (IMAGE / 2 + colors / 2)).max() <= 1
+    assert half.dtype == np.uint8 and half.shape == (12, 10, 3)
+
+
+def test_every_kind_of_image_gives_the_same_picture():
+    expected = overlay(IMAGE, RAMP)
+    tensor = torch.from_numpy(IMAGE).permute(2, 0, 1)
+    for image in (Image.fromarray(IMAGE), tensor, tensor.float() / 255, tensor.double() / 255):
+        assert np.array_equal(overlay(image, RAMP.numpy()), expected)
+
+
+def test_a_small_map_is_resized_and_a_flat_one_not_spread():
+    small = overlay(IMAGE, torch.tensor([[0.0, 1.0]]), alpha=1)
+    assert (small[:, :2] == small[0, 0]).all() and (small[:, -2:] == small[0, -1]).all()
+    flat = overlay(IMAGE, torch.full((3, 3), 0.25), "gray", alpha=1)
+    assert (abs(flat.astype(int) - 64) <= 1).all()
+
+
+def test_unscaled_maps_compare():
+    faint = overlay(IMAGE, RAMP, "gray", alpha=1, scale=False)
+    assert abs(int(faint.min()) - 51) <= 1 and abs(int(faint.max()) - 102) <= 1
+
+
+@pytest.mark.parametrize(
+    ("image", "map", "options", "message"),
+    [
+        (IMAGE[:, :, 0], RAMP, {}, r"uint8 \[H,W,3\], not uint8 \[12, 10\]"),
+        (IMAGE / 255, RAMP, {}, "not float64"),
+        (torch.rand(1, 3, 4, 4), RAMP, {}, r"\[3,H,W\], not \[1, 3, 4, 4\]"),
+        (torch.randn(3, 4, 4) * 5, RAMP, {}, "undo its normalisation"),
+        (torch.ones(3, 4, 4, dtype=torch.int32), RAMP, {}, "int32"),
+        (IMAGE, RAMP[None], {}, r"\[h,w\].*\[1, 12, 10\]"),
+        (IMAGE, RAMP * torch.nan, {}, "120 NaN"),
+        (IMAGE, RAMP, {"alpha": 2}, "between 0 and 1, not 2"),
+        (IMAGE, RAMP, {"colormap": "warmth"}, "'warmth'"),
+    ],
+)
+def test_bad_input_is_named(image, map, options, message):
+    with pytest.raises(AibError, match=message):
+        overlay(image, map, **options)

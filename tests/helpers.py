@@ -1,0 +1,233 @@
+"""Small networks, models, images and runs that the tests share."""
+
+import json
+import math
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import aib
+from aib.data import ImageSet, load
+from aib.files import write_whole
+from aib.settings import Settings
+from aib.sweep import Plan, parse_grid
+from aib.sweep.results import collect_results, write_results
+from aib.training.folder import RunFolder
+from aib.training.progress import Reporter
+
+# --- images -------------------------------------------------------------------------------------
+
+
+def images(batch: int = 2, height: int = 32, width: int | None = None) -> Tensor:
+    """Normalised images as a model takes them, [B,3,H,W], from the global generator."""
+    return torch.randn(batch, 3, height, width or height)
+
+
+def pixels(count: int = 2, size: int = 32, seed: int = 0) -> Tensor:
+    """Random pixels, uint8 [N,3,S,S]."""
+    values = np.random.default_rng(seed).integers(0, 256, (count, 3, size, size), np.uint8)
+    return torch.from_numpy(values)
+
+
+def image_set(count: int = 40, num_classes: int = 4, size: int = 32, **options) -> ImageSet:
+    """Random pixels whose labels count 0, 1, ..., num_classes - 1, 0, 1, ..."""
+    return ImageSet.from_tensors(pixels(count, size), torch.arange(count) % num_classes, **options)
+
+
+@cache
+def shapes(count: int = 24) -> ImageSet:
+    """The first test images of cluttered shapes, with their masks."""
+    return load(f"shapes:count={count}", "test")
+
+
+def photo(width: int = 48, height: int = 32, seed: int = 0) -> Image.Image:
+    """Noise as a PIL image."""
+    values = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+    return Image.fromarray(values)
+
+
+# --- networks and models ------------------------------------------------------------------------
+
+
+class SmallNet(nn.Module):
+    """A user's own network for `attach`: use at="features"."""
+
+    def __init__(self, num_classes: int = 10) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU())
+        self.more = nn.Sequential(nn.Conv2d(4, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+        self.fc = nn.Linear(6, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.more(self.features(x)).flatten(1))
+
+
+def small_model(
+    name: str = "tiny_aib_qt", num_classes: int = 10, *, seed: int = 0, **options
+) -> aib.Classifier:
+    """An untrained model of a quarter of its width, in training mode; `seed` gives its weights."""
+    torch.manual_seed(seed)
+    return aib.create_model(name, num_classes, **{"width": 0.25, **options})
+
+
+class Numbers:
+    """Numbers from -1 to 1 that are the same on every machine: PCG64's bits are specified."""
+
+    def __init__(self, seed: int) -> None:
+        self.bits = np.random.PCG64(seed)
+
+    def __call__(self, *shape: int) -> Tensor:
+        raw = self.bits.random_raw(math.prod(shape))
+        return torch.from_numpy(2 * (raw / 2.0**64) - 1).reshape(shape)
+
+
+@torch.no_grad()
+def fill(model: nn.Module, numbers: Numbers) -> Numbers:
+    """Set weights and running statistics from `numbers`; anchors evenly over [0,1]."""
+    for name, value in model.state_dict().items():
+        if not value.is_floating_point():
+            continue
+        if name.endswith("anchors"):
+            value.copy_(torch.linspace(0, 1, len(value), dtype=torch.float64))
+        elif value.dim() > 1:
+            value.copy_(numbers(*value.shape) * math.sqrt(2 / value[0].numel()))
+        elif name.endswith(("weight", "running_var")):  # of BatchNorm
+            value.copy_(1 + numbers(*value.shape) / 2)
+        else:
+            value.copy_(numbers(*value.shape) / 5)
+    return numbers
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def make_run(
+    folder: Path, name: str = "tiny_aib_qt", model: aib.Classifier | None = None, **settings
+) -> Path:
+    """A run folder as `aib train` on the shapes leaves it, with an untrained model."""
+    model = small_model(name, preprocessing=shapes(2).preprocessing) if model is None else model
+    run = RunFolder.create(
+        folder, model, Settings(data="shapes", model=name).updated(width=0.25, **settings)
+    )
+    run.write_weights(model)
+    return folder
+
+
+# --- training -----------------------------------------------------------------------------------
+
+SMALL = Settings(epochs=2, batch_size=8, lr=0.05, log_every=3, accelerator="cpu", workers=0)
+
+
+class RecordingReporter(Reporter):
+    """Collects rows of metrics and messages."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict] = []
+        self.messages: list[str] = []
+
+    def metrics(self, row: dict) -> None:
+        self.rows.append(row)
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+# --- report and sweep ---------------------------------------------------------------------------
+
+VOID_TAGS = {"meta", "link", "img", "br"}
+SWEEP_BASE = Settings(data="shapes:count=16", model="tiny_aib_qt", epochs=1, seed=3).updated(
+    width=0.25
+)
+# With what `make_plan` fills in: the tiny family's K and Q, and the profile's modulation.
+RESOLVED_BASE = SWEEP_BASE.updated(latent_dim=32, num_anchors=20, modulation="gate")
+# That can be trained in seconds.
+SMALL_RUN = replace(
+    RESOLVED_BASE, data="shapes:count=64", batch_size=32, accelerator="cpu", epochs=2
+)
+
+
+def sweep_plan(*grids: str, base: Settings = RESOLVED_BASE, product=False, seeds=(3,)) -> Plan:
+    """The plan of a small sweep."""
+    return Plan("mine", base, tuple(map(parse_grid, grids)), product, seeds)
+
+
+def copied(run: Path, target: Path, without=()) -> Path:
+    """A copy of a run's files in the folder `target`."""
+    target.mkdir(parents=True)
+    for file in run.iterdir():
+        if file.name not in without:
+            (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+def measurement(accuracy, auroc=0.9, bits=20.0, perplexity=10.0):
+    """The measurement of a finished run."""
+    metrics = {"accuracy": accuracy, "auroc": auroc, "bits": bits, "perplexity": perplexity}
+    metrics["accuracy_interval"] = [accuracy - 1, accuracy + 1]
+    return {
+        "weights_sha256": "",
+        "split": "test",
+        "images": 400,
+        "samples": "4x12",
+        "metrics": metrics,
+        "train_seconds": 60.0,
+        "environment": {"device": "a CPU"},
+    }
+
+
+def write_measurement(folder: Path, name: str, *values, **more) -> None:
+    """Write the measurement of a finished run into the sweep in `folder`."""
+    text = json.dumps(measurement(*values, **more))
+    write_whole(folder / name / "sweep_figures.json", lambda path: path.write_text(text))
+
+
+def write_sweep(folder: Path) -> Path:
+    """Results of beta at three points, K at two, three seeds; one run failed, one is missing."""
+    plan = sweep_plan("beta=1e-3,1e-2,1e-1", "K=8,32", seeds=(3, 4, 5))
+    plan.write(folder)
+    for i, seed in enumerate((3, 4, 5)):
+        write_measurement(folder, f"beta=0.001,seed={seed}", 90 + i)
+        write_measurement(folder, f"base,seed={seed}", [80, 80, 95][i], bits=[1, 2, 6][i])
+    write_measurement(folder, "beta=0.1,seed=3", 50)
+    write_measurement(folder, "K=8,seed=3", 70)
+    write_measurement(folder, "K=8,seed=4", 71)
+    write_results(folder, collect_results(plan, folder, {"beta=0.1,seed=4": "no <b>luck</b>"}))
+    return folder
+
+
+class HtmlPage(HTMLParser):
+    """A parsed page: checks nesting; collects images, addresses, tags, ids and SVG labels."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open, self.images, self.addresses, self.drawings = [], [], [], []
+        self.tags, self.ids = set(), set()
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.add(tag)
+        self.ids.add(found.get("id"))
+        if tag == "img":
+            self.images.append(found)
+        if tag == "svg":
+            self.drawings.append(found)
+        self.addresses += [found[k] for k in ("src", "href") if k in found]
+        if tag not in VOID_TAGS:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID_TAGS:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag

@@ -1,0 +1,111 @@
+import pytest
+import torch
+from torch import nn
+
+from aib.errors import AibError
+from aib.interpret import randomise_layers
+from aib.interpret.metrics.sanity import layers_from_output, randomise
+
+
+class Net(nn.Module):
+    """A map half-way: the head, though registered first, stands behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.stem = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+        self.score = nn.Conv2d(4, 1, 1)
+        self.gain = Gain()
+
+    def attend(self, x):
+        return self.gain(self.score(self.stem(x)))[:, 0].sigmoid()
+
+    def forward(self, x):
+        return self.head((self.stem(x) * self.attend(x)[:, None]).mean((2, 3)))
+
+
+class Gain(nn.Module):
+    """A parameter without `reset_parameters`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.tensor([2.0]))
+
+    def forward(self, x):
+        return self.value * x
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Net()
+
+
+def maps(model, x):
+    return model.attend(x)
+
+
+X = torch.rand(4, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_cascade_starts_at_the_output(net):
+    names = ["head", "gain", "score", "stem.1", "stem.0"]
+    assert layers_from_output(net, maps, X) == names
+    assert [change.layer for change in randomise_layers(net, maps, X)] == names
+
+
+def test_layers_behind_the_map_do_not_move_it_and_those_before_it_do(net):
+    changes = {change.layer: change for change in randomise_layers(net, maps, X)}
+    head = changes["head"]
+    assert head.cosine == pytest.approx(1) and head.pearson == pytest.approx(1)
+    assert head.spearman == pytest.approx(1) and head.flat == 0
+    assert changes["stem.0"].pearson < 0.9
+
+
+def test_single_puts_every_layer_back(net):
+    alone = randomise_layers(net, maps, X, mode="single", layers=["score", "head"])
+    assert alone[0].pearson < 0.99 and alone[1].pearson == pytest.approx(1)
+    cascade = randomise_layers(net, maps, X, layers=["score", "head"])
+    assert cascade[1].pearson == cascade[0].pearson == alone[0].pearson
+
+
+def test_the_model_and_the_generator_stay_as_they_were(net):
+    net.train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    generator = torch.get_rng_state()
+    first = randomise_layers(net, maps, X, seed=3)
+    assert torch.equal(generator, torch.get_rng_state())
+    assert net.training
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert not any(module._forward_hooks for module in net.modules())
+    assert first == randomise_layers(net, maps, X, seed=3)
+    assert first != randomise_layers(net, maps, X, seed=4)
+
+
+def test_a_map_that_ignores_the_weights_never_changes(net):
+    edges = randomise_layers(net, lambda _, x: x.mean(1).diff(dim=1).abs(), X)
+    assert all(change.pearson == pytest.approx(1) for change in edges)
+
+
+def test_a_map_that_turns_flat_is_counted(net):
+    changes = randomise_layers(
+        net, lambda m, x: x[:, 0] * float(m.gain.value.detach() == 2), X, layers=["gain"]
+    )
+    assert changes[0].flat == 4 and changes[0].cosine == 0 and changes[0].pearson is None
+
+
+def test_parameters_without_a_reset_keep_their_scale():
+    module = nn.Module()
+    module.table = nn.Parameter(5 + 0.1 * torch.randn(10_000))
+    before = module.table.detach().clone()
+    randomise(module)
+    after = module.table.detach()
+    assert not torch.equal(before, after)
+    assert abs(float(after.mean()) - 5) < 0.01 and abs(float(after.std()) - 0.1) < 0.01
+
+
+def test_bad_input_is_named(net):
+    with pytest.raises(AibError, match=r"named \['tail'\]"):
+        randomise_layers(net, maps, X, layers=["tail"])
+    with pytest.raises(AibError, match="'random'"):
+        randomise_layers(net, maps, X, mode="random")

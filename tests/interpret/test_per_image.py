@@ -1,0 +1,102 @@
+"""Metrics of every image, with known answers."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+
+from aib.interpret.metrics.perturb import modifications
+from aib.interpret.per_image import measure_images
+from tests.interpret.small import feed, make_model, shapes
+
+DATA = shapes(20)
+TEN = modifications("shapes")
+
+
+def measure(model, batch_size=8, which=("color-8", "high-4")):
+    known = {name: TEN[name] for name in which}
+    return measure_images(model, feed(DATA, batch_size), known, seed=3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model("tiny_aib_qt", DATA)
+
+
+def test_the_metrics_do_not_depend_on_the_batch_size(model):
+    one, other = measure(model, 20), measure(model, 7)
+    assert one.columns.keys() == other.columns.keys()
+    for name, values in one.columns.items():
+        torch.testing.assert_close(values, other.columns[name], equal_nan=True, msg=name)
+    # near ties of two classes may fall either way by rounding; there are none here
+    for name, found in one.stability.items():
+        assert found.to_dict() == pytest.approx(other.stability[name].to_dict(), rel=1e-3), name
+
+
+def test_there_is_one_row_per_image_with_its_index_and_class(model):
+    columns = measure(model).columns
+    assert columns["index"].tolist() == list(range(20))
+    assert torch.equal(columns["label"], DATA.labels)
+    assert columns["color-8 cosine"].shape == (20,)
+    assert ((columns["entropy_bits"] >= 0) & (columns["entropy_bits"] <= 4.33)).all()
+    assert ((columns["energy_passed"] >= 0) & (columns["energy_passed"] <= 1)).all()
+
+
+def test_a_modification_that_changes_nothing_scores_100(model):
+    class Nothing:
+        def __call__(self, images, index, *, seed=0, foreign=None):
+            return images
+
+    found = measure_images(model, feed(DATA), {"nothing": Nothing()})
+    nothing = found.stability["nothing"]
+    assert nothing.score[0.9].value == nothing.prediction_consistent.value == 100
+    assert nothing.centred_mean.value == pytest.approx(1, abs=1e-5)
+    assert nothing.accuracy == pytest.approx(100 * found.mean("correct"))
+
+
+def test_a_constant_map_scores_100_and_is_counted_as_flat():
+    model = make_model("tiny_aib", DATA)
+    for p in model.attention.trunk.parameters():
+        torch.nn.init.zeros_(p)
+    found = measure(model)
+    color = found.stability["color-8"]
+    assert color.score[0.95].value == 100 and color.flat == 20
+    assert color.centred_undefined == round(color.prediction_consistent.value / 5)
+    assert color.centred_mean.value is None
+    assert found.mean("energy_passed") == pytest.approx(0.25)  # sigmoid(0) squared
+
+
+def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
+    model = make_model("tiny_dvib", DATA)
+    found = measure(model)
+    assert found.perplexity is None and found.mean("contrast") is None
+    images = [DATA.images, TEN["high-4"](DATA.images, torch.arange(20), seed=3)]
+    with torch.no_grad():
+        outs = [model(model.preprocessing.normalise(x), deterministic=True) for x in images]
+    before, after = (out.logits.argmax(-1) for out in outs)
+    assert found.stability["high-4"].to_dict() == pytest.approx(
+        {
+            "accuracy": 100 * float((after == DATA.labels).double().mean()),
+            "prediction_consistent": 100 * float((after == before).double().mean()),
+        }
+    )
+    p = Normal(outs[0].latent.mu[0], outs[0].latent.sigma[0])
+    nats = kl_divergence(p, Normal(0.0, 1.0)).sum(-1)
+    assert found.mean("kl_bits") == pytest.approx(float(nats.mean()) / math.log(2), rel=1e-4)
+
+
+def test_the_shares_of_the_anchors_add_up(model):
+    found = measure(model)
+    assert sum(found.anchor_shares) == pytest.approx(1)
+    assert found.anchors == sorted(found.anchors)
+    assert 1 <= found.perplexity <= 20
+
+
+def test_class_means_are_means_over_the_images_of_a_class(model):
+    found = measure(model)
+    bits = found.columns["kl_bits"]
+    for row in found.by_class(DATA.class_names):
+        here = DATA.labels == DATA.class_names.index(row.name)
+        assert row.images == int(here.sum())
+        assert row.means["kl_bits"] == pytest.approx(float(bits[here].mean()), rel=1e-5)

@@ -1,0 +1,78 @@
+"""interpret.json: written, read back, and the older files of results/."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aib.errors import AibError
+from aib.files import read_json
+from aib.interpret.metrics.perturb import modifications
+from aib.interpret.results import Estimate, Stability, Study
+from aib.interpret.study import Plan, study
+from aib.interpret.tables import all_tables, reliance
+from tests.interpret.small import feed, make_model, shapes
+
+ROOT = Path(__file__).parents[2]
+
+
+def stored_studies():
+    """Every study of schema 1 that is kept, by file and run."""
+    for path in sorted((ROOT / "results").glob("*.json")):
+        found = read_json(path)
+        for run in found["runs"] if found.get("kind") == "runs" else ():
+            if run["interpret"]:
+                yield f"{path.stem} {run['name']}", run["interpret"]
+
+
+STORED = dict(stored_studies())
+
+
+@pytest.fixture(scope="module", params=["tiny_aib_qt", "tiny"])
+def measured(request):
+    data = shapes(6)
+    origin = {"data": "shapes", "class_names": data.class_names, "split": "test"}
+    model = make_model(request.param, data)
+    return study(
+        model,
+        feed(data),
+        Plan({"color-8": modifications()["color-8"]}, subset=3),
+        name=request.param,
+        origin=origin,
+    )[0]
+
+
+def test_a_study_is_read_back_as_it_was_written(measured):
+    text = json.dumps(measured.to_dict(), allow_nan=False)
+    again = Study.from_dict(json.loads(text))
+    assert again.to_dict() == json.loads(text)
+    assert [t.rows for t in all_tables({"a": again})] == [
+        t.rows for t in all_tables({"a": measured})
+    ]
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_stored_study_of_an_older_schema_keeps_every_number(name):
+    stored = STORED[name]
+    written = Study.from_dict(stored).to_dict()
+    for part in ("stability", "localisation", "faithfulness", "information", "paper"):
+        assert written[part] == stored[part], part
+    assert written["accuracy"] == stored["accuracy"] and written["schema"] == 1
+    replaced = stored["reliance"].get("replaced")
+    assert written["reliance"].get("replaced") == replaced
+    assert bool(reliance({"a": Study.from_dict(stored)}).rows) == bool(replaced)
+
+
+@pytest.mark.parametrize("part", ["stability", "localisation", "reliance", "notes", "images"])
+def test_a_file_that_lacks_a_part_or_holds_another_type_is_refused(part):
+    stored = next(iter(STORED.values()))
+    with pytest.raises(AibError, match=part):
+        Study.from_dict({k: v for k, v in stored.items() if k != part})
+    with pytest.raises(AibError, match="wrong type"):
+        Study.from_dict(stored | {part: 7 if part != "images" else "many"})
+
+
+def test_an_undefined_value_is_none():
+    values = {"accuracy": 50.0, "prediction_consistent": 10.0, "centred_mean": float("nan")}
+    found = Stability.from_dict(values)
+    assert found.centred_mean == Estimate() and found.to_dict()["centred_mean"] is None

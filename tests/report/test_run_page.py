@@ -1,0 +1,216 @@
+"""The page of a run: complete, self-contained, accessible, without errors in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from aib.cli import main
+from aib.interpret.study import SCHEMA
+from aib.settings import Settings
+from tests.helpers import HtmlPage
+from tests.interpret.small import make_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run with the files that `aib train` writes."""
+    folder = make_run(tmp_path_factory.mktemp("runs") / "qt")
+    rows = []
+    for step in range(10, 50, 10):
+        terms = {"total": 3 / step, "nll": 2 / step, "kl": 5.0, "quantization": 0.0}
+        terms |= {"commitment": 0.0, "auxiliary": 0.0, "error": 90 - step, "lr": 0.1}
+        rows.append({"step": step, "epoch": step // 20, **terms, "perplexity": 9.0})
+    rows.append(
+        {"step": 20, "epoch": 0, "anchors": [0.1 * i for i in range(20)], "usage": [1] * 20}
+    )
+    rows.append(
+        {"step": 40, "epoch": 1, "anchors": [0.2 * i for i in range(20)], "usage": [1] * 20}
+    )
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    evaluation = {"data": "shapes", "split": "test", "classes": "own", "images": 100}
+    evaluation |= {"top1_error": 12.5, "top1_interval": [10.0, 15.0], "top5_error": 1.0}
+    evaluation |= {"top5_interval": [0.5, 2.0], "nll": 0.4, "calibration_error": 3.0}
+    evaluation |= {"kl_bits": 20.0, "samples": "4x12", "averaged": "probabilities"}
+    (folder / "evaluation.json").write_text(json.dumps({"shapes test": evaluation}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def text(run):
+    assert main(["report", str(run), "--images", "12", "--subset", "3"]) == 0
+    return (run / "report.html").read_text()
+
+
+def test_the_page_parses_and_has_every_part(text):
+    page = HtmlPage(text)
+    parts = {"summary", "maps", "evaluation", "trust", "training", "anchors", "classes"}
+    assert parts | {"reproduce"} <= page.ids
+    for words in ("12.50%", "Reliability", "Anchors over training", "Deletion", "aib train"):
+        assert words in text
+    assert re.search(r"Undecided|decorative|uses the map", text)
+
+
+def test_every_picture_has_a_text_alternative(text):
+    page = HtmlPage(text)
+    assert page.images and all(len(found.get("alt", "")) > 5 for found in page.images)
+    assert len(page.drawings) > 8
+    assert all(d["role"] == "img" and len(d["aria-label"]) > 10 for d in page.drawings)
+
+
+def test_the_page_is_self_contained(text):
+    page = HtmlPage(text)
+    assert "script" not in page.tags
+    assert all(a.startswith(("data:", "#")) for a in page.addresses)
+    assert "http://" not in text and "https://" not in text and "@import" not in text
+    inner = {a[1:] for a in page.addresses if a.startswith("#")}
+    assert inner <= page.ids
+
+
+def test_the_page_suits_phones_and_dark_mode(text):
+    assert 'name="viewport"' in text and "prefers-color-scheme: dark" in text
+    assert "var(--c0)" in text  # the charts' colours follow the page's
+    tables, scrolling = text.count("<table"), text.count('class="scroll"')
+    assert tables == scrolling > 3
+
+
+def test_names_from_files_are_escaped(tmp_path):
+    folder = make_run(tmp_path / "<b>run", "tiny_aib_qt")
+    assert main(["report", str(folder), "--stored", "--out", str(tmp_path / "p.html")]) == 0
+    assert "<b>" not in (tmp_path / "p.html").read_text()
+
+
+def test_stored_measures_nothing_and_uses_the_results_of_interpret(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    options = ["--foreign", "shapes", "--images", "6", "--quick"]
+    assert main(["interpret", str(copy), *options]) == 0
+    assert main(["report", str(copy), "--stored"]) == 0
+    text = (copy / "report.html").read_text()
+    assert "shapes-12" in text and 'alt="Images modified' in text and "Reliability" not in text
+
+
+def test_the_page_names_the_images_that_the_maps_were_measured_on(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    options = ["--data", "shapes_spurious", "--foreign", "shapes", "--images", "6", "--quick"]
+    assert main(["interpret", str(copy), *options]) == 0
+    assert main(["report", str(copy), "--stored"]) == 0
+    note = "The maps were measured on 6 test images of shapes_spurious (of 4,000, chosen at random)"
+    assert note in (copy / "report.html").read_text()
+
+
+def test_each_metric_has_one_value_on_the_page(text):
+    """The calibration error is the evaluation's, not that of the images sampled for the page."""
+    cards = re.findall(r'<div class="value">([^<]+)</div><div class="what">([^<]+)</div>', text)
+    shown = {what: value for value, what in cards}
+    assert shown["calibration error"] == "3.00%"
+    assert shown["bits per image in the latent"] == "20.0"
+    assert not re.search(r"calibration error \d", text)  # no second one in a caption
+    auroc = shown["AUROC of the map against the object"]
+    overview, located = (
+        text.split(f"<h3>{title}</h3>")[1].split("</table>")[0]
+        for title in ("Accuracy and maps", "Where is the object?")
+    )
+    assert f"<td>{auroc}</td>" in overview and f"<td>{auroc} (" in located
+
+
+def test_results_and_pictures_of_other_weights_are_left_out(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert main(["interpret", str(copy), "--foreign", "shapes", "--images", "6", "--quick"]) == 0
+    for found, note in (
+        ({"schema": SCHEMA}, "with other weights"),
+        ({"schema": SCHEMA - 1}, "another version"),
+        ({}, "another version"),
+    ):
+        (copy / "interpret.json").write_text(json.dumps(found))
+        assert main(["report", str(copy), "--stored"]) == 0
+        text = (copy / "report.html").read_text()
+        assert note in text and 'alt="Images modified' not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"model": "vgg_aib_qt"}, "4.10"),
+        ({"model": "vgg_att3"}, "6.34"),
+        ({"model": "vgg_aib_qt", "width": 0.5}, None),
+        ({"model": "vgg_aib_qt", "attention_depth": 3}, None),
+        ({"model": "vgg_aib_qt", "lambda_a": 0.1}, None),
+        ({"model": "vgg_aib_qt", "attention_guide": True}, None),
+        ({"model": "tiny_aib_qt"}, None),
+    ],
+)
+def test_the_papers_error_is_shown_for_models_of_the_paper(settings, error, tmp_path):
+    folder = make_run(tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    config["settings"] = Settings(data="cifar10").updated(**settings).to_dict()
+    (folder / "config.json").write_text(json.dumps(config))
+    assert main(["report", str(folder), "--stored"]) == 0
+    text = (folder / "report.html").read_text()
+    assert ("the paper&#39;s error" in text) == (error is not None)
+    assert error is None or f"{error}%" in text
+
+
+def test_several_runs_are_compared_on_one_page(run, tmp_path):
+    plain = make_run(tmp_path / "plain", "tiny")
+    out = tmp_path / "both.html"
+    words = ["report", str(run), str(plain), "--images", "6", "--subset", "2", "--out", str(out)]
+    assert main(words) == 0
+    page = HtmlPage(out.read_text())
+    assert {"comparison", "run0-summary", "run1-summary", "run1-reproduce"} <= page.ids
+
+
+def test_no_error_in_a_browser(text, run, tmp_path):
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no browser here")
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    flags += "--disable-background-networking --disable-component-update --enable-logging=stderr"
+    done = subprocess.run(
+        [
+            chromium,
+            *flags.split(),
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            f"file://{run / 'report.html'}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "<main>" in done.stdout
+    assert "CONSOLE" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words", [["--data", "nope"], ["--images", "0"], ["--subset", "1"]])
+def test_a_wrong_option_writes_no_page(run, tmp_path, words, capsys):
+    assert main(["report", str(run), "--out", str(tmp_path / "page.html"), *words]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_stored_calibration_bins_are_drawn_without_measuring(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    path = copy / "evaluation.json"
+    evaluations = json.loads(path.read_text())
+    bins = {"images": [2, 6], "accuracy": [0.5, 1.0], "confidence": [0.4, 0.9]}
+    evaluations["shapes test"]["calibration_bins"] = bins
+    path.write_text(json.dumps(evaluations))
+    assert main(["report", str(copy), "--stored"]) == 0
+    text = (copy / "report.html").read_text()
+    assert "On 100 test images with 4x12 samples; 2 equal bins" in text
+    assert "<title>6 images, 100.0% right</title>" in text
+
+
+def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "evaluation.json").write_text('{"shapes test": {"data": 7}}')
+    assert main(["report", str(copy), "--stored"]) == 2
+    error = capsys.readouterr().err
+    assert "evaluation.json: shapes test.data cannot be 7" in error and error.count("\n") == 1

@@ -1,0 +1,62 @@
+"""The baselines: pay attention, progressive attention, attention branch network."""
+
+import pytest
+import torch
+
+import aib
+from tests.helpers import images
+
+NARROW = 1 / 32
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("vgg_att2", [16, 8]), ("vgg_att3", [16, 8, 4]), ("vgg_pan", [16, 8, 4])]
+)
+def test_models_with_several_maps_score_the_first_and_give_them_all(name, sizes):
+    maps = aib.create_model(name, width=NARROW)(images()).attention.maps
+    assert [list(m.shape) for m in maps] == [[2, size, size] for size in sizes]
+
+
+@pytest.mark.parametrize("name", ["vgg_att2", "vgg_att3"])
+def test_the_maps_of_pay_attention_sum_to_one(name):
+    maps = aib.create_model(name, width=NARROW)(images()).attention.maps
+    for m in maps:
+        torch.testing.assert_close(m.sum((1, 2)), torch.ones(2))
+
+
+def test_pay_attention_decides_from_the_attended_sums_alone():
+    model = aib.create_model("vgg_att3", width=NARROW).eval()
+    x, kept = images(), {}
+    for part in ("project", "block4", "block5", "to_global"):
+        getattr(model, part).register_forward_hook(lambda _, __, f, p=part: kept.update({p: f}))
+    out = model(x)
+    sums = []
+    for i, part in enumerate(["project", "block4", "block5"]):
+        u = model.compatibilities[i].score.weight.flatten()
+        local, g = kept[part], kept["to_global"]
+        scores = torch.einsum("bchw,c->bhw", local, u) + (g @ u)[:, None, None]
+        share = scores.exp() / scores.exp().sum((1, 2), keepdim=True)
+        torch.testing.assert_close(out.attention.maps[i], share)
+        sums.append(torch.einsum("bchw,bhw->bc", local, share))
+    logits = torch.cat(sums, 1) @ model.classify.weight.T + model.classify.bias
+    torch.testing.assert_close(out.sample_logits[0, 0], logits)
+
+
+def test_abn_has_a_second_head_with_its_own_loss():
+    model = aib.create_model("wrn_abn", num_classes=4, width=NARROW)
+    out, y = model(images()), torch.tensor([1, 3])
+    assert out.aux_logits.shape == (2, 4)
+    terms = aib.aib_loss(out, y)
+    rows = out.aux_logits.softmax(1)[torch.arange(2), y]
+    torch.testing.assert_close(terms.auxiliary, -rows.log().mean())
+    torch.testing.assert_close(terms.total, terms.nll + terms.auxiliary)
+
+
+def test_abn_modulates_by_one_plus_the_map_in_both_profiles():
+    for profile in ("paper", "released"):
+        model = aib.create_model("wrn_abn", width=NARROW, profile=profile).eval()
+        seen = []
+        model.tail.register_forward_pre_hook(lambda _, args, s=seen: s.append(args[0]))
+        x = images()
+        out = model(x)
+        torch.testing.assert_close(seen[0], model.stem(x) * (1 + out.attention.mu[:, None]))

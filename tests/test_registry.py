@@ -1,0 +1,177 @@
+"""The models by name: listing, image sizes, options."""
+
+import pytest
+import torch
+
+import aib
+from aib.bench.counts import measure
+from tests.helpers import images
+
+NARROW = 1 / 32
+TWELVE = [
+    "vgg",
+    "vgg_gap",
+    "vgg_pan",
+    "vgg_dvib",
+    "vgg_att2",
+    "vgg_att3",
+    "vgg_aib",
+    "vgg_aib_qt",
+    "wrn",
+    "wrn_abn",
+    "wrn_aib",
+    "wrn_aib_qt",
+]
+AT_224 = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "wrn", "wrn_aib", "wrn_aib_qt"]
+WITH_ATTENTION = [n for n in TWELVE if n.endswith(("pan", "att2", "att3", "abn", "aib", "qt"))]
+
+
+def test_there_are_twelve_models():
+    assert aib.list_models() == TWELVE
+
+
+def test_models_are_listed_by_wildcard_size_and_exclusion():
+    assert aib.list_models("wrn*") == ["wrn", "wrn_abn", "wrn_aib", "wrn_aib_qt"]
+    assert aib.list_models("*aib*", exclude="tiny*") == [n for n in TWELVE if "aib" in n]
+    assert aib.list_models(image_size=224) == AT_224
+    assert aib.list_models("vgg_aib") == ["vgg_aib"]
+    assert aib.list_models("resnet*") == []
+
+
+def test_the_error_for_an_unknown_name_lists_close_ones():
+    with pytest.raises(aib.AibError, match=r"no model 'vgg_aib_q'.*vgg_aib_qt"):
+        aib.create_model("vgg_aib_q")
+
+
+@pytest.mark.parametrize("name", [n for n in TWELVE if n not in AT_224])
+def test_models_that_do_not_exist_at_224_are_an_error(name):
+    with pytest.raises(aib.AibError, match=f"{name} exists for image_size 32, not 224"):
+        aib.create_model(name, image_size=224)
+
+
+@pytest.mark.parametrize("name", TWELVE)
+def test_every_model_gives_logits_for_any_number_of_classes(name):
+    for num_classes in (2, 7):
+        model = aib.create_model(name, num_classes=num_classes, width=NARROW).eval()
+        assert model(images(), samples=(2, 3)).logits.shape == (2, num_classes)
+
+
+@pytest.mark.parametrize("name", AT_224)
+def test_the_224_models_attend_to_14_by_14_positions(name):
+    model = aib.create_model(name, num_classes=5, image_size=224, width=NARROW).eval()
+    out = model(images(1, 224), samples=(1, 2))
+    assert out.logits.shape == (1, 5)
+    if "aib" in name:
+        assert out.attention.mu.shape == (1, 14, 14)
+        assert out.latent.mu.shape[-1] == 256
+
+
+@pytest.mark.parametrize("size", [(40, 48), (64, 64)])
+@pytest.mark.parametrize("name", TWELVE)
+def test_other_image_sizes_pass_through_the_32_family(name, size):
+    model = aib.create_model(name, num_classes=3, width=NARROW).eval()
+    out = model(images(2, *size), samples=(2, 1))
+    assert out.logits.shape == (2, 3)
+    if name in WITH_ATTENTION:
+        assert out.attention.mu.shape[1:] == (size[0] // 2, size[1] // 2)
+
+
+@pytest.mark.parametrize("name", ["vgg_aib_qt", "wrn_aib"])
+def test_even_224_passes_through_the_32_family(name):
+    model = aib.create_model(name, num_classes=3, width=NARROW).eval()
+    out = model(images(1, 224), samples=(1, 1))
+    assert out.attention.mu.shape == (1, 112, 112)
+
+
+@pytest.mark.parametrize("name", [*TWELVE, "tiny_aib"])
+def test_images_too_small_for_the_strides_are_refused_and_the_smallest_is_not(name):
+    model = aib.create_model(name, num_classes=3, width=NARROW).train()
+    smallest = model.min_size
+    assert model(images(2, smallest)).logits.shape == (2, 3)
+    with pytest.raises(aib.AibError, match=rf"{smallest - 1} x {smallest} are too small"):
+        model(images(2, smallest - 1, smallest))
+
+
+@pytest.mark.parametrize("name", ["vgg_aib", "wrn_aib"])
+def test_at_224_images_too_small_are_refused_and_the_smallest_is_not(name):
+    model = aib.create_model(name, num_classes=3, image_size=224, width=NARROW).train()
+    assert model(images(2, model.min_size)).logits.shape == (2, 3)
+    with pytest.raises(aib.AibError, match="too small"):
+        model(images(2, model.min_size - 1))
+
+
+@pytest.mark.parametrize("name", WITH_ATTENTION)
+def test_every_attention_model_shows_its_map_in_the_same_fields(name):
+    model = aib.create_model(name, num_classes=3, width=NARROW).eval()
+    attention = model(images(), samples=(2, 1)).attention
+    assert attention.mu.shape == (2, 16, 16)
+    assert attention.a.shape == attention.a_q.shape
+    assert attention.a.shape[1:] == (2, 16, 16)
+    assert attention.maps[0] is attention.mu
+    assert (attention.sigma is None) == ("aib" not in name)
+    assert (attention.mu >= 0).all() and (attention.mu <= 1).all()
+
+
+@pytest.mark.parametrize("name", TWELVE)
+def test_the_profile_reaches_the_model_and_its_output(name):
+    model = aib.create_model(name, width=NARROW, profile="released").eval()
+    assert model.profile == model(images()).profile == "released"
+
+
+def test_width_scales_the_backbone_and_not_the_latent():
+    full, half = (measure("vgg_aib", width=width).parameters for width in (1, 0.5))
+    assert 3.5 < full / half < 4.2
+    model = aib.create_model("vgg_aib", width=0.5)
+    assert model.head.latent_dim == 256
+    assert model.attention.trunk.in_channels == 128
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"num_classes": 1}, "num_classes .* at least 2, not 1"),
+        ({"num_classes": 2.5}, "num_classes .* not 2.5"),
+        ({"width": 0}, "width .* not 0"),
+        ({"width": float("nan")}, "width .* nan"),
+        ({"dropout": 1.0}, "dropout .* not 1.0"),
+        ({"latent_dim": 0}, "latent_dim .* not 0"),
+        ({"latent_dim": -3}, "latent_dim .* not -3"),
+        ({"num_anchors": 1}, "num_anchors .* at least 2 or None, not 1"),
+        ({"modulation": "add"}, "modulation .* not 'add'"),
+        ({"profile": "ours"}, "profile .* not 'ours'"),
+        ({"image_size": 64}, "image_size 32 or 224, not 64"),
+        ({"widht": 0.5}, "no model option 'widht'; did you mean width"),
+    ],
+)
+def test_impossible_options_are_refused_with_their_value(options, named):
+    with pytest.raises(aib.AibError, match=named):
+        aib.create_model("vgg_aib_qt", **options)
+
+
+def test_dropout_is_wrns_and_can_be_set():
+    model = aib.create_model("wrn_aib", width=NARROW, dropout=0.1)
+    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.1}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("vgg", {"tap": 1}, "vgg has no aib attention: tap"),
+        ("wrn_abn", {"attention_guide": True}, "wrn_abn has no aib attention: attention_guide"),
+        (
+            "vgg_aib",
+            {"attention_guide": True, "image_size": 224},
+            "needs a backbone with class maps",
+        ),
+        ("vgg_aib", {"attention_guide": "yes"}, "true or false, not 'yes'"),
+        ("vgg_att3", {"attention_depth": 1}, "vgg_att3 has no aib attention: attention_depth"),
+        ("wrn_aib", {"tap": 1}, "tap of wrn_aib at 32 x 32 must be at most 0, not 1"),
+        ("vgg_aib", {"tap": 3}, "at most 2, not 3"),
+        ("vgg_aib", {"attention_depth": -1}, "at least 0, not -1"),
+        ("vgg_dvib", {"attention_noise": 0.1}, "vgg_dvib has no aib attention: attention_noise"),
+        ("vgg_aib", {"attention_noise": 1.5}, "0 to 1, not 1.5"),
+    ],
+)
+def test_attention_options_that_a_model_does_not_have_are_refused(name, options, sentence):
+    with pytest.raises(aib.AibError, match=sentence):
+        aib.create_model(name, width=1 / 16, **options)

@@ -1,0 +1,143 @@
+"""Settings and model options: validation, JSON, command line."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+
+import aib
+from aib.commands.options import parse
+from aib.data import ImageSet
+from aib.options import OPTION_NAMES, ModelOptions
+from aib.settings import Settings, setting_types
+from aib.training.train import build_model
+
+HERE = Path("config.json")
+# No option at its default; a new option has to be added here.
+OTHER_OPTIONS = ModelOptions(
+    width=1 / 32,
+    dropout=0.1,
+    latent_dim=6,
+    num_anchors=5,
+    modulation="residual",
+    attention_depth=1,
+    attention_noise=0.1,
+    attention_guide=True,
+    tap=1,
+    profile="released",
+)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("epochs", 0),
+        ("epochs", 1.5),
+        ("batch_size", 0),
+        ("lr", 0.0),
+        ("lr", float("nan")),
+        ("beta", -1.0),
+        ("beta", float("inf")),
+        ("momentum", 1.0),
+        ("clip", 0.0),
+        ("ema", 1.0),
+        ("holdout", 1.0),
+        ("milestones", (5, 3)),
+        ("milestones", (0, 3)),
+        ("seed", -1),
+        ("accumulate", 0),
+        ("log_every", 0),
+        ("optimizer", "adam"),
+        ("width", 0.0),
+        ("dropout", 1.0),
+        ("latent_dim", 0),
+        ("num_anchors", 1),
+        ("attention_depth", -1),
+        ("attention_noise", -0.1),
+        ("profile", "ours"),
+    ],
+)
+def test_a_bad_value_is_named(name: str, value: object) -> None:
+    with pytest.raises(aib.AibError, match=f"{name} must be .*, not"):
+        Settings().updated(**{name: value})
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused() -> None:
+    with pytest.raises(aib.AibError, match="batch_size 10 .* 2 devices x 3"):
+        Settings(batch_size=10, devices=2, accumulate=3)
+
+
+@pytest.mark.parametrize("other", [{"accumulate": 2}, {"precision": "fp16"}])
+def test_what_a_graph_cannot_record_is_refused(other: dict) -> None:
+    with pytest.raises(aib.AibError, match="graphs cannot record"):
+        Settings(graphs=True, **other)
+
+
+def test_every_option_reaches_the_model_and_its_config() -> None:
+    default = ModelOptions()
+    assert not [n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(default, n)]
+    data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
+    recipe = build_model(Settings(model="vgg_aib_qt", options=OTHER_OPTIONS), data).recipe
+    assert {name: recipe[name] for name in OPTION_NAMES} == vars(OTHER_OPTIONS)
+    by_keyword = aib.create_model("vgg_aib_qt", 2, **vars(OTHER_OPTIONS))
+    assert by_keyword.recipe == recipe
+
+
+def test_model_options_are_flags_without_a_prefix() -> None:
+    words = "--width 0.5 --num-anchors 7 --attention-guide --epochs 3".split()
+    s = parse(Settings, words, "aib train")
+    assert s == Settings(epochs=3).updated(width=0.5, num_anchors=7, attention_guide=True)
+
+
+def test_settings_survive_json() -> None:
+    s = Settings(milestones=(1, 2), ema=0.5, loggers=("tensorboard",), options=OTHER_OPTIONS)
+    values = json.loads(json.dumps(s.to_dict()))
+    assert set(values) == set(setting_types())  # flat: no object inside
+    assert Settings.from_dict(values, HERE) == s
+
+
+def test_an_integer_in_json_may_stand_for_a_float() -> None:
+    values = Settings().to_dict() | {"lr": 1}
+    assert Settings.from_dict(values, HERE).lr == 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lr": "fast"},
+        {"lr": 10**400},
+        {"epochs": True},
+        {"milestones": ["a"]},
+        {"optimizer": "x"},
+        {"optimizer": []},
+        {"width": "wide"},
+    ],
+)
+def test_a_wrong_value_in_json_names_the_file_and_the_key(change: dict) -> None:
+    with pytest.raises(aib.AibError, match=f"config.json: {next(iter(change))} must be"):
+        Settings.from_dict(Settings().to_dict() | change, HERE)
+
+
+@pytest.mark.parametrize("name", ["gama", "options"])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with pytest.raises(aib.AibError, match=f"config.json: no setting '{name}'"):
+        Settings.from_dict(Settings().to_dict() | {name: 1}, HERE)
+    with pytest.raises(aib.AibError, match=f"no setting '{name}'"):
+        Settings().updated(**{name: 1})
+
+
+def test_a_missing_key_has_its_default() -> None:
+    values = Settings(options=ModelOptions(width=0.5)).to_dict()
+    del values["beta"], values["width"]
+    assert Settings.from_dict(values, HERE) == Settings()
+
+
+@pytest.mark.parametrize("cls, module", [(Settings, aib.settings), (ModelOptions, aib.options)])
+def test_every_field_is_documented(cls: type, module: object) -> None:
+    source = Path(module.__file__).read_text()
+    for f in fields(cls):
+        if f.name != "options":
+            after = source.split(f"\n    {f.name}: ", 1)[1]
+            assert after.split("\n")[1].strip().startswith('"""'), f.name

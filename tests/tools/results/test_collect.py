@@ -1,0 +1,116 @@
+"""Results files hold what was done, and not where."""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import aib
+from aib.cli import main
+from aib.commands import train
+from aib.configs import get_preset
+from aib.settings import Settings
+from tests.tools.results.stored import RESULTS, changed, stored, write_finished_run
+from tools.results.collect import collect
+from tools.results.command import portable, train_command
+from tools.results.read import read_results
+
+
+def test_a_results_file_names_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["aib", "train", "--root", "/home/someone/data"])
+    folder = write_finished_run(tmp_path / "a", 4.0, epochs=7)
+    notes = [f"no svhn images under {Path.home()}/data"]
+    study = {"faithfulness": {}, "environment": {}, "notes": notes, "run": str(folder)}
+    (folder / "interpret.json").write_text(json.dumps(study))
+    found = collect([folder], "title")
+    [run] = found["runs"]
+    assert run["interpret"].pop("notes") == ["no svhn images under ~/data"]
+    assert run["interpret"] == {"faithfulness": {}, "environment": {}}
+    assert run["recipe"] == {"data": "cifar10", "model": "tiny_aib_qt", "epochs": 7}
+    assert run["environment"]["command"] == "aib train --root data"
+    assert "/home" not in json.dumps(found) and str(tmp_path) not in json.dumps(found)
+    model = aib.create_model("tiny_aib_qt")
+    assert run["parameters"] == sum(p.numel() for p in model.parameters())
+
+
+def test_no_stored_file_names_a_folder_of_the_machine():
+    for path in RESULTS.glob("*.json"):
+        assert not re.search(r"""["' =:]/[A-Za-z]""", path.read_text()), path
+
+
+def test_only_paths_are_removed_from_a_command():
+    typed = "aib eval '/a b/run' --root=/x/y --data folder:/c/d:image_size=64 --samples 4x12"
+    facts = {"torch": "2.13", "command": typed}
+    left = "aib eval run --root=y --data folder:d:image_size=64 --samples 4x12"
+    assert portable(facts) == facts | {"command": left}
+    assert portable({"command": None}) == {"command": None}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        get_preset("cifar10_fast").settings,
+        replace(get_preset("cifar10_fast").settings, seed=3),
+        changed(get_preset("cifar10_fast").settings, lr=0.4, milestones=[3, 7], tap=1),
+        Settings(data="shapes:count=40", compile=True, augment=False, clip=0.5, beta=1e-4),
+    ],
+)
+def test_the_command_gives_the_recipe_back(settings, monkeypatch):
+    trained = []
+    monkeypatch.setattr(train, "start", lambda options, name: trained.append(options.settings))
+    assert main(shlex.split(train_command(settings.recipe()))[1:]) == 0
+    assert [s.recipe() for s in trained] == [settings.recipe()]
+
+
+@pytest.mark.parametrize(
+    ("preset", "change", "command"),
+    [
+        ("cifar10_fast", {}, "aib train cifar10_fast"),
+        (
+            "cifar10_fast",
+            {"model": "vgg", "seed": 2},
+            "aib train cifar10_fast --model vgg --seed 2",
+        ),
+        ("cifar10_small", {"cutout": 0}, "aib train cifar10_small --cutout 0"),
+        ("cifar10_fast", {"data": "svhn", "epochs": 9}, None),  # no preset of other data
+    ],
+)
+def test_a_command_names_the_nearest_preset_of_the_data(preset, change, command):
+    found = train_command(replace(get_preset(preset).settings, **change).recipe())
+    assert found == command if command else "cifar10" not in found
+
+
+def test_an_unfinished_run_is_an_error(tmp_path):
+    folder = write_finished_run(tmp_path / "a", 4.0)
+    (folder / "evaluation.json").unlink()
+    with pytest.raises(aib.AibError, match="is not a finished run"):
+        collect([folder], "t")
+
+
+def without(name: str) -> dict:
+    content = stored("shapes_vgg.json")
+    content["runs"][0].pop(name)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no results in"),
+        ({"a": 1}, "is not a file of"),
+        ({"kind": "runs"}, "it has no 'runs'"),
+        ({"kind": "runs", "runs": 3}, "not a complete results file"),
+        ({"kind": "runs", "runs": [None]}, "not a complete results file"),
+        (without("model"), "it has no 'model'"),
+        (without("evaluations"), "it has no 'evaluations'"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "some.json").write_text(json.dumps(content))
+    with pytest.raises(aib.AibError, match=message):
+        read_results(tmp_path)

@@ -1,0 +1,69 @@
+"""The tables between markers in README and docs come from results/."""
+
+import pytest
+
+import aib
+from aib.configs import get_preset
+from aib.paper import PAPER_ERRORS, paper_error
+from tests.tools.results.stored import RESULTS, ROOT, pages_of_runs, write_finished_run
+from tools.results.__main__ import documents, main
+from tools.results.read import read_results
+from tools.results.tables import TABLES, fill
+
+PAGE = "# Title\n\n<!-- table: errors -->\nold\n<!-- end -->\n\nText.\n"
+
+
+def test_all_pages_and_tables_are_current():
+    made = documents(ROOT)
+    old = [path for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    assert not old, "run: python -m tools.results docs"
+    stored = set((ROOT / "docs" / "results").glob("*.md"))
+    assert stored == {path for path in made if path.parent.name == "results"}
+
+
+def test_new_results_appear_without_editing(tmp_path):
+    """A preset's recipe with another model and two seeds. A recipe of no preset is not shown."""
+    fast = get_preset("cifar10_fast").settings.recipe() | {"model": "vgg_pan"}
+    runs = [
+        write_finished_run(tmp_path / f"s{seed}", 5.0 + seed, **fast | {"seed": seed})
+        for seed in (0, 1)
+    ]
+    runs.append(write_finished_run(tmp_path / "short", 9.0, **fast | {"epochs": 3}))
+    pages_of_runs(tmp_path, runs)
+    (tmp_path / "README.md").write_text(PAGE)
+    (tmp_path / "stored").rename(tmp_path / "results")
+    main(["docs", str(tmp_path)])
+    text = (tmp_path / "README.md").read_text()
+    assert "| CIFAR-10 | `vgg_pan` | 5.50 ± 0.71 | 6.29 | 2 |" in text
+    assert "9.00" not in text and "old" not in text
+    assert text.startswith("# Title\n\n<!-- table: errors -->\n| data set |")
+    assert text.endswith("|\n<!-- end -->\n\nText.\n")
+    assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("walks", "no table is called 'walks'"),
+        ("maps nothing", "no file of runs is called"),
+    ],
+)
+def test_an_unknown_table_or_file_is_an_error(name, message):
+    results = read_results(RESULTS)
+    with pytest.raises(aib.AibError, match=message):
+        fill(f"<!-- table: {name} -->\n<!-- end -->", results, ROOT / "README.md")
+
+
+def test_the_paper_s_errors_are_as_printed():
+    assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
+    rows = {row[0]: row[1:] for row in TABLES["paper_errors"](None).rows}
+    assert rows["`vgg`"][0] == "7.77" and rows["`wrn_aib_qt`"][-1] == "50.49"
+    assert rows["`wrn`"] == ("4.00", "19.25", "26.50", "-", "-", "-")
+    assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
+    assert paper_error("wrn", "svhn") is None and paper_error("tiny", "shapes") is None
+
+
+def test_every_kind_of_table_is_used():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    assert [name for name in TABLES if f"<!-- table: {name}" not in text] == []

@@ -1,0 +1,130 @@
+"""Packaged models, and how a run becomes one."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from markdown_it import MarkdownIt
+from safetensors.torch import load_file
+
+import aib
+from aib.cli import main
+from aib.configs import PRESETS
+from aib.options import ModelOptions
+from aib.runs import packaged_models
+from aib.settings import Settings
+from aib.training.train import train
+from tests.data import official
+from tools.package_model import CARD, card, package, replace_maps
+
+
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory) -> tuple[Path, Path]:
+    """A run of one epoch, and the packaged model made from it."""
+    folder = tmp_path_factory.mktemp("package")
+    photos = official.write_folder(folder / "photos", per_class=8, side=32)
+    settings = Settings(
+        data=f"folder:{photos}:image_size=32", model="tiny_aib_qt", epochs=1,
+        batch_size=8, accelerator="cpu", workers=0, options=ModelOptions(width=0.25),
+    )  # fmt: skip
+    train(settings, folder / "run")
+    package(folder / "run", folder / "small")
+    return folder / "run", folder / "small"
+
+
+def test_the_weights_are_the_runs_in_half_precision(packaged):
+    run, small = packaged
+    before, after = (load_file(folder / "model.safetensors") for folder in (run, small))
+    assert sorted(before) == sorted(after)
+    for name, value in before.items():
+        assert after[name].dtype == (torch.float16 if value.is_floating_point() else value.dtype)
+        assert torch.equal(after[name], value.to(after[name].dtype))
+    model = aib.from_pretrained(small)
+    assert next(model.parameters()).dtype == torch.float32  # computed in full precision
+
+
+def test_the_card_states_what_was_measured(packaged):
+    _, small = packaged
+    [found] = json.loads((small / "evaluation.json").read_text()).values()
+    text = (small / CARD).read_text()
+    assert f"{found['top1_error']:.2f}% on the {found['images']:,} val images" in text
+    assert "--model tiny_aib_qt" in text and "--width 0.25" in text
+    for name in aib.from_pretrained(small).preprocessing.class_names:
+        assert name in text
+
+
+def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path):
+    run, small = packaged
+    data = json.loads((run / "config.json").read_text())["settings"]["data"]
+    words = ["--data", data, "--images", "6", "--quick", "--foreign", "shapes", "--out"]
+    assert main(["interpret", str(small), *words, str(tmp_path / "study")]) == 0
+    assert "Does the decision use the map?" not in (small / CARD).read_text()
+    replace_maps(tmp_path / "study", small)
+    assert "6 train images\n  with these weights" in (small / CARD).read_text()
+    assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
+    with pytest.raises(aib.AibError, match="of the weights in"):
+        replace_maps(tmp_path / "before", small)
+
+
+NAMES = [
+    "<script>alert(1)</script>", "*a* _b_ c_d", "[a](http://example.org)", "`a``b`", "a\n# b",
+    "&lt;", "a\\", "~~a~~", "![a](b.png)", "a: [b, 'c', \"d\"]\n---", "# a | b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
+    """Rendered, the card shows them as they are: no HTML, no links, no other front matter."""
+    folder = shutil.copytree(packaged[1], tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config["preprocessing"]["class_names"][1] = name
+    config["trained"]["recipe"]["data"] = f"folder:{name}"
+    (folder / "config.json").write_text(json.dumps(config))
+    [found] = json.loads((folder / "evaluation.json").read_text()).values()
+    reported = {f"folder:{name} val": found | {"data": name}}
+    (folder / "evaluation.json").write_text(json.dumps(reported))
+    _, front, body = card(folder).split("---\n", 2)
+    assert yaml.safe_load(front) == {"library_name": "aib", "license": "mit", "datasets": [name]}
+    blocks = MarkdownIt("commonmark").enable("strikethrough").parse(body)
+    assert sum(block.type == "heading_open" for block in blocks) == 2
+    parts = [part for block in blocks for part in block.children or ()]
+    assert {part.type for part in parts} <= {
+        "text", "code_inline", "strong_open", "strong_close", "softbreak", "text_special"
+    }  # fmt: skip
+    line = " ".join(name.split())
+    shown = "".join(part.content for part in parts)
+    assert f": class_0, {line}, class_2." in shown
+    assert f"training images of folder:{line}, 32 x 32" in shown
+    assert any(shlex.quote(f"folder:{line}") in p.content for p in parts if p.type == "code_inline")
+
+
+def test_a_saved_model_without_a_run_is_an_error(packaged, tmp_path):
+    _, small = packaged
+    with pytest.raises(aib.AibError, match="is a saved model, not a run"):
+        package(small, tmp_path / "again")
+
+
+@pytest.mark.parametrize("name", packaged_models())
+def test_packaged_models_are_small_and_their_cards_are_current(name):
+    folder = packaged_models()[name]
+    assert (folder / "model.safetensors").stat().st_size <= 12_000_000
+    assert (folder / CARD).read_text(encoding="utf-8") == card(folder)
+    recipe = json.loads((folder / "config.json").read_text())["trained"]["recipe"]
+    assert PRESETS[name].settings.recipe() == recipe
+
+
+def test_the_packaged_model_classifies_a_picture():
+    assert "cifar10_small" in packaged_models()
+    model = aib.from_pretrained(packaged_models()["cifar10_small"])
+    assert model.preprocessing.class_names[0] == "airplane"
+    blue, grey = torch.tensor([0.35, 0.55, 0.85]), torch.tensor([0.9, 0.9, 0.9])
+    sky = blue.view(3, 1, 1).expand(3, 32, 32).clone()
+    sky[:, 15:18, 4:28] = grey.view(3, 1, 1)  # a fuselage
+    sky[:, 8:25, 15:18] = grey.view(3, 1, 1)  # and wings
+    found = model.explain(model.preprocessing.normalise((sky * 255).byte().unsqueeze(0)))
+    assert model.preprocessing.class_names[int(found.prediction[0])] == "airplane"
+    assert found.attention.shape == (1, 32, 32)

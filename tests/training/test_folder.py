@@ -1,0 +1,229 @@
+"""The folder of a run: what it refuses, locks, and a disk that is full or gone."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import SafetensorError
+
+import aib
+from aib.cli import main
+from aib.data import load
+from aib.runs import read_metrics
+from aib.settings import Settings
+from aib.training.checkpoint import load_checkpoint
+from aib.training.folder import RunFolder
+from aib.training.loop import fit
+from aib.training.train import train
+from tests.helpers import small_model
+
+SHORT = Settings(
+    data="shapes:count=96",
+    model="tiny_aib_qt",
+    width=0.25,
+    epochs=1,
+    batch_size=16,
+    log_every=1,
+    checkpoint_every=0,
+    accelerator="cpu",
+)
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+
+
+def create(folder: Path) -> RunFolder:
+    return RunFolder.create(folder, small_model(), SHORT)
+
+
+def test_an_interrupted_run_is_not_overwritten(tmp_path: Path) -> None:
+    create(tmp_path / "a").save({"step": 1})
+    with pytest.raises(aib.AibError, match="interrupted run; resume it with `aib train --resume"):
+        create(tmp_path / "a")
+
+
+def test_a_failed_start_leaves_the_folder_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = "train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 1 --out run"
+    words += " --accelerator cpu --log-every 1 --batch-size"
+    assert main([*words.split(), "128"]) == 2
+    assert "fewer than one batch" in capsys.readouterr().err
+    RunFolder(Path("run")).log({"step": 1000})  # a start may also fail later
+    assert main(["train", "--resume", "run"]) == 2
+    assert "run has no checkpoint.pt: there is nothing to resume" in capsys.readouterr().err
+    assert main([*words.split(), "16"]) == 0
+    assert max(row["step"] for row in read_metrics(Path("run"))) == 6
+
+
+@pytest.mark.parametrize("name", ["config.json", "thesis.tex"])
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"name": "of something else"}')
+    with pytest.raises(aib.AibError, match="is not empty"):
+        create(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(aib.AibError, match="is a file"):
+        create(tmp_path / "run")
+
+
+def test_a_folder_that_cannot_be_created_is_an_error() -> None:
+    with pytest.raises(aib.AibError, match="the folder /proc/run cannot be created"):
+        create(Path("/proc/run"))
+
+
+def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
+    run = create(tmp_path / "run")  # it has no checkpoint yet
+    before = (run.folder / "config.json").read_bytes()
+    with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
+        train(SHORT, run.folder)
+    assert (run.folder / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("method", ["save", "write_weights", "write_evaluation", "log"])
+def test_a_folder_removed_during_training_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Removed just before each kind of file is written."""
+    write = getattr(RunFolder, method)
+
+    def removed(run: RunFolder, *arguments: Any) -> None:
+        shutil.rmtree(run.folder)
+        write(run, *arguments)
+
+    monkeypatch.setattr(RunFolder, method, removed)
+    with pytest.raises(aib.AibError, match="run was removed during the run"):
+        train(SHORT, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_does_not_write_into_the_folder_of_another(tmp_path: Path) -> None:
+    first = create(tmp_path / "run")
+    with first.locked():
+        shutil.rmtree(first.folder)
+        second = create(tmp_path / "run")
+        with second.locked():
+            second.log({"step": 1})
+            with pytest.raises(aib.AibError, match="was removed during the run"):
+                first.log({"step": 2})
+    assert read_metrics(second.folder) == [{"step": 1}]
+
+
+@needs_full
+def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, save = create(tmp_path / "run"), RunFolder.save
+
+    def fill(run: RunFolder, state: dict[str, Any]) -> None:
+        if state["step"] == 4:
+            (run.folder / "checkpoint.pt.partial").symlink_to("/dev/full")
+        save(run, state)
+
+    data = load("shapes:count=96", "train", holdout=0)
+    monkeypatch.setattr(RunFolder, "save", fill)
+    with pytest.raises(aib.AibError, match=f"no space left in {run.folder}"):
+        fit(small_model(), data, SHORT, run=run)
+    assert load_checkpoint(run.checkpoint)["step"] == 3
+    monkeypatch.undo()
+    assert fit(small_model(), data, SHORT, run=run, resume=True).steps == 6
+
+
+@needs_full
+def test_no_space_for_metrics_is_an_error(tmp_path: Path) -> None:
+    run = create(tmp_path / "run")
+    run.metrics.symlink_to("/dev/full")
+    with pytest.raises(aib.AibError, match=rf"metrics\.jsonl .*: no space left in {run.folder}"):
+        run.log({"step": 1})
+
+
+def test_no_space_for_weights_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create(tmp_path / "run")
+
+    def full(*arguments: Any, **options: Any) -> None:  # what safetensors raises on a full disk
+        raise SafetensorError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        )
+
+    monkeypatch.setattr("aib.weights.save_file", full)
+    with pytest.raises(
+        aib.AibError, match=rf"model\.safetensors .*: no space left in {run.folder}"
+    ):
+        run.write_weights(small_model())
+
+
+def test_other_errors_of_the_disk_keep_their_message(tmp_path: Path) -> None:
+    """A real one, for torch and for safetensors: files may have at most 10,000 bytes."""
+    code = """
+import resource, sys
+from pathlib import Path
+import aib
+from aib.training.folder import RunFolder
+from aib.settings import Settings
+net = aib.create_model("tiny_aib_qt", width=0.25)
+run = RunFolder.create(Path("run"), net, Settings())
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+for write in (lambda: run.save(net.state_dict()), lambda: run.write_weights(net)):
+    try:
+        write()
+    except aib.AibError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [
+        "run/checkpoint.pt could not be written: File too large",
+        "run/model.safetensors could not be written: File too large",
+    ], done.stderr
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("ema", [None, 0.9])
+def test_training_begins_only_with_enough_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: Any, ema: float | None
+) -> None:
+    """The estimate against the files of the same run, a second checkpoint beside the first."""
+    s = replace(SHORT, optimizer=optimizer, ema=ema)
+    data = load("shapes:count=96", "train")
+    large = aib.create_model("tiny_aib_qt")  # tensors outweigh the names in the files
+    run = RunFolder.create(tmp_path / "a", large, s)
+    fitted = fit(large, data, s, run=run)
+    run.write_weights(fitted.model)
+    files = [run.checkpoint, run.checkpoint, run.folder / "model.safetensors", run.metrics]
+    written = sum(file.stat().st_size for file in files)
+
+    def attempt(name: str, free: float) -> RunFolder:
+        usage = shutil.disk_usage(tmp_path)._replace(free=int(free))
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "disk_usage", lambda path: usage)
+            new = RunFolder.create(tmp_path / name, large, s)
+            fit(large, data, s, run=new)
+        return new
+
+    with pytest.raises(aib.AibError, match="no space left in .*b for this run: it writes"):
+        attempt("b", 0.8 * written)
+    assert not (tmp_path / "b" / "checkpoint.pt").exists()
+    assert attempt("c", 1.2 * written).checkpoint.exists()
+
+
+def test_a_truncated_line_of_metrics_is_removed(tmp_path: Path) -> None:
+    run = create(tmp_path / "run")
+    for step in (1, 2, 3):
+        run.log({"step": step})
+    with run.metrics.open("a") as file:
+        file.write('{"step": 4, "tot')
+    assert [row["step"] for row in read_metrics(run.folder)] == [1, 2, 3]
+    run.truncate_metrics(2)
+    assert run.metrics.read_text() == '{"step": 1}\n{"step": 2}\n'

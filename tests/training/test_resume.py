@@ -1,0 +1,194 @@
+"""Runs that are killed, stopped and resumed end with the same weights."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import aib
+from aib.data import ImageSet, load
+from aib.runs import read_metrics, read_settings
+from aib.settings import Settings
+from aib.training.checkpoint import load_checkpoint
+from aib.training.folder import RunFolder
+from aib.training.train import build_model, train
+
+OPTIONS = (
+    "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
+    "--log-every 1 --checkpoint-every 0 --ema 0.9 --beta-warmup 2 --accelerator cpu "
+    "--schedule cosine --revive-anchors"
+).split()
+
+
+def start(*words: str, cwd: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "aib", "train", *words],
+        cwd=cwd,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(*words: str, cwd: Path) -> None:
+    process = start(*words, cwd=cwd)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    finish(*OPTIONS, "--out", "whole", cwd=folder)
+    return folder / "whole"
+
+
+def unfinished(run: Path, target: Path) -> Path:
+    """A copy of a finished run as it was before its weights were written."""
+    shutil.copytree(run, target)
+    (target / "model.safetensors").unlink()
+    return target
+
+
+def assert_same_weights(a: Path, b: Path) -> None:
+    mine, theirs = load_file(a / "model.safetensors"), load_file(b / "model.safetensors")
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert torch.equal(mine[name], theirs[name]), name
+    ours, checkpoint = load_checkpoint(a / "checkpoint.pt"), load_checkpoint(b / "checkpoint.pt")
+    for name, value in ours["model"].items():
+        assert torch.equal(value, checkpoint["model"][name]), name
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))]
+)
+def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) -> None:
+    """SIGKILL at random moments, twice."""
+    rng, folder = random.Random(seed), uninterrupted.parent
+    run = folder / f"killed{seed}"
+    process = start(*OPTIONS, "--out", run.name, cwd=folder)
+    wait_for(run / "config.json", process)
+    for _ in range(2):
+        time.sleep(rng.uniform(0.0, 1.5))
+        process.kill()
+        process.communicate()
+        begun = (run / "checkpoint.pt").exists()  # before the first one there is nothing to resume
+        words = ["--resume", run.name] if begun else [*OPTIONS, "--out", run.name]
+        process = start(*words, cwd=folder)
+        # Sometimes it is killed before it has resumed, which must do no harm either.
+        if rng.random() < 0.7:
+            wait_for(run / "checkpoint.pt", process)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert_same_weights(uninterrupted, run)
+    steps = [row["step"] for row in read_metrics(run) if "total" in row]
+    assert steps == list(range(1, 37))  # each step once, none lost
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path, number: signal.Signals) -> None:
+    folder, run = uninterrupted.parent, f"stopped{number}"
+    process = start(*OPTIONS, "--checkpoint-every", "1000", "--out", run, cwd=folder)
+    wait_for(folder / run / "metrics.jsonl", process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, err
+    assert f"aib train --resume {run}" in err
+    assert "Traceback" not in out + err
+    step = load_checkpoint(folder / run / "checkpoint.pt")["step"]
+    assert f"stopped after step {step} of 36" in err
+    finish("--resume", run, cwd=folder)
+    assert_same_weights(uninterrupted, folder / run)
+
+
+def test_a_finished_run_is_not_overwritten(uninterrupted: Path) -> None:
+    before = {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
+    with pytest.raises(aib.AibError, match="whole holds a finished run"):
+        train(read_settings(uninterrupted), uninterrupted)
+    assert before == {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "message"),
+    [
+        ("settings", "beta", 0.5, "beta 0.5 in config.json, 0.01 in checkpoint.pt"),
+        ("settings", "epochs", 9, "epochs 9 in config.json, 6 in checkpoint.pt"),
+        ("preprocessing", "std", [1, 1, 1], r"preprocessing.std \[1, 1, 1\] in config.json"),
+        ("model", "width", 2, "model.width 2 in config.json, 0.25 in checkpoint.pt"),
+    ],
+)
+def test_a_run_with_an_edited_config_is_not_resumed(
+    uninterrupted: Path, tmp_path: Path, section: str, name: str, value: Any, message: str
+) -> None:
+    folder = unfinished(uninterrupted, tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    config[section][name] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(aib.AibError, match=message):
+        train(read_settings(folder), folder, resume=True)
+
+
+def test_machine_settings_may_change_on_resume(uninterrupted: Path, tmp_path: Path) -> None:
+    """In config.json or on the command line: the result is the same."""
+    folder = unfinished(uninterrupted, tmp_path / "run")
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.replace('"workers": 2', '"workers": 0'))
+    settings = replace(read_settings(folder), oversubscribe=True, log_every=7)
+    assert settings.workers == 0
+    train(settings, folder, resume=True)
+    assert_same_weights(uninterrupted, folder)
+
+
+def test_other_settings_may_not_change_on_resume(uninterrupted: Path, tmp_path: Path) -> None:
+    folder = unfinished(uninterrupted, tmp_path / "run")
+    process = start("--resume", "run", "--lr", "7", "--oversubscribe", cwd=tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err == "aib train: run is a run with other settings: lr was 0.1 and is now 7.0\n"
+    for changed in ({"devices": 2}, {"beta": 0.5}):  # each process samples noise of its own
+        with pytest.raises(aib.AibError, match=f"other settings: {next(iter(changed))} was"):
+            RunFolder.reopen(folder, replace(read_settings(folder), **changed))
+
+
+def test_only_one_process_can_resume_a_run(uninterrupted: Path, tmp_path: Path) -> None:
+    folder = unfinished(uninterrupted, tmp_path / "run")
+    before = (folder / "metrics.jsonl").read_bytes()
+    with RunFolder(folder).locked():
+        process = start("--resume", "run", cwd=tmp_path)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err == "aib train: another process is training in run; wait until it has ended\n"
+    assert (folder / "metrics.jsonl").read_bytes() == before
+    train(read_settings(folder), folder, resume=True)  # the lock is free again
+
+
+def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
+    s = Settings(model="tiny_aib_qt", init=str(uninterrupted)).updated(width=0.25)
+    started = build_model(s, load("shapes:count=96", "train"))
+    want = load_file(uninterrupted / "model.safetensors")
+    for name, value in started.state_dict().items():
+        assert torch.equal(value, want[name])
+    # For other classes the last layer starts from random weights, and only that one.
+    fewer = ImageSet.from_tensors(torch.zeros(4, 3, 32, 32, dtype=torch.uint8), torch.arange(4))
+    for name, value in build_model(s, fewer).state_dict().items():
+        assert value.shape != want[name].shape or torch.equal(value, want[name]), name
+    with pytest.raises(aib.AibError, match="no weights at"):
+        build_model(replace(s, init="nowhere"), load("shapes:count=96", "train"))

@@ -1,0 +1,150 @@
+"""Tables of attention maps: the main metrics per recipe, averaged over seeds."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from aib.configs.preset import spread
+from aib.figures.table import NOTHING, Table, number
+from aib.interpret.metrics.reliance import Reliance
+from aib.interpret.metrics.score import PRIMARY_TAU
+from aib.interpret.results import Study
+from aib.interpret.tables import NAMES, own_localisation
+from tools.results.markdown import without_empty_columns
+from tools.results.read import StoredRun, by_recipe, options
+
+ANOTHER = "another image's map costs"
+# A column's name, its digits, and where a study has the value.
+METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
+    ("contrast", 2, lambda study: study.information.contrast),
+    ("energy passed %", 1, lambda study: _percent(study.information.energy_passed)),
+    ("AUROC", 2, lambda study: own_localisation(study).auroc),
+    ("AUROC, centre", 2, lambda study: _auroc(study, "centre")),
+    ("mass inside %", 1, lambda study: _percent(own_localisation(study).energy_inside)),
+    ("insertion", 2, lambda study: _insertion(study, "own")),
+    ("insertion, centre", 2, lambda study: _insertion(study, "centre")),
+    ("deletion", 2, lambda study: _deletion(study, "own")),
+    ("deletion, random", 2, lambda study: _deletion(study, "random")),
+    (ANOTHER, 1, lambda study: cost(study)),
+]
+NOTE = (
+    "Means over seeds, ± their standard deviation. Columns with a comma are controls for the "
+    "column before. The last cost is in points of accuracy."
+)
+
+
+def studied(runs: Iterable[StoredRun]) -> list[tuple[list[StoredRun], list[Study]]]:
+    """Runs with a study of their maps, grouped by recipe."""
+    groups = by_recipe(run for run in runs if run.study)
+    return [(group, [run.study for run in group if run.study]) for group in groups]
+
+
+def maps_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+    """One row per recipe: error, metrics of the maps, and whether the decision uses them."""
+    rows = []
+    for group, studies in studied(runs):
+        metrics = (mean([find(study) for study in studies], digits) for _, digits, find in METRICS)
+        rows.append(
+            (
+                f"`{group[0].model}`",
+                options(group[0], runs, brief),
+                str(len(group)),
+                spread([run.error for run in group]),
+                *metrics,
+                verdicts(studies),
+            )
+        )
+    head = ("model", "options", "seeds", "error %", *(name for name, _, _ in METRICS), "map is")
+    return without_empty_columns(Table("Over seeds", head, tuple(rows), NOTE))
+
+
+def stability_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+    """The paper's score and the centred one: the lowest and highest over all modifications."""
+    rows = []
+    for group, (study, *_) in studied(runs):
+        scores = [each.score.get(PRIMARY_TAU) for each in study.stability.values()]
+        centred = [each.centred.get(PRIMARY_TAU) for each in study.stability.values()]
+        rows.append(
+            (
+                f"`{group[0].model}`",
+                options(group[0], runs, brief),
+                _range(each.value for each in scores if each),
+                _range(study.paper.values()),
+                _range(each.value for each in centred if each),
+                number(study.information.contrast, 2),
+            )
+        )
+    head = ("model", "options", "score %", "paper %", "centred score %", "contrast")
+    shown = tuple(row for row in rows if row[2] != NOTHING)
+    return without_empty_columns(Table("Stability", head, shown))
+
+
+def background_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+    """How much of each map's mass lies on the background, by source of the map."""
+    rows = []
+    for group, studies in studied(runs):
+        cells = []
+        for source in NAMES:
+            found = [study.localisation.get(source) for study in studies]
+            inside = [each.energy.value for each in found if each]
+            cells.append(mean([_percent(1 - v) for v in inside if v is not None], 1))
+        rows.append(
+            (f"`{group[0].model}`", options(group[0], runs, brief), str(len(group)), *cells)
+        )
+    head = ("model", "options", "seeds", *NAMES.values())
+    return without_empty_columns(Table("Mass on the background, %", head, tuple(rows)))
+
+
+def mean(values: Sequence[float | None], digits: int) -> str:
+    """Mean and standard deviation of the values that are there."""
+    known = [value for value in values if value is not None]
+    return (
+        spread(known, digits).replace(f"-{0:.{digits}f}", f"{0:.{digits}f}") if known else NOTHING
+    )
+
+
+def verdicts(studies: Iterable[Study]) -> str:
+    """'used', or 'used (2), undecided (1)' where seeds differ."""
+    counts = Counter(study.verdict for study in studies if study.verdict)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{word} ({n})" for word, n in counts.items()) or NOTHING
+
+
+def cost(study: Study) -> float | None:
+    """Points of accuracy lost with another image's map in the map's place."""
+    if not isinstance(study.reliance, Reliance):  # a model without a map has none
+        return None
+    return 100 * study.reliance.replaced["another"].drop
+
+
+def posthoc_notes(runs: Iterable[StoredRun]) -> Iterator[str]:
+    """What the post-hoc maps of older studies (schema 1) attribute, and of which runs."""
+    studies = {run.name: run.study for run in runs if run.study}
+    for note in dict.fromkeys(study.posthoc_note for study in studies.values()):
+        names = [name for name, study in studies.items() if study.posthoc_note == note]
+        which = "" if len(names) == len(studies) else f" ({', '.join(names)})"
+        yield from [f"{note}{which}."] if note else []
+
+
+def _range(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{min(known):.0f} to {max(known):.0f}" if known else NOTHING
+
+
+def _auroc(study: Study, source: str) -> float | None:
+    found = study.localisation.get(source)
+    return found.auroc.value if found else None
+
+
+def _insertion(study: Study, source: str) -> float | None:
+    found = study.faithfulness.get(source)
+    return found.insertion.value if found else None
+
+
+def _deletion(study: Study, source: str) -> float | None:
+    found = study.faithfulness.get(source)
+    return found.deletion.value if found else None
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
