@@ -120,9 +120,8 @@ def read_study(opened: Run, data: str | None) -> tuple[Study | None, str]:
         return None, ""
     if stored.get("schema") != SCHEMA:
         return None, f"{RESULT} was written by another version of aib and is left out."
-    study = Study.from_dict(stored)
-    if data is not None and study.data != data:
-        return None, f"{RESULT} is about {study.data}, not {data}, and is left out."
-    if study.weights_sha256 != opened.checksum:
+    if data is not None and stored.get("data") != data:
+        return None, f"{RESULT} is about {stored.get('data')}, not {data}, and is left out."
+    if stored.get("weights_sha256") != opened.checksum:
         return None, f"{RESULT} was measured with other weights than the run's and is left out."
-    return study, ""
+    return Study.from_dict(stored), ""

@@ -128,11 +128,11 @@ def test_results_are_not_added_to_a_damaged_file(world: World, content: bytes) -
     assert path.read_bytes() == content
 
 
-def test_a_script_in_a_verdict_is_escaped(studied: World) -> None:
+def test_a_script_in_a_note_is_escaped(studied: World) -> None:
     studied.clear()
     path = studied.work / "run" / "interpret.json"
     result = json.loads(path.read_text())
-    result["reliance"]["verdict"] = "<script>alert(1)</script>"
+    result["notes"] = ["<script>alert(1)</script>"]
     path.write_text(json.dumps(result))
     write_report(studied)
     page = (studied.work / "run" / "report.html").read_text()

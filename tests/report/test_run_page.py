@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from aib.cli import main
-from aib.interpret.study import SCHEMA
+from aib.interpret.results import SCHEMA
 from aib.settings import Settings
 from tests.helpers import HtmlPage
 from tests.interpret.small import make_run

@@ -50,7 +50,7 @@ def test_no_run_is_started_if_another_has_other_settings(tmp_path, capsys):
     train(replace(SMALL_RUN, beta=0.2, epochs=1), tmp_path / "s" / "beta=0.1,seed=3")
     words = [*OPTIONS, "--grid", "beta=0.01,0.1", "--out", str(tmp_path / "s")]
     assert main(["sweep", *words]) == 2
-    assert "beta 0.2 there, 0.1 here" in capsys.readouterr().err
+    assert "beta was 0.2 and is now 0.1" in capsys.readouterr().err
     assert not (tmp_path / "s" / "base,seed=3").exists()
 
 

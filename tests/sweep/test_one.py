@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import aib
-from aib.runs import labelled_images, open_runs, train_seconds
+from aib.runs import open_runs, train_seconds
 from aib.sweep.one import Measurement, is_done, read_measurement, run_one
 from aib.training.train import train
 from tests.helpers import SMALL_RUN, copied, sweep_plan
@@ -28,7 +28,7 @@ def test_a_run_is_trained_as_planned_and_measured(sweep):
 def test_localisation_and_perplexity_are_those_of_the_maps(sweep):
     """Against a loop over the images: pairs of pixels, and a histogram."""
     [run] = open_runs((sweep / "base,seed=3",), "cpu")
-    images = labelled_images(run)
+    images = run.labelled_images()
     x = run.model.preprocessing.normalise(images.images)
     with torch.no_grad():
         attention = run.model.eval()(x, deterministic=True).attention
@@ -79,7 +79,7 @@ def test_a_run_with_other_settings_is_an_error(tmp_path):
     made = sweep_plan("beta=0.01,0.1", base=SMALL_RUN)
     made.write(tmp_path / "s")
     train(replace(SMALL_RUN, beta=0.2, epochs=1), tmp_path / "s" / "beta=0.1,seed=3")
-    with pytest.raises(aib.AibError, match=r"epochs 1 there, 2 here"):
+    with pytest.raises(aib.AibError, match=r"epochs was 1 and is now 2"):
         run_one(tmp_path / "s", "beta=0.1,seed=3")
 
 

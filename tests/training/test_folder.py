@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 import aib
 from aib.cli import main
 from aib.data import load
+from aib.options import ModelOptions
 from aib.runs import read_metrics
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
@@ -25,7 +26,7 @@ from tests.helpers import small_model
 SHORT = Settings(
     data="shapes:count=96",
     model="tiny_aib_qt",
-    width=0.25,
+    options=ModelOptions(width=0.25),
     epochs=1,
     batch_size=16,
     log_every=1,
@@ -166,6 +167,7 @@ import resource, sys
 from pathlib import Path
 import aib
 from aib.training.folder import RunFolder
+from aib.options import ModelOptions
 from aib.settings import Settings
 net = aib.create_model("tiny_aib_qt", width=0.25)
 run = RunFolder.create(Path("run"), net, Settings())

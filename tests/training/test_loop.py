@@ -128,9 +128,9 @@ def attached() -> aib.Classifier:
 
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    zero = lambda shape, like: torch.zeros(shape, dtype=like.dtype)  # noqa: E731
-    monkeypatch.setattr("aib.attention.standard_noise", zero)
-    monkeypatch.setattr("aib.latent.standard_noise", zero)
+    zero = lambda noise, shape, like, name: torch.zeros(shape, dtype=like.dtype)  # noqa: E731
+    monkeypatch.setattr("aib.attention.noise_or_sample", zero)
+    monkeypatch.setattr("aib.latent.noise_or_sample", zero)
 
 
 def test_accumulated_parts_make_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:

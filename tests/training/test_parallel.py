@@ -24,8 +24,8 @@ from aib.training.loop import fit
 from aib.settings import Settings
 
 # Held fixed: no noise, no batch statistics.
-zero = lambda shape, like: torch.zeros(shape, dtype=like.dtype)
-aib.attention.standard_noise = aib.latent.standard_noise = zero
+zero = lambda noise, shape, like, name: torch.zeros(shape, dtype=like.dtype)
+aib.attention.noise_or_sample = aib.latent.noise_or_sample = zero
 
 class Net(nn.Module):
     def __init__(self):

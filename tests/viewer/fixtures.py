@@ -25,7 +25,7 @@ TIMEOUT = 30  # seconds
 
 def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
     model = small_model(name, preprocessing=shapes(2).preprocessing).eval()
-    return Run(folder=folder / name, label=name, name=name, model=model, settings=None)
+    return Run(folder=folder / name, label=name, model=model, settings=None)
 
 
 def viewer(folder: Path, *names: str, **options) -> Viewer:
