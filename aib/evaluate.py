@@ -15,9 +15,10 @@ from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
-from aib.files import parse_json, read_json
+from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal
 from aib.settings import Precision
+from aib.validation import parse_json
 
 Averaging = Literal["probabilities", "logits"]
 BINS = 15  # of confidence, for the calibration error

@@ -5,12 +5,9 @@ import hashlib
 import json
 import math
 import os
-import types
-import typing
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from aib.errors import AibError
 
@@ -80,49 +77,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def parse_json(kind: Any, value: Any, where: str) -> Any:
-    """A dataclass, or the type of one of its fields, from plain JSON types.
-
-    A missing key takes the field's default; unknown keys are ignored. An error names the field.
-    """
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any or (origin is Literal and value in arguments):
-        return value
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        return _one_of([k for k in arguments if k is not type(None)], value, where)
-    if origin is tuple and isinstance(value, list | tuple):
-        kinds = arguments[:1] * len(value) if arguments[-1] is ... else arguments
-        if len(kinds) == len(value):
-            pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(parse_json(k, v, f"{where}[{i}]") for i, (k, v) in pairs)
-    if origin is dict and isinstance(value, dict):
-        return {k: parse_json(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
-    if is_dataclass(kind) and isinstance(value, dict):
-        return _dataclass_from(kind, value, where)
-    if kind is float and type(value) is int and abs(value) < 1e300:  # JSON may write 1.0 as 1
-        return float(value)
-    if isinstance(kind, type) and type(value) is kind:  # bool is no int here
-        return value
-    raise AibError(f"{where} cannot be {value!s:.60}")
-
-
-def _one_of(kinds: list[Any], value: Any, where: str) -> Any:
-    for kind in kinds[:-1]:
-        try:
-            return parse_json(kind, value, where)
-        except AibError:
-            continue
-    return parse_json(kinds[-1], value, where)
-
-
-def _dataclass_from(kind: Any, value: dict[str, Any], where: str) -> Any:
-    hints, names = typing.get_type_hints(kind), {field.name for field in fields(kind)}
-    known = {k: parse_json(hints[k], v, f"{where}.{k}") for k, v in value.items() if k in names}
-    try:
-        return kind(**known)
-    except TypeError as error:
-        raise AibError(f"{where} lacks {str(error).partition(': ')[2]}") from error

@@ -17,7 +17,7 @@ from aib.classifier import evaluating
 from aib.environment import environment
 from aib.errors import AibError
 from aib.evaluate import Evaluation, read_evaluations
-from aib.files import finite, parse_json, read_json, sha256, write_json
+from aib.files import finite, read_json, sha256, write_json
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.runs import feed_for
 from aib.runs import CHECKPOINT, EVALUATION, open_runs, train_seconds
@@ -27,6 +27,7 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
 from aib.training.progress import LineReporter
 from aib.training.train import train
+from aib.validation import parse_json
 from aib.weights import CONFIG, WEIGHTS
 
 MEASUREMENT = "sweep_figures.json"  # in a run's folder

@@ -12,11 +12,12 @@ from typing import Any
 
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import parse_json, read_json, write_json
+from aib.files import read_json, write_json
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, Value, format_value
 from aib.sweep.one import RunMetrics, read_measurement, rename_old_keys
 from aib.sweep.plan import Plan
+from aib.validation import parse_json
 
 RESULTS = "sweep_results.json"
 SCHEMA = 1

@@ -8,8 +8,9 @@ import pytest
 
 import aib
 from aib.evaluate import CalibrationBins, Evaluation, read_evaluations
-from aib.files import parse_json, write_json
+from aib.files import write_json
 from aib.runs import packaged_models
+from aib.validation import parse_json
 
 
 @dataclass(frozen=True)
