@@ -1,6 +1,6 @@
 """Base class of all models: checks the input, explains the output, saves and loads."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -46,6 +46,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         self.preprocessing = preprocessing or Preprocessing()
         self.recipe: dict[str, Any] = {}
         self.quantizer: AnchorQuantizer | None = None
+        self.area = 1.0  # masked models: the budget of the map
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -159,16 +160,14 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
             raise AibError(
                 "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
             )
-        return self.explanation_of(out, x.shape[2:], self.describe_samples(samples, deterministic))
+        return self.explanation_of(out, x, self.describe_samples(samples, deterministic))
 
-    def explanation_of(
-        self, out: Output, size: Sequence[int], samples: str = "deterministic"
-    ) -> Explanation:
-        """The explanation in an output of this model, for images of this size."""
+    def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
+        """The explanation in this model's output for images x."""
         mean_map, levels = (None, None) if out.attention is None else self.mean_map(out.attention)
         return explain_output(
             out,
-            size,
+            x.shape[2:],
             mean_map=mean_map,
             level_indices=levels,
             quantizer=self.quantizer,

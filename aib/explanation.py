@@ -40,6 +40,9 @@ class Explanation:
     sample_maps: Tensor | None = None  # [S,B,h,w], as the features met them
     kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
     energy_passed: Tensor | None = None  # [B], feature energy after modulation over that before
+    mask: Tensor | None = None  # [B,H,W], masked models: the share of each pixel that is seen
+    seen: Tensor | None = None  # [B,3,H,W], masked models: the normalised image under the mask
+    bits: Tensor | None = None  # [B,H,W], masked models: at most so many pass each pixel
 
     images: tuple[Array, ...] = ()  # uint8 [H,W,3] each, cropped as the model saw them
     paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
@@ -61,7 +64,9 @@ class Explanation:
 
     @property
     def attention(self) -> Tensor | None:
-        """[B,H,W], the map at image size."""
+        """[B,H,W], the map at image size; of a masked model the mask itself."""
+        if self.mask is not None:
+            return self.mask
         return None if self.map is None else enlarge(self.map, self.size)
 
     @property
@@ -117,7 +122,7 @@ class Explanation:
         per_sample = ("sample_probabilities", "sample_maps")
         per_batch = (
             "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images",
-            "paths",
+            "paths", "mask", "seen", "bits",
         )  # fmt: skip
         parts: dict[str, Any] = {
             n: v[one] for n in per_batch if (v := getattr(self, n)) is not None
@@ -133,7 +138,7 @@ class Explanation:
         [(name, probability)] = one.top(0, 1)
         return draw_explanation(
             one.images[0],
-            one.map[0],
+            one.map[0] if one.mask is None else one.mask[0],
             title=f"{name}  {100 * probability:.1f}%",
             subtitle=subtitle,
             method="attention" if one.method == "own" else str(one.method).replace("_", " "),
@@ -170,7 +175,7 @@ class Explanation:
     def save(
         self, folder: str | Path, names: Sequence[str] = (), *, subtitle: str = ""
     ) -> list[Path]:
-        """Write NAME.png, NAME.npy (the raw map [h,w]) and NAME.json for each image.
+        """Write NAME.png, NAME.npy (the raw map [h,w], or the mask) and NAME.json for each image.
 
         Without `names` they are the image files' own. Only files of earlier calls are replaced.
         Returns the pictures' paths.
@@ -184,10 +189,10 @@ class Explanation:
         if self.map is None or not self.images:
             raise AibError("saving needs images and maps: use aib.explain(model, source)")
         check_targets(folder, names)
-        written = []
+        written, maps = [], self.map if self.mask is None else self.mask
         for i, name in enumerate(names):
             record = self.record(i) | self.made_with
-            path = save_files(folder, name, self.draw(i, subtitle), self.map[i], record)
+            path = save_files(folder, name, self.draw(i, subtitle), maps[i], record)
             written.append(path)
         return written
 

@@ -19,6 +19,8 @@ def aib_loss(
     lambda_q: float = 0.4,
     lambda_c: float = 0.1,
     lambda_a: float = 0.0,
+    lambda_area: float = 5.0,
+    area: float | Tensor = 1.0,
 ) -> LossTerms:
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
@@ -26,8 +28,10 @@ def aib_loss(
     As printed, the paper's minus sign applies to every term and would maximise three of them.
     `lambda_a` is not the paper's: the weight of a penalty on the map's mean. Without it an open
     position costs nothing, and the object may be high or low on the map.
-    Terms that a model does not have are zero. `beta` may be a tensor, so that a schedule does
-    not recompile a compiled step.
+    Masked models add lambda_area * mean_i relu(area_i - area): what the mask of each image opens
+    beyond its budget `area`; 1 is no budget.
+    Terms that a model does not have are zero. `beta` and `area` may be tensors, so that a schedule
+    does not recompile a compiled step.
     """
     _check_labels(out.sample_logits, y)
     profile = PROFILES[out.profile]
@@ -46,6 +50,10 @@ def aib_loss(
         kl = divergence(out.latent.mu, out.latent.sigma).mean()  # over S and B
 
     opening = zero if out.attention is None else widen(out.attention.a_q).mean()
+    excess = zero
+    if out.mask is not None and out.attention is not None:
+        opened = area_per_image(out.attention.mu, out.mask)  # [B]
+        opening, excess = opened.mean(), F.relu(opened - area).mean()
 
     quantization = commitment = zero
     if out.attention is not None and out.attention.quantization is not None:
@@ -61,7 +69,19 @@ def aib_loss(
     total = total + lambda_q * quantization + lambda_c * commitment
     if lambda_a:
         total = total + lambda_a * opening
-    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, opening)
+    if out.mask is not None:
+        total = total + lambda_area * excess
+    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, opening, excess)
+
+
+def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:
+    """area_i = mean(mu_i) + stop_gradient(mean(m_i) - mean(mu_i)), [B].
+
+    The value is that of the mask, the gradient that of mu [B,h,w]: m has none where it is clipped.
+    """
+    opened = mask.mean((0, 2, 3))  # [B], over samples and pixels
+    proposed = mu.mean((1, 2))  # [B]
+    return proposed + (opened - proposed).detach()
 
 
 def _check_labels(sample_logits: Tensor, y: Tensor) -> None:

@@ -9,6 +9,7 @@ has seen the whole image; the tests of `interpret/` measure that channel.
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from aib.attention import sample_attention
 from aib.classifier import Classifier
 from aib.errors import AibError
+from aib.explanation import Explanation
 from aib.gaussian import nats_to_bits
 from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
@@ -106,6 +108,15 @@ class Masked(Classifier):
         self.body, self.head = body, head
         self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
 
+    def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
+        """The explanation with the mask of a deterministic pass, and what it lets through."""
+        found = super().explanation_of(out, x, samples)
+        if found.map is None:
+            return found
+        m = self.mask_of(Attention.fixed(found.map), x.shape[2:])  # [1,B,H,W]
+        seen = replace_closed(x, m, self.noise_std * fixed_noise(x).expand(1, *x.shape))[0]
+        return replace(found, mask=m[0], seen=seen, bits=information_bits(x, m[0], self.noise_std))
+
     @property
     def is_random(self) -> bool:
         """Closed pixels are noise, in evaluation too."""
@@ -158,16 +169,6 @@ def _standard_field(height: int, width: int) -> Tensor:
 def fixed_noise(x: Tensor) -> Tensor:
     """The noise of deterministic passes, [3,H,W]: the same for every image and device."""
     return _standard_field(x.shape[2], x.shape[3]).to(x)
-
-
-def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:
-    """area_i = mean(mu_i) + stop_gradient(mean(m_i) - mean(mu_i)), [B].
-
-    The value is that of the mask, the gradient that of mu [B,h,w]: m has none where it is clipped.
-    """
-    opened = mask.mean((0, 2, 3))  # [B], over samples and pixels
-    proposed = mu.mean((1, 2))  # [B]
-    return proposed + (opened - proposed).detach()
 
 
 def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:

@@ -6,7 +6,7 @@ backbone and the builder (`registry.py`).
 """
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from aib.profiles import Modulation
 from aib.quantize import NumAnchors
@@ -16,6 +16,7 @@ from aib.validation import (
     Fraction,
     NonNegativeInt,
     Positive,
+    Rule,
     between,
     check_fields,
     reject_unknown,
@@ -25,6 +26,9 @@ from aib.validation import (
 LATENT = {"needs": "latent"}
 ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
+MASK = {"needs": "mask"}
+
+Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,14 @@ class ModelOptions:
     """Build the map from one map per class, trained by a second head as in ABN."""
     tap: NonNegativeInt = field(default=0, metadata=ATTENTION)
     """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
+    area: Area = field(default=0.25, metadata=MASK)
+    """Masked models: the share of each image that the map may open; 1 for no budget."""
+    map_size: Count | None = field(default=None, metadata=MASK)
+    """Masked models: side of the map for 32 x 32 images, 16 if not given; with "separate" only."""
+    noise_std: Positive = field(default=1.0, metadata=MASK)
+    """Masked models: standard deviation of the noise in place of closed pixels."""
+    propose: Literal["separate", "twice"] = field(default="separate", metadata=MASK)
+    """Masked models: the map comes from a small network of its own, or from a first pass."""
     profile: ProfileName = "paper"
     """The paper's mathematics, or the authors' released code."""
 

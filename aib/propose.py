@@ -34,7 +34,7 @@ class ProposalNet(nn.Module):
         )
         self.up_half = conv_bn_relu(c[4] + c[3], c[3])
         self.up_grid = conv_bn_relu(c[3] + grid, c[1])
-        self.to_score = last_layer(c[1])
+        self.to_score = ScoreLayer(c[1])
 
     def forward(self, x: Tensor) -> Tensor:
         grid = self.to_grid(x)
@@ -49,7 +49,7 @@ class FeatureProposal(nn.Sequential):
     """propose="twice": features of a first pass [B,c,h,w] to one score per position."""
 
     def __init__(self, channels: int, hidden: int = 128):
-        super().__init__(conv_bn_relu(channels, hidden), last_layer(hidden))
+        super().__init__(conv_bn_relu(channels, hidden), ScoreLayer(hidden))
 
 
 class FirstPass(nn.Module):
@@ -101,13 +101,17 @@ def conv_bn_relu(c_in: int, c_out: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU())
 
 
-def last_layer(channels: int) -> nn.Conv2d:
-    """A 1 x 1 convolution to the score: small weights and a bias that opens the map."""
-    layer = nn.Conv2d(channels, 1, 1)
-    nn.init.normal_(layer.weight, std=0.01)
-    assert layer.bias is not None
-    nn.init.constant_(layer.bias, OPEN)
-    return layer
+class ScoreLayer(nn.Conv2d):
+    """A 1 x 1 convolution to the score: small weights, and a bias with which the map is open."""
+
+    def __init__(self, channels: int):
+        super().__init__(channels, 1, 1)
+
+    def reset_parameters(self) -> None:
+        """Initialise; `init_weights` calls it instead of its own rule."""
+        assert self.bias is not None
+        nn.init.normal_(self.weight, std=0.01)
+        nn.init.constant_(self.bias, OPEN)
 
 
 def halvings(image_size: int, map_size: int) -> int:

@@ -20,9 +20,11 @@ from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead
+from aib.masked import Masked
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_modulation, get_profile
+from aib.propose import FeatureProposal, FirstPass, ProposalNet, halvings
 from aib.quantize import AnchorQuantizer
 from aib.validation import reject_unknown
 
@@ -33,6 +35,8 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("wrn", 224): wrn50_2,
     ("tiny", 32): tiny,
 }
+
+MAP_SIZE = 16  # of masked models, for images of 32 x 32
 
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
 
@@ -90,6 +94,32 @@ def build_plain(
     )
 
 
+def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
+    body = nn.Sequential(parts.stem, parts.tail)
+    if options.propose == "twice":
+        if options.map_size is not None:
+            raise AibError('map_size is that of the features with propose="twice": leave it out')
+        trunk: nn.Module = FeatureProposal(parts.feature_channels)
+        first_pass = FirstPass(body, "0")
+    else:
+        steps = halvings(32, MAP_SIZE if options.map_size is None else options.map_size)
+        trunk, first_pass = ProposalNet(steps, parts.proposal_width), None
+    return Masked(
+        body,
+        VariationalHead(
+            parts.embedding_dim, parts.latent_dim, parts.decoder(parts.latent_dim, num_classes)
+        ),
+        SpatialAttention(trunk, get_profile(options.profile).sigma_kernel),
+        num_classes,
+        first_pass=first_pass,
+        area=options.area,
+        noise_std=options.noise_std,
+        profile=options.profile,
+        min_size=max(parts.min_size, 8),
+    )
+
+
 def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: VGG with global average pooling."""
     tail, embedding_dim = gap_tail(options.width)
@@ -139,6 +169,7 @@ class Entry:
 _DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
 _AIB = "attention with an information bottleneck"
 _QT = "the same with quantised attention"
+_MASKED = "classifies only the pixels that its map opens"
 _BOTH = (32, 224)
 
 MODELS: dict[str, Entry] = {
@@ -166,7 +197,10 @@ MODELS: dict[str, Entry] = {
     "wrn_abn": Entry("wrn", build_abn, "attention branch network (Fukui et al. 2019)"),
     "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
     "wrn_aib_qt": Entry("wrn", build_aib_qt, _QT, _BOTH),
-    # Not in the paper: small enough for two CPU cores, otherwise the same code.
+    # Not in the paper: the masked form, and networks small enough for two CPU cores.
+    "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, from_paper=False),
+    "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, from_paper=False),
+    "tiny_aib_masked": Entry("tiny", build_masked, _MASKED, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
@@ -231,9 +265,7 @@ def create_model(
         modulation=get_modulation(options.modulation, options.profile),
     )
     model = entry.build(num_classes, options, parts)
-    unused = options.changed("aib attention")
-    if unused and not any(isinstance(layer, SpatialAttention) for layer in model.modules()):
-        raise AibError(f"{name} has no aib attention: {unused[0]} changes nothing")
+    _check_used(name, model, options)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
     model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
@@ -242,6 +274,17 @@ def create_model(
     size = {"num_classes": num_classes, "image_size": image_size}
     model.recipe = {"kind": "named", "name": name, **size, **asdict(options)}
     return model
+
+
+def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
+    """Raise an error for an option that changes nothing in this model."""
+    masked = isinstance(model, Masked)
+    attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
+    has = {"aib attention": attends and not masked, "mask": masked}
+    for part, there in has.items():
+        unused = [] if there else options.changed(part)
+        if unused:
+            raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 
 
 def _find(name: str) -> Entry:

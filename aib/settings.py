@@ -59,6 +59,8 @@ class Settings:
     """Weight of the commitment term."""
     lambda_a: NonNegative = 0.0
     """Weight of a penalty on the map's mean; not in the paper."""
+    lambda_area: NonNegative = 5.0
+    """Weight of the penalty on a masked model's area above its budget."""
     beta_warmup: NonNegative = 0.0
     """Epochs over which beta rises from 0 to its value."""
 

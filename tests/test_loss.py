@@ -114,7 +114,7 @@ def test_terms_come_without_gradient_on_request():
     out.sample_logits.requires_grad_()
     terms = aib.aib_loss(out, labels())
     detached = terms.detached()
-    names = "total nll kl quantization commitment auxiliary opening"
+    names = "total nll kl quantization commitment auxiliary opening area"
     assert set(detached) == set(names.split())
     assert terms.total.requires_grad and not detached["total"].requires_grad
 

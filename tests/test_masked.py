@@ -2,6 +2,7 @@
 
 import math
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,21 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+import aib
 from aib.attention import SpatialAttention
 from aib.backbones import tiny
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
-from aib.masked import Masked, area_per_image, information_bits, replace_closed
+from aib.loss import area_per_image
+from aib.masked import Masked, information_bits, replace_closed
 from aib.options import ModelOptions
 from aib.propose import FeatureProposal, FirstPass, ProposalNet, batch_norm_buffers, halvings
 from aib.quantize import AnchorQuantizer
+from aib.training.optim import area_at
 from aib.types import Attention, Noise
+from tests.helpers import SMALL, image_set
 
 C, K, SIDE = 5, 4, 16
 
 
 def make(propose="separate", *, stochastic=True, anchors=None, bottleneck=True, **options):
-    parts = tiny(ModelOptions(width=0.25))
+    torch.manual_seed(0)
+    parts = tiny(ModelOptions())
     body = nn.Sequential(parts.stem, parts.tail)
     if propose == "twice":
         trunk, first_pass = FeatureProposal(parts.feature_channels, 8), FirstPass(body, "0")
@@ -218,3 +224,55 @@ def test_an_infinite_closed_pixel_becomes_noise():
 def test_bad_input_is_named(call, words):
     with pytest.raises(AibError, match=words):
         call(MODELS["separate"], images())
+
+
+@pytest.mark.parametrize("name", aib.list_models("*_masked"))
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_path):
+    model = aib.create_model(name, 4, width=1 / 16, propose=propose).eval()
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    out = model(x, deterministic=True)
+    assert out.mask.shape == (1, 2, 32, 32) and out.mask.mean() > 0.8
+    model.save_pretrained(tmp_path)
+    again = aib.from_pretrained(tmp_path)
+    assert torch.equal(again(x, deterministic=True).logits, out.logits)
+
+
+def test_an_explanation_shows_the_mask_that_was_applied():
+    model, x = make(), images()
+    out, expl = model(x, deterministic=True), model.explain(x)
+    assert torch.equal(expl.mask, out.mask[0]) and expl.attention is expl.mask
+    assert torch.equal(expl.bits, information_bits(x, out.mask[0], 1.0))
+    assert expl.seen.shape == x.shape
+    assert torch.equal(expl[1].mask, expl.mask[1:2])
+
+
+def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
+    model, x, y = make(), images(), torch.tensor([0, 1, 2])
+    out = model(x, deterministic=True)
+    areas = out.mask[0].mean((1, 2))
+    excess = sum(max(float(a) - 0.3, 0.0) for a in areas) / 3
+    free, tight = (aib.aib_loss(out, y, lambda_area=2.0, area=area) for area in (1.0, 0.3))
+    assert float(free.area) == 0 and float(tight.area) == pytest.approx(excess, rel=1e-5)
+    assert float(tight.total - free.total) == pytest.approx(2 * excess, rel=1e-4)
+
+
+def test_the_budget_falls_from_one_to_its_value():
+    assert [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)] == pytest.approx(
+        [1, 1, 0.625, 0.25, 0.25]
+    )
+
+
+def test_training_closes_the_map():
+    """The penalty alone moves it: the labels are random, so nothing is to be learnt."""
+    data = image_set(count=64, size=32)
+    settings = replace(SMALL, epochs=12, batch_size=16, lr=0.05, clip=2.0, schedule="cosine")
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.5)
+    fitted = aib.fit(model, data, settings)
+    assert fitted.last["opening"] < 0.6  # it starts at 0.9
+    with pytest.raises(AibError, match="vgg_aib has no mask: area changes nothing"):
+        aib.create_model("vgg_aib", area=0.5)
+    with pytest.raises(AibError, match="tiny_aib_masked has no aib attention: attention_depth"):
+        aib.create_model("tiny_aib_masked", attention_depth=1)
+    with pytest.raises(AibError, match="map_size is that of the features"):
+        aib.create_model("tiny_aib_masked", propose="twice", map_size=8)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from aib.attention import ClassMaps
 from aib.profiles import Initialisation
+from aib.propose import ScoreLayer
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Parts:
     min_size: int  # the smallest image that the strides do not reduce to nothing
     class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
     shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
+    proposal_width: float = 1.0  # of a masked model's own proposal network
     max_tap: int = 0  # the largest `tap` that the backbone can be built with
 
 
@@ -71,7 +73,9 @@ def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
     of BatchNorm.
     """
     for layer in module.modules():
-        if how == "xavier" and isinstance(layer, nn.BatchNorm2d):
+        if isinstance(layer, ScoreLayer):
+            layer.reset_parameters()
+        elif how == "xavier" and isinstance(layer, nn.BatchNorm2d):
             nn.init.uniform_(layer.weight)
         elif how == "xavier" and isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.xavier_uniform_(layer.weight, gain=math.sqrt(2))

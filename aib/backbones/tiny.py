@@ -31,4 +31,5 @@ def tiny(options: ModelOptions) -> Parts:
         latent_dim=32,
         num_anchors=20,
         min_size=8,
+        proposal_width=0.25 * options.width,
     )

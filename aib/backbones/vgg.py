@@ -90,6 +90,7 @@ def vgg_cifar(options: ModelOptions) -> Parts:
         num_anchors=20,
         min_size=32,
         max_tap=2,
+        proposal_width=options.width,
     )
 
 

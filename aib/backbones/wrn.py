@@ -97,6 +97,7 @@ def wrn28_10(options: ModelOptions) -> Parts:
         latent_dim=512,
         num_anchors=50,
         min_size=4,
+        proposal_width=options.width,
     )
 
 

@@ -87,7 +87,7 @@ def explain_batch(
     mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
     with mode, evaluating(model), torch.no_grad(), _attention_input(model) as features:
         out = model(x, samples, deterministic=deterministic)
-    found = model.explanation_of(out, x.shape[2:], model.describe_samples(samples, deterministic))
+    found = model.explanation_of(out, x, model.describe_samples(samples, deterministic))
     found = replace(found, seed=None if found.samples == "deterministic" else seed)
     if features and found.map is not None:
         modulation: Any = model.modulation

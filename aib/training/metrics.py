@@ -8,7 +8,7 @@ from torch import Tensor
 
 from aib.errors import AibError
 
-TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "opening")
+TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "opening", "area")
 NEVER = torch.iinfo(torch.int64).max
 
 

@@ -15,7 +15,13 @@ from aib.settings import Settings
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage
 from aib.training.metrics import TERMS, NonFiniteError
-from aib.training.optim import beta_at, learning_rate, load_optimizer_state, make_optimizer
+from aib.training.optim import (
+    area_at,
+    beta_at,
+    learning_rate,
+    load_optimizer_state,
+    make_optimizer,
+)
 
 
 class Objective(nn.Module):
@@ -24,12 +30,13 @@ class Objective(nn.Module):
     def __init__(self, model: Classifier, settings: Settings):
         super().__init__()
         self.model = model
-        self.weights = settings.lambda_q, settings.lambda_c, settings.lambda_a
+        s = settings
+        self.weights = s.lambda_q, s.lambda_c, s.lambda_a, s.lambda_area
 
-    def forward(self, x: Tensor, y: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
         """The loss to minimise, and [total, the other terms ..., wrong predictions] to log."""
         out = self.model(x)
-        terms = aib_loss(out, y, beta, *self.weights)
+        terms = aib_loss(out, y, beta, *self.weights, area)
         wrong = (out.logits.detach().argmax(-1) != y).sum()
         values = terms.detached()
         return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])
@@ -70,6 +77,7 @@ class TrainingStep:
         self.objective, self.optimizer = fabric.setup(objective, optimizer)
         # Tensors: floats would be compiled into the step, or captured with it.
         self.beta = torch.zeros((), device=fabric.device)
+        self.area = torch.ones((), device=fabric.device)
         self.rate = torch.zeros((), device=fabric.device) if capture else None
         self.captured = CapturedStep(self.update_from) if capture else None
         # Each part adds its share of the means, and all of its wrong predictions.
@@ -91,13 +99,15 @@ class TrainingStep:
         return torch.stack(metrics).sum(0), self.update()
 
     def set_rates(self, step: int) -> None:
-        """Set the learning rate and beta of this step."""
+        """Set the learning rate, beta and area budget of this step."""
         rate = learning_rate(self.settings, step, self.steps_per_epoch)
         if self.rate is not None:
             self.rate.fill_(rate)
         for group in self.optimizer.param_groups:
             group["lr"] = rate if self.rate is None else self.rate
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
+        total_steps = self.settings.epochs * self.steps_per_epoch
+        self.area.fill_(area_at(self.model.area, step, total_steps))
 
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
@@ -116,7 +126,7 @@ class TrainingStep:
         accumulate = self.settings.accumulate
         more = part < accumulate - 1
         with self.fabric.no_backward_sync(self.objective, enabled=more):
-            loss, metrics = self.objective(x, y, self.beta)
+            loss, metrics = self.objective(x, y, self.beta, self.area)
             self.fabric.backward(loss / accumulate)
         return metrics * self.share
 
