@@ -140,10 +140,10 @@ def own_maps(model: nn.Module, x: Tensor) -> Tensor:
 def _attention_input(model: Classifier) -> Iterator[list[Tensor]]:
     """Record the features that the attention sees, where the model modulates them by one map."""
     features: list[Tensor] = []
-    if not model.takes_map:
+    attention = getattr(model, "attention", None)  # masked models have no features to modulate
+    if attention is None or not model.takes_map:
         yield features
         return
-    attention: nn.Module = model.attention  # type: ignore[assignment]
     hook = attention.register_forward_pre_hook(lambda _, inputs: features.append(*inputs))
     try:
         yield features

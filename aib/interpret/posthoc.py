@@ -27,7 +27,7 @@ PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusio
 # at 32 x 32 has a single position, which makes no map.
 MIN_POSITIONS = 4
 # Parts of our models that make the maps: beside the path from image to decision, not on it.
-_BESIDE = ("attention", "contexts", "compatibilities", "project")
+_BESIDE = ("attention", "contexts", "compatibilities", "project", "propose")
 
 # A module, or any callable around one (such as one for deterministic passes). It returns
 # logits [B,classes], or an object that has them as `.logits`, or one of our models' outputs.
