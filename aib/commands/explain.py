@@ -104,6 +104,8 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     files = [path for path in found if not is_figure(path)]
     if len(files) < len(found):
         print(f"skipped: {len(found) - len(files)} figure(s) drawn by aib", file=sys.stderr)
+    if not files and found:
+        raise AibError("all of these images are figures drawn by aib; name the original images")
     if not files:
         raise AibError("name at least one image file or folder")
     return files
