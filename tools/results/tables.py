@@ -11,6 +11,8 @@ from pathlib import Path
 from aib.configs.preset import spread
 from aib.errors import AibError
 from aib.figures.table import NOTHING, Table, number, with_columns
+from aib.interpret.metrics.score import PRIMARY_TAU
+from aib.interpret.results import Estimate
 from aib.paper import OTHER_FORM, PAPER_ERRORS
 from aib.registry import MODELS, list_models
 from tools.results.maps import (
@@ -91,6 +93,26 @@ def stability(results: Results, *files: str) -> Table:
     return stability_table(_runs(results, files), brief=True)
 
 
+def definitions(results: Results, *files: str) -> Table:
+    """How much two choices matter: the boundary of high frequencies, and the steps of IG."""
+    rows = []
+    for run in _runs(results, files):
+        study = run.study
+        if study is None or "high>4" not in study.stability:
+            continue
+        scores = [study.stability[name].score[PRIMARY_TAU] for name in ("high-4", "high>4")]
+        gap = study.faithfulness["integrated_gradients"].completeness_gap
+        cells = (_interval(score) for score in scores)
+        rows.append((f"`{run.model}`", title(data_set(run.data)), *cells, number(gap, 1, 100)))
+    head = ("model", "data set", "score %, r >= 4", "score %, r > 4", "completeness gap %")
+    return Table("Definitions", head, tuple(rows))
+
+
+def _interval(score: Estimate) -> str:
+    ends = (number(value, 1) for value in (score.value, score.low, score.high))
+    return "{} ({}-{})".format(*ends)
+
+
 def background(results: Results, *files: str) -> Table:
     """Where the mass of each kind of map lies."""
     return background_table(_runs(results, files), brief=True)
@@ -125,7 +147,7 @@ def paper_errors(results: Results) -> Table:
     return Table("Table 1", ("model", *columns.values()), tuple(rows))
 
 
-MAKERS = (errors, verdict, maps, stability, background, speed, latency, paper_errors)
+MAKERS = (errors, verdict, maps, stability, definitions, background, speed, latency, paper_errors)
 TABLES: dict[str, Callable[..., Table]] = {make.__name__: make for make in MAKERS}
 
 
