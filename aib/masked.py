@@ -8,10 +8,8 @@ pixel cannot change the logits: not by a little, not at all. What remains is the
 has seen the whole image; the tests of `interpret/` measure that channel.
 """
 
-import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,12 +22,13 @@ from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.gaussian import nats_to_bits
 from aib.latent import LinearHead, VariationalHead
+from aib.options import Area
 from aib.preprocessing import Preprocessing
 from aib.propose import FirstPass
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Given, Output, ProfileName, Sampling, noise_or_sample
+from aib.validation import Positive, check
 
-Propose = Literal["separate", "twice"]
 # m is stretched past [0, 1] and clipped, so that exact zeros and ones occur. Without that, nothing
 # moves m from 0.1 to 0, and an average over an object's pixels restores what 0.1 lets through.
 STRETCH = 1.1
@@ -103,7 +102,8 @@ class Masked(Classifier):
         super().__init__(
             num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
         )
-        check_budget(area, noise_std)
+        check("area", area, Area)
+        check("noise_std", noise_std, Positive)
         self.area, self.noise_std = area, noise_std
         self.body, self.head = body, head
         self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
@@ -185,14 +185,6 @@ def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
     kept = (1 - m).clamp_min(torch.finfo(m.dtype).tiny)
     nats = ((m * x / noise_std).square() + kept.square() - 1) / 2 - kept.log()
     return nats_to_bits(nats).clamp(0, MAX_BITS).sum(1)
-
-
-def check_budget(area: float, noise_std: float) -> None:
-    """Check the options of a masked model."""
-    if not 0 < area <= 1:
-        raise AibError(f"area must be above 0 and at most 1, not {area}")
-    if not 0 < noise_std < math.inf:
-        raise AibError(f"noise_std must be positive, not {noise_std}")
 
 
 def _check_range(values: Tensor, name: str) -> Tensor:

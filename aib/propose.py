@@ -72,7 +72,7 @@ class FirstPass(nn.Module):
 
     def forward(self, network: nn.Module, x: Tensor) -> Tensor:
         """The features at the layer; BatchNorm in training updates this pass's buffers."""
-        own = {name: getattr(self, _key(name)) for name in batch_norm_buffers(network)}
+        own = {key.replace("/", "."): buffer for key, buffer in self.named_buffers()}
         self._active = True
         try:
             out = functional_call(network, own, (x,))

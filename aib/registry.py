@@ -41,6 +41,12 @@ MAP_SIZE = 16  # of masked models, for images of 32 x 32
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
 
 
+def _bottleneck(num_classes: int, parts: Parts) -> VariationalHead:
+    """The backbone's head with a variational bottleneck."""
+    decoder = parts.decoder(parts.latent_dim, num_classes)
+    return VariationalHead(parts.embedding_dim, parts.latent_dim, decoder)
+
+
 def build_aib(
     num_classes: int,
     options: ModelOptions,
@@ -56,9 +62,7 @@ def build_aib(
         num_classes,
         attention=_spatial(num_classes, options, parts, quantised) if attention else None,
         quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
-        head=VariationalHead(
-            parts.embedding_dim, parts.latent_dim, parts.decoder(parts.latent_dim, num_classes)
-        ),
+        head=_bottleneck(num_classes, parts),
         modulation=options.modulation,
         profile=options.profile,
         min_size=parts.min_size,
@@ -107,9 +111,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         trunk, first_pass = ProposalNet(steps, parts.proposal_width), None
     return Masked(
         body,
-        VariationalHead(
-            parts.embedding_dim, parts.latent_dim, parts.decoder(parts.latent_dim, num_classes)
-        ),
+        _bottleneck(num_classes, parts),
         SpatialAttention(trunk, get_profile(options.profile).sigma_kernel),
         num_classes,
         first_pass=first_pass,

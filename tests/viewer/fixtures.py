@@ -89,7 +89,7 @@ class Visitor:
         )
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """The server's messages to this session, as they come."""
+        """The server's messages to the client, as they come."""
         query = {"session_hash": self.session}
         with self.http.stream("GET", "/gradio_api/queue/data", params=query) as lines:
             for line in lines.iter_lines():
