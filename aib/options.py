@@ -61,6 +61,10 @@ class ModelOptions:
     """Masked models: standard deviation of the noise in place of closed pixels."""
     propose: Literal["separate", "twice"] = field(default="separate", metadata=MASK)
     """Masked models: the map comes from a small network of its own, or from a first pass."""
+    sample_map: bool = field(default=False, metadata=MASK)
+    """Masked models: sample the map around its mean, as the paper's attention is."""
+    quantise_map: bool = field(default=False, metadata=MASK)
+    """Masked models: quantise the map to `num_anchors` levels, as the paper's attention is."""
     profile: ProfileName = "paper"
     """The paper's mathematics, or the authors' released code."""
 

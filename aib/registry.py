@@ -112,9 +112,12 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     return Masked(
         body,
         _bottleneck(num_classes, parts),
-        SpatialAttention(trunk, get_profile(options.profile).sigma_kernel),
+        SpatialAttention(
+            trunk, get_profile(options.profile).sigma_kernel if options.sample_map else None
+        ),
         num_classes,
         first_pass=first_pass,
+        quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
         area=options.area,
         noise_std=options.noise_std,
         profile=options.profile,

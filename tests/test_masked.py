@@ -229,13 +229,28 @@ def test_bad_input_is_named(call, words):
 @pytest.mark.parametrize("name", aib.list_models("*_masked"))
 @pytest.mark.parametrize("propose", ["separate", "twice"])
 def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_path):
-    model = aib.create_model(name, 4, width=1 / 16, propose=propose).eval()
-    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    out = model(x, deterministic=True)
-    assert out.mask.shape == (1, 2, 32, 32) and out.mask.mean() > 0.8
+    torch.manual_seed(0)
+    model = aib.create_model(name, 4, width=1 / 16, propose=propose)
+    x = torch.randn(2, 3, 32, 32)
+    assert model(x).mask.mean() > 0.8  # in training mode: BatchNorm has no statistics yet
+    out = model.eval()(x, deterministic=True)
+    assert out.mask.shape == (1, 2, 32, 32)
     model.save_pretrained(tmp_path)
     again = aib.from_pretrained(tmp_path)
     assert torch.equal(again(x, deterministic=True).logits, out.logits)
+
+
+def test_sampled_and_quantised_maps_are_options():
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    plain, sampled, quantised = (
+        aib.create_model("tiny_aib_masked", 4, width=0.25, num_anchors=3, **options)
+        for options in ({}, {"sample_map": True}, {"quantise_map": True})
+    )
+    assert plain(x).attention.sigma is None and plain.quantizer is None
+    out = sampled(x, samples=(2, 1))
+    assert not torch.equal(out.mask[0], out.mask[1]) and out.attention.indices is None
+    out = quantised(x)
+    assert torch.equal(out.attention.a_q[0], quantised.quantizer.anchors[out.attention.indices[0]])
 
 
 def test_an_explanation_shows_the_mask_that_was_applied():
