@@ -36,15 +36,13 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("tiny", 32): tiny,
 }
 
-MAP_SIZE = 16  # of masked models, for images of 32 x 32
-
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
 
 
-def _bottleneck(num_classes: int, parts: Parts) -> VariationalHead:
+def _bottleneck(num_classes: int, parts: Parts, norm: bool = False) -> VariationalHead:
     """The backbone's head with a variational bottleneck."""
     decoder = parts.decoder(parts.latent_dim, num_classes)
-    return VariationalHead(parts.embedding_dim, parts.latent_dim, decoder)
+    return VariationalHead(parts.embedding_dim, parts.latent_dim, decoder, norm=norm)
 
 
 def build_aib(
@@ -100,18 +98,24 @@ def build_plain(
 
 def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
-    body = nn.Sequential(parts.stem, parts.tail)
+    body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     if options.propose == "twice":
         if options.map_size is not None:
             raise AibError('map_size is that of the features with propose="twice": leave it out')
-        trunk: nn.Module = FeatureProposal(parts.feature_channels)
-        first_pass = FirstPass(body, "0")
+        trunk: nn.Module = FeatureProposal(defaults.channels or parts.feature_channels)
+        first_pass = FirstPass(body, defaults.layer)
     else:
-        steps = halvings(32, MAP_SIZE if options.map_size is None else options.map_size)
-        trunk, first_pass = ProposalNet(steps, parts.proposal_width), None
+        steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
+        trunk, first_pass = ProposalNet(steps, defaults.proposal_width), None
+    norm = not defaults.bottleneck
+    head: VariationalHead | LinearHead
+    if options.latent_dim is None:
+        head = LinearHead(parts.embedding_dim, num_classes, norm=norm)
+    else:
+        head = _bottleneck(num_classes, parts, norm)
     return Masked(
         body,
-        _bottleneck(num_classes, parts),
+        head,
         SpatialAttention(trunk, get_profile(options.profile).sigma_kernel),
         num_classes,
         first_pass=first_pass,
@@ -200,8 +204,8 @@ MODELS: dict[str, Entry] = {
     "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
     "wrn_aib_qt": Entry("wrn", build_aib_qt, _QT, _BOTH),
     # Not in the paper: the masked form, and networks small enough for two CPU cores.
-    "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, from_paper=False),
-    "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, from_paper=False),
+    "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, _BOTH, from_paper=False),
+    "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, _BOTH, from_paper=False),
     "tiny_aib_masked": Entry("tiny", build_masked, _MASKED, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
@@ -260,12 +264,16 @@ def create_model(
         latent_dim=options.latent_dim or parts.latent_dim,
         num_anchors=options.num_anchors or parts.num_anchors,
     )
-    options = replace(
-        options,
-        latent_dim=parts.latent_dim,
-        num_anchors=parts.num_anchors,
-        modulation=get_modulation(options.modulation, options.profile),
-    )
+    resolved: dict[str, Any] = {
+        "latent_dim": parts.latent_dim,
+        "num_anchors": parts.num_anchors,
+        "modulation": get_modulation(options.modulation, options.profile),
+    }
+    if entry.build is build_masked:
+        resolved["propose"] = options.propose or parts.masked.propose
+        if not parts.masked.bottleneck:
+            resolved["latent_dim"] = options.latent_dim  # None: no bottleneck
+    options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
     _check_used(name, model, options)
     profile = get_profile(options.profile)
