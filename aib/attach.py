@@ -96,7 +96,7 @@ def attach(
             noise_std=chosen.noise_std,
             **parts,
         )
-        reading = {name: getattr(to_grid, name) for name in reading}
+        reading = to_grid.arguments()
     else:
         channels = probe_channels(deepcopy(network), at, head, image_size)
         trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)

@@ -6,7 +6,7 @@ has to name it.
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -41,8 +41,13 @@ class ToGrid(nn.Module):
             )
         return f[:, self.prefix_tokens :].unflatten(1, (h, w)).permute(0, 3, 1, 2)
 
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `attach` that give this reading, as plain JSON types."""
+        grid = None if self.grid is None else list(self.grid)
+        return {"layout": self.layout, "prefix_tokens": self.prefix_tokens, "grid": grid}
+
     def extra_repr(self) -> str:
-        return f"{self.layout}, prefix_tokens={self.prefix_tokens}, grid={self.grid}"
+        return ", ".join(f"{name}={value}" for name, value in self.arguments().items())
 
 
 def read_layout(
