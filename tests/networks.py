@@ -131,5 +131,5 @@ class ViT(nn.Module):
     def forward(self, x):
         assert self.size in (None, x.shape[2])
         x = self.conv_proj(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], 1)
+        x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
         return self.heads(self.ln(self.encoder(x))[:, 0])

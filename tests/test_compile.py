@@ -21,9 +21,8 @@ CASES = [
 
 
 def attached(masked=False):
-    return aib.attach(
-        SmallNet(), at="features", num_classes=3, quantizer=4, image_size=32, masked=masked
-    )
+    options = {"quantizer": 4, "latent_dim": 8, "image_size": 32, "masked": masked}
+    return aib.attach(SmallNet(), at="features", num_classes=3, **options)
 
 
 def make(name, image_size):
@@ -79,6 +78,7 @@ def test_a_compiled_attached_model_equals_the_eager_one(masked):
     assert_compiled_equals_eager(attached(masked), 32, "aot_eager", rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("propose", ["separate", "twice"])
 def test_a_compiled_masked_model_equals_the_eager_one(propose):
     model = aib.create_model("tiny_aib_masked", 3, width=0.25, propose=propose)
@@ -136,8 +136,9 @@ def test_no_forward_pass_reads_a_value_back_from_the_device(name, image_size, tr
         assert out.logits.shape == (2, 3)
 
 
-def test_no_forward_pass_of_an_attached_model_reads_a_value_back():
-    model = attached().train()
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_forward_pass_of_an_attached_model_reads_a_value_back(masked):
+    model = attached(masked).train()
     with FakeTensorMode(allow_non_fake_inputs=True):
         assert model(torch.randn(2, 3, 32, 32)).logits.shape == (2, 3)
 

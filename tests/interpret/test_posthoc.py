@@ -195,7 +195,7 @@ def test_grad_cam_of_a_masked_model_is_that_of_the_pass_that_sees_the_masked_ima
     model = MASKED[name]()
     for layer in model.modules():  # a map that closes some pixels
         if isinstance(layer, ScoreLayer):
-            nn.init.normal_(layer.weight, std=3.0)
+            nn.init.normal_(layer.weight, std=10.0)
     layer = gradcam_layer(model, IMAGES)
     assert layer.startswith("body"), "on the way to the decision, not in the proposal"
     features = []
