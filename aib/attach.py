@@ -12,7 +12,7 @@ from aib.backbones.parts import guided, maps_of_classes
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.latent import LinearHead, VariationalHead, mlp_decoder
+from aib.latent import make_head, mlp_decoder
 from aib.layout import Layout, ToGrid, read_layout
 from aib.masked import Masked
 from aib.options import ModelOptions
@@ -78,7 +78,7 @@ def attach(
     embedding_dim = _remove_head(network, head)
     find_layer(network, at)
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
-    parts = {
+    parts: dict[str, Any] = {
         "num_classes": num_classes,
         "quantizer": None if quantizer is None else AnchorQuantizer(quantizer),
         "profile": chosen.profile,
@@ -89,7 +89,7 @@ def attach(
         to_grid, channels = _read_features(deepcopy(network), at, head, image_size, reading)
         model = Masked(
             network,
-            _masked_head(embedding_dim, num_classes, chosen.latent_dim),
+            make_head(embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=True),
             SpatialAttention(nn.Sequential(to_grid, FeatureProposal(channels)), sigma_kernel),
             first_pass=FirstPass(network, at),
             area=chosen.area,
@@ -107,7 +107,7 @@ def attach(
             network,
             find_layer(network, at),
             attention=SpatialAttention(trunk, sigma_kernel, chosen.attention_noise),
-            head=VariationalHead(embedding_dim, latent_dim, mlp_decoder(latent_dim, num_classes)),
+            head=make_head(embedding_dim, num_classes, latent_dim, mlp_decoder),
             modulation=chosen.modulation,
             **parts,
         )
@@ -170,16 +170,6 @@ def _remove_head(network: nn.Module, head: str) -> int:
     parent, _, leaf = head.rpartition(".")
     setattr(find_layer(network, parent), leaf, nn.Identity())
     return classifier.in_features
-
-
-def _masked_head(
-    embedding_dim: int, num_classes: int, latent_dim: int | None
-) -> VariationalHead | LinearHead:
-    """BatchNorm and a linear layer, or BatchNorm and the bottleneck."""
-    if latent_dim is None:
-        return LinearHead(embedding_dim, num_classes, norm=True)
-    decoder = mlp_decoder(latent_dim, num_classes)
-    return VariationalHead(embedding_dim, latent_dim, decoder, norm=True)
 
 
 def _read_features(

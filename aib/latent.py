@@ -1,5 +1,7 @@
 """p(z|x,a) and q(y|z): the latent and its decoder; and the plain linear head without them."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from aib.gaussian import positive_sigma, reparameterise
@@ -50,6 +52,20 @@ class LinearHead(nn.Linear):
         """Embeddings [S*B,d] to logits [S,1,B,C]; there is nothing to sample."""
         e = e if self.norm is None else self.norm(e)
         return None, super().forward(e).unflatten(0, (samples[0], 1, -1))
+
+
+def make_head(
+    embedding_dim: int,
+    num_classes: int,
+    latent_dim: int | None,
+    decoder: Callable[[int, int], nn.Module],
+    *,
+    norm: bool = False,
+) -> VariationalHead | LinearHead:
+    """A head with a bottleneck of K = `latent_dim`, or with None without one."""
+    if latent_dim is None:
+        return LinearHead(embedding_dim, num_classes, norm=norm)
+    return VariationalHead(embedding_dim, latent_dim, decoder(latent_dim, num_classes), norm=norm)
 
 
 def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:

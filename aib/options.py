@@ -42,6 +42,8 @@ class ModelOptions:
     """Dropout inside WRN's blocks at 32 x 32."""
     latent_dim: Count | None = field(default=None, metadata=LATENT)
     """K, the size of the latent; the family's if not given."""
+    head_norm: bool = False
+    """Begin the head with BatchNorm, as masked models at 224 always do."""
     num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
     """Q, the number of anchors; the family's if not given."""
     modulation: Modulation | None = field(default=None, metadata=ATTENTION)

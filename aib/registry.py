@@ -19,7 +19,7 @@ from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, g
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.latent import LinearHead, VariationalHead
+from aib.latent import LinearHead, VariationalHead, make_head
 from aib.masked import Masked
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
@@ -39,10 +39,12 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
 
 
-def _bottleneck(num_classes: int, parts: Parts, norm: bool = False) -> VariationalHead:
-    """The backbone's head with a variational bottleneck."""
-    decoder = parts.decoder(parts.latent_dim, num_classes)
-    return VariationalHead(parts.embedding_dim, parts.latent_dim, decoder, norm=norm)
+def _head(
+    num_classes: int, options: ModelOptions, parts: Parts, latent_dim: int | None
+) -> VariationalHead | LinearHead:
+    """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
+    d, norm = parts.embedding_dim, options.head_norm
+    return make_head(d, num_classes, latent_dim, parts.decoder, norm=norm)
 
 
 def build_aib(
@@ -60,7 +62,7 @@ def build_aib(
         num_classes,
         attention=_spatial(num_classes, options, parts, quantised) if attention else None,
         quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
-        head=_bottleneck(num_classes, parts),
+        head=_head(num_classes, options, parts, parts.latent_dim),
         modulation=options.modulation,
         profile=options.profile,
         min_size=parts.min_size,
@@ -89,7 +91,7 @@ def build_plain(
         parts.tail,
         num_classes,
         attention=attention,
-        head=LinearHead(parts.embedding_dim, num_classes),
+        head=_head(num_classes, options, parts, None),
         modulation="residual",
         profile=options.profile,
         min_size=parts.min_size,
@@ -107,15 +109,9 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk, first_pass = ProposalNet(steps, defaults.proposal_width), None
-    norm = not defaults.bottleneck
-    head: VariationalHead | LinearHead
-    if options.latent_dim is None:
-        head = LinearHead(parts.embedding_dim, num_classes, norm=norm)
-    else:
-        head = _bottleneck(num_classes, parts, norm)
     return Masked(
         body,
-        head,
+        _head(num_classes, options, parts, options.latent_dim),
         SpatialAttention(trunk, get_profile(options.profile).sigma_kernel),
         num_classes,
         first_pass=first_pass,
@@ -272,7 +268,7 @@ def create_model(
     if entry.build is build_masked:
         resolved["propose"] = options.propose or parts.masked.propose
         if not parts.masked.bottleneck:
-            resolved["latent_dim"] = options.latent_dim  # None: no bottleneck
+            resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
     options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
     _check_used(name, model, options)

@@ -284,6 +284,14 @@ def test_at_224_latent_dim_adds_the_bottleneck_and_map_size_is_for_a_separate_pr
         make_224(propose="separate", map_size=448)
 
 
+def test_a_plain_network_may_have_the_head_of_its_masked_twin():
+    plain = aib.create_model("vgg", 4, image_size=224, width=1 / 32, head_norm=True)
+    masked = aib.create_model("vgg_aib_masked", 4, image_size=224, width=1 / 32)
+    shapes = [{n: p.shape for n, p in m.head.state_dict().items()} for m in (plain, masked)]
+    assert shapes[0] == shapes[1] and masked.recipe["head_norm"]
+    assert aib.create_model("vgg", 4, image_size=224, width=1 / 32).head.norm is None
+
+
 def test_at_32_a_masked_model_has_a_proposal_of_its_own_and_a_bottleneck():
     model = aib.create_model("vgg_aib_masked", 4, width=1 / 16)
     assert (model.recipe["propose"], model.recipe["latent_dim"]) == ("separate", 256)
