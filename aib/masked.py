@@ -105,6 +105,8 @@ class Masked(Classifier):
         check("area", area, Area)
         check("noise_std", noise_std, Positive)
         self.area, self.noise_std = area, noise_std
+        if isinstance(head, LinearHead):
+            self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head
         self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
 
@@ -113,7 +115,9 @@ class Masked(Classifier):
         found = super().explanation_of(out, x, samples)
         if found.map is None:
             return found
-        m = self.mask_of(Attention.fixed(found.map), x.shape[2:])  # [1,B,H,W]
+        mu, anchors = found.map, self.quantizer  # [B,h,w]
+        a_q = mu if anchors is None else anchors.anchors.detach()[anchors.nearest(mu)]
+        m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
         seen = replace_closed(x, m, self.noise_std * fixed_noise(x).expand(1, *x.shape))[0]
         return replace(found, mask=m[0], seen=seen, bits=information_bits(x, m[0], self.noise_std))
 

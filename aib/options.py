@@ -28,6 +28,7 @@ ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
 
+Propose = Literal["separate", "twice"]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
 
 
@@ -41,6 +42,8 @@ class ModelOptions:
     """Dropout inside WRN's blocks at 32 x 32."""
     latent_dim: Count | None = field(default=None, metadata=LATENT)
     """K, the size of the latent; the family's if not given."""
+    head_norm: bool = False
+    """Begin the head with BatchNorm, as masked models at 224 always do."""
     num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
     """Q, the number of anchors; the family's if not given."""
     modulation: Modulation | None = field(default=None, metadata=ATTENTION)
@@ -56,11 +59,13 @@ class ModelOptions:
     area: Area = field(default=0.25, metadata=MASK)
     """Masked models: the share of each image that the map may open; 1 for no budget."""
     map_size: Count | None = field(default=None, metadata=MASK)
-    """Masked models: side of the map for 32 x 32 images, 16 if not given; with "separate" only."""
+    """Masked models: side of the map for images of 32 x 32 (16 if not given) or of 224 x 224 (14);
+    with "separate" only."""
     noise_std: Positive = field(default=1.0, metadata=MASK)
     """Masked models: standard deviation of the noise in place of closed pixels."""
-    propose: Literal["separate", "twice"] = field(default="separate", metadata=MASK)
-    """Masked models: the map comes from a small network of its own, or from a first pass."""
+    propose: Propose | None = field(default=None, metadata=MASK)
+    """Masked models: the map comes from a small network of its own ("separate", at 32 if not given)
+    or from a first pass of the same network ("twice", at 224)."""
     sample_map: bool = field(default=False, metadata=MASK)
     """Masked models: sample the map around its mean, as the paper's attention is."""
     quantise_map: bool = field(default=False, metadata=MASK)

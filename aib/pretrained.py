@@ -59,7 +59,7 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
     limits = {"attention_depth": len(shapes)}
     if recipe.get("kind") in ("attached", "composed"):
         limits |= {
-            "num_classes": rows("head.decode.2.weight"),
+            "num_classes": rows("head.decode.2.weight") or rows("head.weight"),
             "latent_dim": rows("head.encode.weight") // 2,
             "quantizer": rows("quantizer.anchors"),
         }
@@ -139,7 +139,8 @@ def _with_defaults(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
     if recipe["kind"] == "named":
         return _build(_create_on_meta, recipe, path).recipe
     if recipe["kind"] == "attached":
-        return {name: getattr(ModelOptions(), name) for name in OPTIONS} | recipe
+        names = OPTIONS[bool(recipe.get("masked"))]
+        return {name: getattr(ModelOptions(), name) for name in names} | recipe
     return recipe
 
 

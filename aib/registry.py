@@ -19,7 +19,7 @@ from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, g
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.latent import LinearHead, VariationalHead
+from aib.latent import LinearHead, VariationalHead, make_head
 from aib.masked import Masked
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
@@ -36,15 +36,15 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("tiny", 32): tiny,
 }
 
-MAP_SIZE = 16  # of masked models, for images of 32 x 32
-
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
 
 
-def _bottleneck(num_classes: int, parts: Parts) -> VariationalHead:
-    """The backbone's head with a variational bottleneck."""
-    decoder = parts.decoder(parts.latent_dim, num_classes)
-    return VariationalHead(parts.embedding_dim, parts.latent_dim, decoder)
+def _head(
+    num_classes: int, options: ModelOptions, parts: Parts, latent_dim: int | None
+) -> VariationalHead | LinearHead:
+    """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
+    d, norm = parts.embedding_dim, options.head_norm
+    return make_head(d, num_classes, latent_dim, parts.decoder, norm=norm)
 
 
 def build_aib(
@@ -62,7 +62,7 @@ def build_aib(
         num_classes,
         attention=_spatial(num_classes, options, parts, quantised) if attention else None,
         quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
-        head=_bottleneck(num_classes, parts),
+        head=_head(num_classes, options, parts, parts.latent_dim),
         modulation=options.modulation,
         profile=options.profile,
         min_size=parts.min_size,
@@ -91,7 +91,7 @@ def build_plain(
         parts.tail,
         num_classes,
         attention=attention,
-        head=LinearHead(parts.embedding_dim, num_classes),
+        head=_head(num_classes, options, parts, None),
         modulation="residual",
         profile=options.profile,
         min_size=parts.min_size,
@@ -100,18 +100,18 @@ def build_plain(
 
 def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
-    body = nn.Sequential(parts.stem, parts.tail)
+    body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     if options.propose == "twice":
         if options.map_size is not None:
             raise AibError('map_size is that of the features with propose="twice": leave it out')
-        trunk: nn.Module = FeatureProposal(parts.feature_channels)
-        first_pass = FirstPass(body, "0")
+        trunk: nn.Module = FeatureProposal(defaults.channels or parts.feature_channels)
+        first_pass = FirstPass(body, defaults.layer)
     else:
-        steps = halvings(32, MAP_SIZE if options.map_size is None else options.map_size)
-        trunk, first_pass = ProposalNet(steps, parts.proposal_width), None
+        steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
+        trunk, first_pass = ProposalNet(steps, defaults.proposal_width), None
     return Masked(
         body,
-        _bottleneck(num_classes, parts),
+        _head(num_classes, options, parts, options.latent_dim),
         SpatialAttention(
             trunk, get_profile(options.profile).sigma_kernel if options.sample_map else None
         ),
@@ -203,8 +203,8 @@ MODELS: dict[str, Entry] = {
     "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
     "wrn_aib_qt": Entry("wrn", build_aib_qt, _QT, _BOTH),
     # Not in the paper: the masked form, and networks small enough for two CPU cores.
-    "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, from_paper=False),
-    "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, from_paper=False),
+    "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, _BOTH, from_paper=False),
+    "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, _BOTH, from_paper=False),
     "tiny_aib_masked": Entry("tiny", build_masked, _MASKED, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
@@ -263,12 +263,16 @@ def create_model(
         latent_dim=options.latent_dim or parts.latent_dim,
         num_anchors=options.num_anchors or parts.num_anchors,
     )
-    options = replace(
-        options,
-        latent_dim=parts.latent_dim,
-        num_anchors=parts.num_anchors,
-        modulation=get_modulation(options.modulation, options.profile),
-    )
+    resolved: dict[str, Any] = {
+        "latent_dim": parts.latent_dim,
+        "num_anchors": parts.num_anchors,
+        "modulation": get_modulation(options.modulation, options.profile),
+    }
+    if entry.build is build_masked:
+        resolved["propose"] = options.propose or parts.masked.propose
+        if not parts.masked.bottleneck:
+            resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
+    options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
     _check_used(name, model, options)
     profile = get_profile(options.profile)

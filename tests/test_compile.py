@@ -6,6 +6,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import aib
+from aib.types import Noise
 from tests.helpers import SmallNet
 
 CASES = [
@@ -19,8 +20,9 @@ CASES = [
 ]
 
 
-def attached():
-    return aib.attach(SmallNet(), at="features", num_classes=3, quantizer=4, image_size=32)
+def attached(masked=False):
+    options = {"quantizer": 4, "latent_dim": 8, "image_size": 32, "masked": masked}
+    return aib.attach(SmallNet(), at="features", num_classes=3, **options)
 
 
 def make(name, image_size):
@@ -31,8 +33,9 @@ def make(name, image_size):
 def batch_for(model, size, samples=(2, 2)):
     x, y = torch.randn(2, 3, size, size), torch.tensor([0, 2])
     out = model.eval()(x, samples=samples)
-    noise = torch.randn_like(out.attention.a), torch.randn_like(out.latent.z)
-    return x, y, noise
+    eps_z = None if out.latent is None else torch.randn_like(out.latent.z)
+    eps_x = None if out.mask is None else torch.randn(samples[0], *x.shape)
+    return x, y, Noise(torch.randn_like(out.attention.a), eps_z, eps_x)
 
 
 def gradients(run, model, x, y, noise, bf16=False):
@@ -70,8 +73,16 @@ def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_
     )
 
 
-def test_a_compiled_attached_model_equals_the_eager_one():
-    assert_compiled_equals_eager(attached(), 32, "aot_eager", rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_compiled_attached_model_equals_the_eager_one(masked):
+    assert_compiled_equals_eager(attached(masked), 32, "aot_eager", rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_a_compiled_masked_model_equals_the_eager_one(propose):
+    model = aib.create_model("tiny_aib_masked", 3, width=0.25, propose=propose)
+    assert_compiled_equals_eager(model, 32, "aot_eager", rtol=1e-4, atol=1e-5)
 
 
 def test_a_compiled_model_draws_its_own_noise():
@@ -125,8 +136,9 @@ def test_no_forward_pass_reads_a_value_back_from_the_device(name, image_size, tr
         assert out.logits.shape == (2, 3)
 
 
-def test_no_forward_pass_of_an_attached_model_reads_a_value_back():
-    model = attached().train()
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_forward_pass_of_an_attached_model_reads_a_value_back(masked):
+    model = attached(masked).train()
     with FakeTensorMode(allow_non_fake_inputs=True):
         assert model(torch.randn(2, 3, 32, 32)).logits.shape == (2, 3)
 

@@ -3,6 +3,7 @@
 import math
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from aib.quantize import AnchorQuantizer
 from aib.training.optim import area_at
 from aib.types import Attention, Noise
 from tests.helpers import SMALL, image_set
+from tests.networks import ResNet, Swin, ViT
 
 C, K, SIDE = 5, 4, 16
 
@@ -55,7 +57,17 @@ def noise(count=3, s=2, seed=1):
     return Noise(z=torch.randn(s, 1, count, K, generator=generator), x=eps_x)
 
 
-MODELS = {"separate": make(), "twice": make("twice"), "quantised": make(anchors=5)}
+def attach(network, at):
+    torch.manual_seed(0)
+    return aib.attach(network, at=at, num_classes=C, image_size=SIDE, masked=True).eval()
+
+
+ATTACHED = {
+    "resnet": attach(ResNet(), "layer2"),
+    "vit": attach(ViT(), "encoder.1"),
+    "swin": attach(Swin(), "features.1"),
+}
+MODELS = {"separate": make(), "twice": make("twice"), "quantised": make(anchors=5), **ATTACHED}
 
 
 @given(st.sampled_from(sorted(MODELS)), st.integers(0, 2**31 - 1), st.floats(0.05, 0.95))
@@ -80,9 +92,9 @@ def test_an_open_pixel_does_change_them():
     assert not torch.equal(first.sample_logits, second.sample_logits)
 
 
-@pytest.mark.parametrize("propose", ["separate", "twice"])
-def test_gradients_of_closed_pixels_are_exactly_zero(propose):
-    model, x = make(propose), images().requires_grad_()
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_of_closed_pixels_are_exactly_zero(name):
+    model, x = MODELS[name], images().requires_grad_()
     mask = torch.rand(3, SIDE, SIDE)
     mask[:, :8] = 0
     model(x, samples=(2, 1), noise=noise(), mask=mask).logits.square().sum().backward()
@@ -94,6 +106,21 @@ def test_with_everything_open_the_model_is_the_plain_classifier():
     out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
     _, plain = model.head(model.body(x), (1, 1), False, None)  # [1,1,B,C]
     torch.testing.assert_close(out.sample_logits, plain.expand(2, 1, 3, C))
+
+
+@pytest.mark.parametrize(("network", "head"), [(ResNet, "fc"), (ViT, "heads.0"), (Swin, "head")])
+def test_with_everything_open_an_attached_model_is_the_callers_network(network, head):
+    """What the caller's network gives to its own head, through BatchNorm and the new layer."""
+    at = {"fc": "layer2", "heads.0": "ln", "head": "norm"}[head]
+    plain, x, embeddings = network().eval(), images(), []
+    model = attach(plain, at)
+    plain.get_submodule(head).register_forward_pre_hook(lambda _, e: embeddings.append(*e))
+    plain(x)
+    logits = nn.functional.linear(
+        model.head.norm(embeddings[0]), model.head.weight, model.head.bias
+    )  # [B,C]
+    out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
+    torch.testing.assert_close(out.sample_logits, logits.expand(2, 1, 3, C))
 
 
 def test_the_mask_is_the_stretched_map_with_exact_ends():
@@ -117,9 +144,9 @@ def test_samples_outside_the_unit_interval_are_clamped_and_keep_their_gradient()
     assert (a.grad > 0).all()
 
 
-@pytest.mark.parametrize("propose", ["separate", "twice"])
-def test_a_deterministic_pass_does_not_depend_on_the_batch(propose):
-    model, x = make(propose, anchors=5), images(8)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_deterministic_pass_does_not_depend_on_the_batch(name):
+    model, x = MODELS[name], images(8)
     together = model(x, deterministic=True)
     alone = model(x[5:6], deterministic=True)
     torch.testing.assert_close(alone.logits[0], together.logits[5], rtol=1e-5, atol=1e-6)
@@ -226,6 +253,51 @@ def test_bad_input_is_named(call, words):
         call(MODELS["separate"], images())
 
 
+@pytest.mark.parametrize("propose", [None, "separate", "twice"])
+@pytest.mark.parametrize("name", aib.list_models("*_masked", image_size=224))
+def test_models_for_224_look_twice_and_have_no_bottleneck_unless_asked(name, propose, tmp_path):
+    model = aib.create_model(name, 4, image_size=224, width=1 / 32, propose=propose)
+    recipe, grid = model.recipe, 7 if name.startswith("wrn") and propose != "separate" else 14
+    assert recipe["propose"] == (propose or "twice") and recipe["latent_dim"] is None
+    assert isinstance(model.head, LinearHead) and isinstance(model.head.norm, nn.BatchNorm1d)
+    assert model.eval_samples == (4, 1)
+    x = torch.randn(2, 3, 160, 160, generator=torch.Generator().manual_seed(0))
+    out = model.train()(x)
+    assert out.attention.mu.shape[1:] == (grid * 160 // 224,) * 2 and out.mask.mean() > 0.7
+    assert model.eval()(x[:, :, :112], samples=(2, 1)).sample_logits.shape == (2, 1, 2, 4)
+    model.save_pretrained(tmp_path)
+    again = aib.from_pretrained(tmp_path)
+    expected = model(x, deterministic=True).logits
+    assert torch.equal(again(x, deterministic=True).logits, expected)
+
+
+def test_at_224_latent_dim_adds_the_bottleneck_and_map_size_is_for_a_separate_proposal():
+    make_224 = partial(aib.create_model, "vgg_aib_masked", 4, image_size=224, width=1 / 32)
+    model = make_224(latent_dim=6)
+    assert isinstance(model.head, VariationalHead) and model.head.norm is not None
+    assert model.recipe["latent_dim"] == 6 and model.eval_samples == (4, 12)
+    x = torch.randn(1, 3, 224, 224)
+    assert make_224(propose="separate", map_size=28).eval()(x).attention.mu.shape == (1, 28, 28)
+    with pytest.raises(AibError, match="map_size is that of the features"):
+        make_224(map_size=14)
+    with pytest.raises(AibError, match="between 1 and the image's 224, not 448"):
+        make_224(propose="separate", map_size=448)
+
+
+def test_a_plain_network_may_have_the_head_of_its_masked_twin():
+    plain = aib.create_model("vgg", 4, image_size=224, width=1 / 32, head_norm=True)
+    masked = aib.create_model("vgg_aib_masked", 4, image_size=224, width=1 / 32)
+    shapes = [{n: p.shape for n, p in m.head.state_dict().items()} for m in (plain, masked)]
+    assert shapes[0] == shapes[1] and masked.recipe["head_norm"]
+    assert aib.create_model("vgg", 4, image_size=224, width=1 / 32).head.norm is None
+
+
+def test_at_32_a_masked_model_has_a_proposal_of_its_own_and_a_bottleneck():
+    model = aib.create_model("vgg_aib_masked", 4, width=1 / 16)
+    assert (model.recipe["propose"], model.recipe["latent_dim"]) == ("separate", 256)
+    assert isinstance(model.head, VariationalHead) and model.head.norm is None
+
+
 @pytest.mark.parametrize("name", aib.list_models("*_masked"))
 @pytest.mark.parametrize("propose", ["separate", "twice"])
 def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_path):
@@ -253,8 +325,9 @@ def test_sampled_and_quantised_maps_are_options():
     assert torch.equal(out.attention.a_q[0], quantised.quantizer.anchors[out.attention.indices[0]])
 
 
-def test_an_explanation_shows_the_mask_that_was_applied():
-    model, x = make(), images()
+@pytest.mark.parametrize("anchors", [None, 5])
+def test_an_explanation_shows_the_mask_that_was_applied(anchors):
+    model, x = make(anchors=anchors), images()
     out, expl = model(x, deterministic=True), model.explain(x)
     assert torch.equal(expl.mask, out.mask[0]) and expl.attention is expl.mask
     assert torch.equal(expl.bits, information_bits(x, out.mask[0], 1.0))

@@ -21,6 +21,7 @@ OTHER_OPTIONS = ModelOptions(
     width=1 / 32,
     dropout=0.1,
     latent_dim=6,
+    head_norm=True,
     num_anchors=5,
     modulation="residual",
     attention_depth=1,

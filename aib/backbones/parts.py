@@ -8,8 +8,22 @@ from typing import Literal
 from torch import Tensor, nn
 
 from aib.attention import ClassMaps
+from aib.options import Propose
 from aib.profiles import Initialisation
 from aib.propose import ScoreLayer
+
+
+@dataclass(frozen=True)
+class MaskedDefaults:
+    """What a masked model of this backbone has where its options do not say."""
+
+    image_size: int = 32
+    map_size: int = 16  # of a separate proposal, for images of this size
+    propose: Propose = "separate"
+    proposal_width: float = 1.0  # of a separate proposal's channels
+    layer: str = "0"  # of Sequential(stem, tail): "twice" reads its features there
+    channels: int | None = None  # of those features; None for the stem's
+    bottleneck: bool = True  # False: BatchNorm and one linear layer, unless latent_dim is given
 
 
 @dataclass(frozen=True)
@@ -27,7 +41,7 @@ class Parts:
     min_size: int  # the smallest image that the strides do not reduce to nothing
     class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
     shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
-    proposal_width: float = 1.0  # of a masked model's own proposal network
+    masked: MaskedDefaults = MaskedDefaults()
     max_tap: int = 0  # the largest `tap` that the backbone can be built with
 
 

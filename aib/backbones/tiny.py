@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from aib.backbones.parts import Embed, Parts, maps_of_classes, scaled
+from aib.backbones.parts import Embed, MaskedDefaults, Parts, maps_of_classes, scaled
 from aib.backbones.vgg import block, conv_bn_relu
 from aib.latent import mlp_decoder
 from aib.options import ModelOptions
@@ -31,5 +31,5 @@ def tiny(options: ModelOptions) -> Parts:
         latent_dim=32,
         num_anchors=20,
         min_size=8,
-        proposal_width=0.25 * options.width,
+        masked=MaskedDefaults(proposal_width=0.25 * width),
     )

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.backbones.parts import Embed, Parts, maps_of_classes, scaled
+from aib.backbones.parts import Embed, MaskedDefaults, Parts, maps_of_classes, scaled
 from aib.latent import mlp_decoder
 from aib.options import ModelOptions
 
@@ -90,7 +90,7 @@ def vgg_cifar(options: ModelOptions) -> Parts:
         num_anchors=20,
         min_size=32,
         max_tap=2,
-        proposal_width=options.width,
+        masked=MaskedDefaults(proposal_width=width),
     )
 
 
@@ -116,6 +116,7 @@ def vgg16(options: ModelOptions) -> Parts:
         latent_dim=256,
         num_anchors=20,
         min_size=16,
+        masked=MaskedDefaults(224, 14, "twice", options.width, bottleneck=False),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.backbones.parts import Embed, Parts, maps_of_classes, maps_to_one, scaled
+from aib.backbones.parts import Embed, MaskedDefaults, Parts, maps_of_classes, maps_to_one, scaled
 from aib.latent import mlp_decoder, relu_decoder
 from aib.options import ModelOptions
 
@@ -97,7 +97,7 @@ def wrn28_10(options: ModelOptions) -> Parts:
         latent_dim=512,
         num_anchors=50,
         min_size=4,
-        proposal_width=options.width,
+        masked=MaskedDefaults(proposal_width=options.width),
     )
 
 
@@ -125,6 +125,9 @@ def wrn50_2(options: ModelOptions) -> Parts:
         latent_dim=256,
         num_anchors=50,
         min_size=32,
+        masked=MaskedDefaults(
+            224, 14, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
+        ),
     )
 
 

@@ -143,7 +143,8 @@ def posthoc_maps(
 
     with evaluating(model):
         if method == "gradcam":
-            return gradcam(forward, x, _module(model, layer or gradcam_layer(model, x)), target)
+            module = _module(model, layer or gradcam_layer(model, x))
+            return gradcam(_classifier_pass(model, x), x, module, target)
         if method == "integrated_gradients":
             return integrated_gradients(forward, x, target, chunk=chunk)
         if method == "saliency":
@@ -167,13 +168,14 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
         return record
 
     modules = {name: m for name, m in model.named_modules() if name and m not in beside}
-    hooks = [module.register_forward_hook(recorder(name)) for name, module in modules.items()]
-    try:
-        with evaluating(model), torch.no_grad():
-            model(x[:1], deterministic=True)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with evaluating(model), torch.no_grad():
+        forward = _classifier_pass(model, x[:1])
+        hooks = [module.register_forward_hook(recorder(name)) for name, module in modules.items()]
+        try:
+            forward(x[:1])
+        finally:
+            for hook in hooks:
+                hook.remove()
     once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU runs at several depths
     if not once:
         raise AibError(
@@ -181,6 +183,23 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
             "and this model has none"
         )
     return once[-1]
+
+
+def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:
+    """A deterministic pass of the layers that decide on x, each of which runs once.
+
+    A masked model is given its own mask. It then makes no proposal, for which the same layers may
+    have run before ("twice"), and Grad-CAM reads the pass that sees the masked image.
+    """
+    mask = None
+    if getattr(model, "takes_mask", False):
+        with torch.no_grad():
+            mask = model(x, deterministic=True).mask[0]  # [B,H,W]
+
+    def forward(images: Tensor) -> Output:
+        return model(images, deterministic=True, mask=mask)
+
+    return forward
 
 
 def class_scores(result: Any) -> Tensor:

@@ -40,6 +40,7 @@ GIVEN = {
         "data": ImageSet.from_tensors(**pictures(200, 200)),
     },
     "docs/data.md": lambda: pictures(256, 2),
+    "docs/method.md": lambda: {"backbone": Backbone()},
 }
 SLOW = {"docs/export.md"}  # tracing a network takes a while
 WITH_PYTHON = [

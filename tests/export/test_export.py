@@ -80,14 +80,15 @@ def test_the_released_profile_exports_its_logits(tmp_path):
     assert_same_function(tmp_path / "model.onnx", model)
 
 
-def attached():
-    options = {"quantizer": 4, "image_size": 32, "preprocessing": POLICY}
+def attached(**options):
+    options = {"quantizer": 4, "image_size": 32, "preprocessing": POLICY, **options}
     return aib.attach(SmallNet(), at="features", num_classes=3, **options).eval()
 
 
 @pytest.mark.slow
-def test_an_attached_network_exports_to_onnx(tmp_path):
-    model = attached()
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_attached_network_exports_to_onnx(masked, tmp_path):
+    model = attached(masked=masked)
     export(model, tmp_path / "model.onnx")
     assert_same_function(tmp_path / "model.onnx", model)
 

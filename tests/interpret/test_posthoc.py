@@ -6,9 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import aib
 from aib.errors import AibError
 from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.posthoc import gradcam_layer, posthoc_maps
+from aib.propose import ScoreLayer
+from tests.interpret.small import Net as Attached
 from tests.interpret.small import make_model
 
 
@@ -173,6 +176,42 @@ def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(name, p
     assert cam.amax() > 0
     found = posthoc_maps(model, IMAGES, "gradcam", classes)
     torch.testing.assert_close(found / cam.amax(), cam / cam.amax(), atol=1e-4, rtol=1e-4)
+
+
+def look_twice():
+    torch.manual_seed(0)
+    return aib.attach(Attached(), at="second", num_classes=4, image_size=32, masked=True).eval()
+
+
+MASKED = {
+    "separate": lambda: make_model("tiny_aib_masked"),
+    "twice": lambda: make_model("tiny_aib_masked", propose="twice"),
+    "attached": look_twice,
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_grad_cam_of_a_masked_model_is_that_of_the_pass_that_sees_the_masked_image(name):
+    model = MASKED[name]()
+    for layer in model.modules():  # a map that closes some pixels
+        if isinstance(layer, ScoreLayer):
+            nn.init.normal_(layer.weight, std=10.0)
+    layer = gradcam_layer(model, IMAGES)
+    assert layer.startswith("body"), "on the way to the decision, not in the proposal"
+    features = []
+    module = dict(model.named_modules())[layer]
+    hook = module.register_forward_hook(lambda module, inputs, output: features.append(output))
+    out = model(IMAGES, deterministic=True)
+    hook.remove()
+    assert len(features) == (1 if name == "separate" else 2) and out.mask.std() > 0.1
+    classes, scores = out.logits.argmax(-1), out.sample_logits[0, 0]
+    [gradient] = torch.autograd.grad(scores.gather(1, classes[:, None]).sum(), features[-1])
+    cam = (features[-1] * gradient.mean((2, 3), keepdim=True)).sum(1, keepdim=True).relu()
+    cam = F.interpolate(cam, size=(32, 32), mode="bilinear", align_corners=False)[:, 0].detach()
+    assert cam.amax() > 0
+    for target in (classes, None):
+        found = posthoc_maps(model, IMAGES, "gradcam", target)
+        torch.testing.assert_close(found / cam.amax(), cam / cam.amax(), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("profile", ["paper", "released"])

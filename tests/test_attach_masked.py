@@ -1,0 +1,176 @@
+"""attach(masked=True): any network masks its own pixels, convolutional or a transformer."""
+
+import json
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+import aib
+from aib.latent import LinearHead, VariationalHead
+from tests.helpers import SMALL, image_set, images
+from tests.networks import DenseNet, ResNet, Swin, ViT
+
+B, C = 3, 5
+
+# A network, a layer, and by hand its features as [B,c,h,w]: 4 x 4 positions of 32 x 32 pixels.
+NETWORKS = {
+    "resnet": (ResNet, "layer3", lambda f: f),
+    "densenet": (DenseNet, "features.transition1", lambda f: f),
+    "swin": (lambda: Swin(8), "features.1", lambda f: f.permute(0, 3, 1, 2)),
+    "vit": (ViT, "encoder.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
+    "vit of one size": (lambda: ViT(size=32), "ln", lambda f: f[:, 1:].mT.unflatten(2, (8, 8))),
+    "registers": (lambda: ViT(prefix=5), "ln", lambda f: f[:, 5:].mT.unflatten(2, (8, 8))),
+}
+parametrize_networks = pytest.mark.parametrize("name", NETWORKS)
+
+
+def attached(name="resnet", **options):
+    network, at, _ = NETWORKS[name]
+    arguments = {"at": at, "num_classes": C, "image_size": 32, "masked": True, **options}
+    return aib.attach(network(), **arguments)
+
+
+@parametrize_networks
+def test_the_map_comes_from_the_features_of_a_first_pass(name):
+    """Against the caller's network, a hook on its layer, and the proposal by hand."""
+    make, at, to_grid = NETWORKS[name]
+    network, x = make().eval(), images(B)
+    model = aib.attach(network, at=at, num_classes=C, image_size=32, masked=True).eval()
+    features = []
+    network.get_submodule(at).register_forward_hook(lambda _, __, f: features.append(f))
+    network(x)
+    score = model.propose.trunk[1](to_grid(features[0]))  # [B,1,h,w]
+    out = model(x, samples=(2, 1))
+    torch.testing.assert_close(out.attention.mu, score[:, 0].sigmoid())
+    assert out.sample_logits.shape == (2, 1, B, C) and out.mask.shape == (2, B, 32, 32)
+    assert 0.8 < out.mask.mean() < 1, "it starts open"
+
+
+@parametrize_networks
+def test_the_loss_reaches_every_parameter(name):
+    model = attached(name, quantizer=4, latent_dim=6).train()
+    aib.aib_loss(model(images(B)), torch.arange(B), area=0.1).total.backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+
+
+def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_second():
+    model, sizes = attached().eval(), []
+    model.body.layer3.register_forward_hook(lambda _, __, f: sizes.append(len(f)))
+    model(images(B), samples=(4, 1))
+    assert sizes == [B, 4 * B]
+    model(images(B), samples=(4, 1), attention_map=torch.rand(B, 4, 4))
+    assert sizes == [B, 4 * B, 4 * B]
+    assert not model.first_pass._features
+
+
+def test_the_head_is_batchnorm_and_linear_and_latent_dim_adds_the_bottleneck():
+    plain, bottleneck = attached(), attached(latent_dim=6)
+    assert isinstance(plain.head, LinearHead) and isinstance(plain.head.norm, nn.BatchNorm1d)
+    assert plain.eval_samples == (4, 1) and plain.eval()(images(B)).latent is None
+    assert isinstance(bottleneck.head, VariationalHead) and bottleneck.head.norm is not None
+    assert bottleneck.eval_samples == (4, 12)
+    assert bottleneck.eval()(images(B)).latent.z.shape == (4, 12, B, 6)
+
+
+@parametrize_networks
+@pytest.mark.parametrize("options", [{}, {"quantizer": 4, "latent_dim": 6, "area": 0.5}])
+def test_it_is_saved_and_loaded_with_its_backbone(name, options, tmp_path):
+    model, x = attached(name, noise_std=0.5, **options), images(B)
+    model.train()(x)  # so that the two passes' statistics differ
+    expected = model.eval()(x, deterministic=True).logits
+    model.save_pretrained(tmp_path)
+    for backbone in (NETWORKS[name][0](), deepcopy(model)):
+        loaded = aib.from_pretrained(tmp_path, backbone=backbone)
+        assert torch.equal(loaded(x, deterministic=True).logits, expected)
+        assert (loaded.area, loaded.noise_std) == (model.area, 0.5)
+    with pytest.raises(aib.AibError, match="noise_std is 0.5 in the file and 1.0 in"):
+        aib.from_pretrained(tmp_path, backbone=attached(name, **options))
+
+
+def test_the_reading_of_the_features_is_written_out():
+    recipe = json.loads(json.dumps(attached("registers").recipe))
+    assert (recipe["layout"], recipe["prefix_tokens"], recipe["grid"]) == ("tokens", 5, [8, 8])
+    assert attached("swin").recipe["layout"] == "nhwc"
+
+
+def test_a_file_may_not_ask_for_more_classes_than_its_weights_have(tmp_path):
+    attached().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["model"]["num_classes"] = C + 1
+    path.write_text(json.dumps(config))
+    with pytest.raises(aib.AibError, match="num_classes is 6, above 5"):
+        aib.from_pretrained(tmp_path, backbone=ResNet())
+
+
+def test_it_is_trained_like_any_model():
+    data = image_set(count=16, size=32)
+    model = aib.attach(
+        ResNet(), at="layer2", num_classes=data.num_classes, image_size=32, masked=True, area=0.5
+    )
+    before = model.first_pass.get_buffer("bn1/running_mean").clone()
+    fitted = aib.fit(model, data, SMALL)
+    assert "area" in fitted.last and fitted.last["opening"] > 0
+    assert not torch.equal(fitted.model.first_pass.get_buffer("bn1/running_mean"), before)
+
+
+def test_the_callers_network_is_neither_changed_nor_shared():
+    network = ResNet().train()
+    before = {k: v.clone() for k, v in network.state_dict().items()}
+    model = aib.attach(network, at="layer2", num_classes=C, image_size=32, masked=True)
+    nn.init.zeros_(model.body.conv1.weight)
+    assert all(torch.equal(v, before[k]) for k, v in network.state_dict().items())
+    assert isinstance(network.fc, nn.Linear) and network.training
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"modulation": "gate"}, "modulation is for attention that modulates features: leave it"),
+        ({"attention_guide": True}, "attention_guide is for attention that modulates"),
+        ({"masked": False, "area": 0.5}, "area is for masked models: add masked=True"),
+        ({"masked": False, "noise_std": 0.5}, "noise_std is for masked models"),
+        ({"masked": False, "layout": "nchw"}, "layout is for masked models"),
+        ({"masked": False, "prefix_tokens": 1}, "prefix_tokens is for masked models"),
+        ({"masked": False, "grid": (4, 4)}, "grid is for masked models"),
+        ({"masked": 1}, "masked must be true or false, not 1"),
+        ({"map_size": 8}, "attach has no option 'map_size'"),
+        ({"area": 0.0}, "area must be a number above 0 and at most 1, not 0.0"),
+        ({"noise_std": -1.0}, "noise_std must be a number above 0, not -1.0"),
+        ({"quantizer": 1}, "quantizer must be"),
+        ({"at": "avgpool"}, "'avgpool' gives no grid of features but one position"),
+        ({"at": "relu"}, "'relu' gives no grid|'relu' runs more than once"),
+        ({"at": "layer9"}, "no layer 'layer9'"),
+        ({"layout": "tokens"}, r"layer 'layer3': features \[2, 16, 4, 4\] .* layout="),
+    ],
+)
+def test_bad_input_is_named(options, words):
+    network = ResNet()
+    if options.get("at") == "relu":
+        network.layer1 = nn.Sequential(network.relu, network.layer1)
+    arguments = {"at": "layer3", "num_classes": C, "image_size": 32, "masked": True, **options}
+    with pytest.raises(aib.AibError, match=words):
+        aib.attach(network, **arguments)
+
+
+def test_a_layer_without_positions_is_refused():
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, 4), nn.Flatten(), nn.Linear(256, 8), nn.Linear(8, 3))
+    with pytest.raises(aib.AibError, match=r"'1' gives no grid .* it gives \[2, 256\]"):
+        aib.attach(network, at="1", num_classes=C, image_size=32, masked=True)
+
+
+def test_an_image_of_the_wrong_size_is_a_sentence():
+    with pytest.raises(aib.AibError, match="a 16 x 16 image does not pass"):
+        attached("vit of one size", image_size=16)
+
+
+def test_a_layer_inside_a_skip_connection_may_be_read():
+    assert attached(at="layer2.1.conv2")(images(B)).attention.mu.shape == (B, 8, 8)
+
+
+def test_without_masked_a_transformer_is_refused():
+    for network, at in ((Swin(12), "features.1"), (ViT(), "ln")):
+        with pytest.raises(aib.AibError, match=r"\[B, c, h, w\]"):
+            aib.attach(network, at=at, num_classes=C, image_size=32)
