@@ -19,6 +19,7 @@ from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, g
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
+from aib.evaluator import Evaluator
 from aib.latent import LinearHead, VariationalHead
 from aib.masked import Masked
 from aib.options import ModelOptions
@@ -122,6 +123,18 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     )
 
 
+def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: what judges maps. The masked form's body and head, for random masks."""
+    return Evaluator(
+        nn.Sequential(parts.stem, parts.tail),
+        _bottleneck(num_classes, parts),
+        num_classes,
+        noise_std=options.noise_std,
+        profile=options.profile,
+        min_size=parts.min_size,
+    )
+
+
 def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: VGG with global average pooling."""
     tail, embedding_dim = gap_tail(options.width)
@@ -172,6 +185,7 @@ _DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
 _AIB = "attention with an information bottleneck"
 _QT = "the same with quantised attention"
 _MASKED = "classifies only the pixels that its map opens"
+_EVALUATOR = "trained on random masks, to judge maps (Jethani et al. 2021)"
 _BOTH = (32, 224)
 
 MODELS: dict[str, Entry] = {
@@ -203,6 +217,9 @@ MODELS: dict[str, Entry] = {
     "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, from_paper=False),
     "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, from_paper=False),
     "tiny_aib_masked": Entry("tiny", build_masked, _MASKED, from_paper=False),
+    "vgg_evaluator": Entry("vgg", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
+    "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
+    "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
@@ -222,6 +239,11 @@ def list_models(filter: str = "", *, exclude: str = "", image_size: int | None =
     if image_size is not None:
         names = [name for name in names if image_size in MODELS[name].sizes]
     return [name for name in names if not (exclude and fnmatch.fnmatch(name, exclude))]
+
+
+def evaluator_name(name: str) -> str:
+    """The evaluator with the same backbone as this model."""
+    return f"{_find(name).backbone}_evaluator"
 
 
 def family(name: str, image_size: int) -> int:
@@ -285,6 +307,8 @@ def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     has = {"aib attention": attends and not masked, "mask": masked}
     for part, there in has.items():
         unused = [] if there else options.changed(part)
+        if part == "mask" and isinstance(model, Evaluator):
+            unused = [option for option in options.changed(part) if option != "noise_std"]
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 
