@@ -7,6 +7,7 @@ from typing import Any
 from aib.errors import AibError
 from aib.files import finite
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_none
+from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.metrics.sanity import LayerChange
 
@@ -99,6 +100,8 @@ class Study:
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
+    map_stability: dict[str, dict[str, Stability]] = field(default_factory=dict)  # maps given
+    evaluator: EvaluatorResults | None = None
     randomised_layers: tuple[LayerChange, ...] = ()
     classes: tuple[ClassMetrics, ...] = ()
     notes: tuple[str, ...] = ()
@@ -137,15 +140,19 @@ class Study:
             "localisation_own_all_images": own,
             "localisation": {name: s.to_dict() for name, s in self.localisation.items()},
             "faithfulness": {name: s.to_dict() for name, s in self.faithfulness.items()},
+            "map_stability": {
+                kind: {name: s.to_dict() for name, s in by_name.items()}
+                for kind, by_name in self.map_stability.items()
+            },
+            "evaluator": None if self.evaluator is None else self.evaluator.to_dict(),
             "reliance": reliance,
             "randomised_layers": [asdict(change) for change in self.randomised_layers],
             "information": asdict(self.information),
             "classes": [{"class": c.name, "images": c.images, **c.means} for c in self.classes],
         }
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
-        for name in ("own_localisation", *(() if self.posthoc_note else ("posthoc_note",))):
-            del plain[name]
-        return finite(plain | changed)
+        absent = {name for name in _OPTIONAL if not plain[name]} | {"own_localisation"}
+        return finite({k: v for k, v in (plain | changed).items() if k not in absent})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
@@ -168,6 +175,13 @@ class Study:
                 faithfulness={
                     k: Faithfulness.from_dict(v) for k, v in values["faithfulness"].items()
                 },
+                map_stability={
+                    kind: {name: Stability.from_dict(v) for name, v in by_name.items()}
+                    for kind, by_name in values.get("map_stability", {}).items()
+                },
+                evaluator=EvaluatorResults.from_dict(values["evaluator"])
+                if values.get("evaluator")
+                else None,
                 randomised_layers=tuple(LayerChange(**v) for v in values["randomised_layers"]),
                 classes=tuple(_class(row) for row in values.get("classes", ())),
                 notes=tuple(values["notes"]),
@@ -182,6 +196,7 @@ class Study:
             ) from error
 
 
+_OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where there is any
 _ORIGIN = (
     "schema", "run", "profile", "papers_form", "weights_sha256", "data", "split", "of_images",
     "seed", "environment", "posthoc_note",

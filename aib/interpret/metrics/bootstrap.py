@@ -125,6 +125,13 @@ def ratio_interval(
     return low.to(numerators.device), high.to(numerators.device)
 
 
+def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
+    """The mean over images of each column of [N,F], with its interval."""
+    low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
+    ends = torch.stack([values.double().mean(0), low, high], dim=1).tolist()
+    return [Estimate(*row) for row in ends]
+
+
 class BootstrapMetric(Metric):
     """Values per image in list states; ratios of their sums with bootstrap intervals."""
 
