@@ -21,6 +21,7 @@ from aib.preprocessing import Preprocessing
 from tests.interpret.small import make_model, make_run, shapes
 
 SIDE, BLOCK, COUNT = 16, 4, 90
+FEW = ["--data", "shapes:count=32", "--foreign", "shapes:count=32"]
 BRIGHT = 5.0  # normalised; the block has 10, and noise of std 1 never comes near
 
 
@@ -211,8 +212,8 @@ def runs(tmp_path_factory):
 
 
 def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys):
-    words = ["interpret", str(runs["model"]), "--images", "4", "--subset", "2"]
-    assert main([*words, "--foreign", "shapes", "--evaluator", str(runs["evaluator"])]) == 0
+    words = ["interpret", str(runs["model"]), "--images", "4", "--subset", "2", *FEW]
+    assert main([*words, "--evaluator", str(runs["evaluator"])]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Would another classifier decide the same from these pixels?" in out
     assert f"{runs['evaluator']} (" in out
@@ -233,7 +234,7 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     ],
 )
 def test_mistakes_with_an_evaluator_are_answered_in_a_sentence(runs, words, said, capsys):
-    shared = ["interpret", str(runs["model"]), "--images", "4", "--foreign", "shapes"]
+    shared = ["interpret", str(runs["model"]), "--images", "4", *FEW]
     assert main([*shared, *(word.format(**runs) for word in words)]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
