@@ -49,6 +49,12 @@ class Masked(Classifier):
             m = self.mask_of(attention, x.shape[2:])  # [S,B,H,W], or [1,B,H,W] without sigma
         else:
             attention, m = None, self.check_mask(given.mask, x)[None]  # [1,B,H,W]
+        return self.classify(x, m, sampling, attention)
+
+    def classify(
+        self, x: Tensor, m: Tensor, sampling: Sampling, attention: Attention | None = None
+    ) -> Output:
+        """Classify what masks [S,B,H,W] (or one for all samples) leave of the images."""
         m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
         seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
         e = self.body(seen.flatten(0, 1))  # [S*B,d]

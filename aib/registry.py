@@ -19,6 +19,7 @@ from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, g
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
+from aib.evaluator import Evaluator
 from aib.latent import LinearHead, VariationalHead, make_head
 from aib.masked import Masked
 from aib.options import ModelOptions
@@ -125,6 +126,18 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     )
 
 
+def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: what judges maps. The masked form's body and head, for random masks."""
+    return Evaluator(
+        nn.Sequential(parts.stem, parts.tail),
+        _head(num_classes, options, parts, options.latent_dim),
+        num_classes,
+        noise_std=options.noise_std,
+        profile=options.profile,
+        min_size=parts.min_size,
+    )
+
+
 def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: VGG with global average pooling."""
     tail, embedding_dim = gap_tail(options.width)
@@ -175,6 +188,7 @@ _DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
 _AIB = "attention with an information bottleneck"
 _QT = "the same with quantised attention"
 _MASKED = "classifies only the pixels that its map opens"
+_EVALUATOR = "trained on random masks, to judge maps (Jethani et al. 2021)"
 _BOTH = (32, 224)
 
 MODELS: dict[str, Entry] = {
@@ -206,6 +220,9 @@ MODELS: dict[str, Entry] = {
     "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, _BOTH, from_paper=False),
     "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, _BOTH, from_paper=False),
     "tiny_aib_masked": Entry("tiny", build_masked, _MASKED, from_paper=False),
+    "vgg_evaluator": Entry("vgg", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
+    "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
+    "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
@@ -225,6 +242,11 @@ def list_models(filter: str = "", *, exclude: str = "", image_size: int | None =
     if image_size is not None:
         names = [name for name in names if image_size in MODELS[name].sizes]
     return [name for name in names if not (exclude and fnmatch.fnmatch(name, exclude))]
+
+
+def evaluator_name(name: str) -> str:
+    """The evaluator with the same backbone as this model."""
+    return f"{_find(name).backbone}_evaluator"
 
 
 def family(name: str, image_size: int) -> int:
@@ -270,8 +292,8 @@ def create_model(
     }
     if entry.build is build_masked:
         resolved["propose"] = options.propose or parts.masked.propose
-        if not parts.masked.bottleneck:
-            resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
+    if entry.build in (build_masked, build_evaluator) and not parts.masked.bottleneck:
+        resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
     options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
     _check_used(name, model, options)
@@ -292,6 +314,8 @@ def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     has = {"aib attention": attends and not masked, "mask": masked}
     for part, there in has.items():
         unused = [] if there else options.changed(part)
+        if part == "mask" and isinstance(model, Evaluator):
+            unused = [option for option in options.changed(part) if option != "noise_std"]
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 

@@ -60,7 +60,7 @@ class Run:
         if settings is not None and same_images(name, settings.data):
             split = split or settings.measured_split
             if split == "val" and like is not None:
-                self._check_same_holdout(like)
+                self.check_same_holdout(like)
             loaded = load(
                 name,
                 split,
@@ -84,7 +84,7 @@ class Run:
         found = dict(match_classes(self.model, self.images(data, split, root, like)))
         return found.get("own") or found.get("matched") or found["raw"]
 
-    def _check_same_holdout(self, other: "Run") -> None:
+    def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of a run with another seed."""
         if self.settings is None or other.settings is None:
             return

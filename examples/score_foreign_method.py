@@ -2,8 +2,8 @@
 
     python examples/score_foreign_method.py
 
-A plain CNN learns, in seconds, the colour of a block among grey ones. Two hand-written methods
-explain it and are compared with three kinds of maps that ignore the image.
+A plain CNN learns, in seconds, the colour of a block among grey ones. `aib.interpret.study`
+compares two hand-written methods with maps that ignore the image.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.data import Batches, ImageSet
-from aib.interpret import (
-    InterpretabilityScore,
-    Localisation,
-    centre_gaussian,
-    deletion_insertion,
-    occlude_color,
-    random_map,
-)
+from aib.interpret import Plan, centre_gaussian, modifications, study
 
 MapFunction = Callable[[Tensor], Tensor]  # images x [B,3,H,W] to maps [B,h,w]
 
@@ -91,47 +84,28 @@ def gradient_maps(model: nn.Module) -> MapFunction:
     return maps
 
 
-def score(name: str, model: nn.Module, maps: MapFunction, data: ImageSet) -> None:
-    """Print one line: localisation, stability and deletion."""
-    located, stable = Localisation(), InterpretabilityScore()  # torchmetrics Metrics
-    deletion: list[Tensor] = []
-    for index in torch.arange(len(data)).split(64):
-        pixels = data.images[index]
-        hidden = occlude_color(pixels, index, p=8)  # one coloured block, the same for all methods
-        x, x_hidden = (data.preprocessing.normalise(p) for p in (pixels, hidden))
-        before, after = maps(x), maps(x_hidden)
-        with torch.no_grad():
-            located.update(before, data.masks[index])
-            stable.update(before, after, model(x).argmax(-1), model(x_hidden).argmax(-1))
-        deletion.append(deletion_insertion(model, x, before, steps=8).deletion_area)
-    where, still = located.compute(), stable.compute()
-    print(
-        f"{name:<16} {where['auroc']:>6.3f} {100 * where['pointing']:>9.1f} "
-        f"{still['score_0.9']:>11.1f} {still['centred_mean']:>7.3f} {still['flat']:>5.0f} "
-        f"{torch.cat(deletion).mean():>9.3f}"
-    )
-
-
 def main() -> None:
     torch.manual_seed(0)
     model = train_plain_cnn(draw_blocks(384, seed=0))
     test = draw_blocks(96, seed=1)
-    with torch.no_grad():
-        right = model(test.preprocessing.normalise(test.images)).argmax(-1) == test.labels
-    print(f"a plain CNN, {100 * right.double().mean():.0f}% right on {len(test)} test images")
-    print(f"{'maps':<16} {'AUROC':>6} {'pointing%':>9} {'score>=0.9%':>11} {'mean r':>7} ", end="")
-    print(f"{'flat':>5} {'deletion':>9}")
-
-    size = test.images.shape[2:]
-    methods: dict[str, MapFunction] = {
+    maps: dict[str, MapFunction] = {
         "occlusion": occlusion_maps(model),
         "input gradient": gradient_maps(model),
-        "centre (control)": lambda x: centre_gaussian(len(x), size),
-        "random (control)": lambda x: random_map(torch.arange(len(x)), size),
+        "centred blob": lambda x: centre_gaussian(len(x), x.shape[2:]),
         "constant": lambda x: torch.ones(len(x), 8, 8),
     }
-    for name, maps in methods.items():
-        score(name, model, maps, test)
+    hidden = "color-8"  # one coloured block of 8 x 8 pixels, the same for all methods
+    found, _ = study(model, test, Plan({hidden: modifications()[hidden]}), maps=maps)
+
+    print(f"a plain CNN, {found.accuracy:.0f}% right on {found.images} test images")
+    print(f"{'maps':<21} {'AUROC':>6} {'deletion':>9} {'score>=0.9%':>11} {'flat':>5}")
+    for name, where in found.localisation.items():
+        line = (
+            f"{name:<21} {where.auroc.value:>6.3f} {found.faithfulness[name].deletion.value:>9.3f}"
+        )
+        if still := found.map_stability.get(name, {}).get(hidden):
+            line += f" {still.score[0.9].value:>11.1f} {still.flat:>5.0f}"
+        print(line)
     print("Maps that ignore the image never change: the score alone says little.")
 
 

@@ -1,6 +1,7 @@
 """`aib interpret`: measure how far the maps can be trusted."""
 
 import json as jsonlib
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -16,17 +17,18 @@ from aib.commands.options import parse
 from aib.data import Batches
 from aib.environment import environment
 from aib.errors import AibError
+from aib.evaluator import Evaluator, check_evaluator
 from aib.figures.picture import save_figure
 from aib.figures.table import Table
 from aib.files import write_json
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import ImageMetrics
-from aib.interpret.pictures import Side, disagreement, modified_grid
+from aib.interpret.pictures import Side, disagreement, kept_plot, modified_grid
 from aib.interpret.results import Study
 from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
 from aib.interpret.study import Plan
 from aib.interpret.tables import all_tables, randomisation_text, write_csv
-from aib.runs import Run, open_runs
+from aib.runs import Run, open_run, open_runs
 from aib.types import check_seed
 
 
@@ -41,6 +43,7 @@ def interpret(
     images: int | None = None,
     subset: int = 256,
     quick: bool = False,
+    evaluator: Path | None = None,
     csv: Path | None = None,
     out: Path | None = None,
     batch_size: int = 256,
@@ -56,6 +59,8 @@ def interpret(
 
     Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
 
+    Example: aib interpret runs/masked --evaluator runs/evaluator
+
     Args:
         runs: folders of runs or of saved models.
         data: data set; by default the first run's own.
@@ -66,6 +71,7 @@ def interpret(
         images: use this many images, chosen at random; all by default.
         subset: images of the expensive parts (post-hoc maps, deletion and insertion).
         quick: skip the expensive parts.
+        evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this file.
         out: folder for the results; by default each run's own.
         batch_size: images per batch.
@@ -96,6 +102,8 @@ def interpret(
     here = not isinstance(others, str)
     known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
     plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
+    if evaluator is not None:
+        plan = with_evaluator(plan, evaluator, opened, feeds[0].data.split, quick, device)
     notes = [] if here else [str(others)]
     counts = [feed.num_images for feed in feeds]
     work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
@@ -111,6 +119,10 @@ def interpret(
     for folder, found in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, found.to_dict())
     pictures = draw(opened, feeds, list(per_image.values()), plan, folders)
+    for folder, found in zip(folders, studies.values(), strict=True):
+        if found.evaluator is not None:
+            pictures.append(folder / "figures" / "evaluator.png")
+            save_figure(kept_plot(found.evaluator), pictures[-1])
     if csv is not None:
         write_csv(csv, per_image, feeds[0].data.class_names)
     if json:
@@ -120,6 +132,21 @@ def interpret(
     show(studies, feeds[0], str(name))
     written = [str(folder / RESULT) for folder in folders] + [str(path) for path in pictures]
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
+
+
+def with_evaluator(
+    plan: Plan, folder: Path, opened: list[Run], split: str, quick: bool, device: str | None
+) -> Plan:
+    """The plan with an evaluator, if it fits all runs."""
+    if quick:
+        raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
+    judge = open_run(folder, device)
+    for run in opened:
+        check_evaluator(judge.model, run.model, judge.label)
+    if split == "val":
+        judge.check_same_holdout(opened[0])
+    assert isinstance(judge.model, Evaluator)
+    return replace(plan, evaluator=judge.model, evaluator_name=str(folder))
 
 
 def draw(

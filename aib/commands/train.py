@@ -1,7 +1,7 @@
 """`aib train`: train a model."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from aib.runs import read_settings
 from aib.settings import Settings
 from aib.training.interrupt import Interrupted
 from aib.training.progress import make_reporter
-from aib.training.train import train
+from aib.training.train import evaluator_settings, train
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,14 @@ class Options:
 
     Example: aib train --data folder:photos --model vgg_aib_qt --epochs 30
 
+    Example: aib train shapes_tiny --evaluator --out runs/evaluator
+
     Example: aib train --resume runs/beta02
     """
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    evaluator: bool = False
+    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
     out: Path | None = None
     """Folder of the run (default: a name with the time, in runs/)."""
     resume: Path | None = None
@@ -59,6 +63,9 @@ def main(argv: list[str]) -> None:
         print_presets()
         return
     name = preset.name if preset else f"{options.settings.data}-{options.settings.model}"
+    if options.evaluator:
+        options = replace(options, settings=evaluator_settings(options.settings))
+        name += "-evaluator"
     start(options, name.replace(":", "-").replace("/", "-"))
 
 

@@ -6,6 +6,7 @@ from aib.interpret.comparison import Comparison, compare
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
 from aib.interpret.metrics.bootstrap import ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.evaluator import EvaluatorResults, Judge, KeptCurve
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
 from aib.interpret.metrics.information import (
     anchor_counts,
@@ -56,8 +57,11 @@ __all__ = [
     "Comparison",
     "Curves",
     "Drop",
+    "EvaluatorResults",
     "ImageMetrics",
     "InterpretabilityScore",
+    "Judge",
+    "KeptCurve",
     "LayerChange",
     "Localisation",
     "Modification",

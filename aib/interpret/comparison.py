@@ -1,23 +1,25 @@
 """The model's own maps beside post-hoc maps and controls: localisation and faithfulness."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
-from aib.interpret.maps import make_maps
-from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.errors import AibError
+from aib.interpret.maps import ImagesToMaps, given_maps, make_maps
+from aib.interpret.metrics.bootstrap import mean_estimates
 from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
 from aib.interpret.metrics.localise import Localisation
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.posthoc import completeness, has_captum
-from aib.interpret.results import Estimate, Faithfulness, Located
+from aib.interpret.results import Faithfulness, Located
 
 MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 STEPS = 16  # of the deletion and insertion curves
@@ -30,6 +32,7 @@ class Comparison:
     images: int = 0
     localisation: dict[str, Located] = field(default_factory=dict)
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
+    evaluator: EvaluatorResults | None = None
 
 
 def map_kinds(has_maps: bool) -> tuple[MapKind, ...]:
@@ -39,33 +42,53 @@ def map_kinds(has_maps: bool) -> tuple[MapKind, ...]:
     return (*own, *posthoc, "centre", "random")
 
 
+def check_names(maps: Mapping[str, ImagesToMaps]) -> None:
+    """Raise an error for a name of maps that has a meaning of its own."""
+    for taken in set(maps) & set(get_args(MapKind)):
+        raise AibError(f"maps of the name {taken!r} are aib's own: choose another name")
+
+
 def compare(
     model: Classifier,
     feed: Batches,
     kinds: Sequence[MapKind],
     *,
     masks: bool,
+    functions: Mapping[str, ImagesToMaps] | None = None,
+    judge: Judge | None = None,
     seed: int = 0,
     steps: int = STEPS,
     tick: Tick = silent,
 ) -> Comparison:
-    """Localisation (where `masks`) and deletion and insertion for each kind of map."""
-    located = {kind: Localisation(seed=seed).to(feed.device) for kind in kinds}
-    curves: dict[str, list[Curves]] = {kind: [] for kind in kinds}
+    """Localisation (where `masks`) and deletion and insertion for each kind of map.
+
+    `functions` make further maps; the evaluator of `judge` sees the pixels that each map keeps.
+    """
+    functions = functions or {}
+    named = (*functions, *kinds)
+    located = {kind: Localisation(seed=seed).to(feed.device) for kind in named}
+    curves: dict[str, list[Curves]] = {kind: [] for kind in named}
     sums: list[Tensor] = []  # what Integrated Gradients sum to, and should: [2,B] each
     deterministic = partial(model, deterministic=True)
     for batch in feed:
         x = model.preprocessing.normalise(batch.images)
-        for kind in kinds:
-            maps = maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
+        if judge is not None:
+            judge.see(x, batch.labels)
+        for kind in named:
+            if kind in functions:
+                maps = given_maps(functions[kind], x)
+            else:
+                maps = maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
             if masks and batch.masks is not None:
                 located[kind].update(maps, batch.masks)
             curves[kind].append(deletion_insertion(deterministic, x, maps, steps=steps, seed=seed))
             if kind == "integrated_gradients":
                 sums.append(torch.stack(completeness(deterministic, x, maps)))
+            if judge is not None:
+                judge.update(kind, x, batch.labels, maps)
             tick("other maps, deletion and insertion", len(x))
     faithfulness: dict[str, Faithfulness] = {
-        kind: _faithfulness(curves[kind], seed) for kind in kinds
+        kind: _faithfulness(curves[kind], seed) for kind in named
     }
     if sums:
         total, change = torch.cat(sums, dim=1).double()
@@ -76,7 +99,8 @@ def compare(
         kind: Located.from_dict({k: float(v) for k, v in metric.compute().items()})
         for kind, metric in (located.items() if masks else ())
     }
-    return Comparison(feed.num_images, localisation, faithfulness)
+    judged = None if judge is None else judge.results()
+    return Comparison(feed.num_images, localisation, faithfulness, judged)
 
 
 def maps_of_kind(
@@ -105,11 +129,8 @@ def no_masks(data: ImageSet) -> str | None:
 
 def _faithfulness(curves: list[Curves], seed: int) -> Faithfulness:
     areas = torch.cat([torch.stack([c.deletion_area, c.insertion_area], dim=1) for c in curves])
-    low, high = ratio_interval(areas, torch.ones_like(areas), seed=seed)
-    ends = torch.stack([areas.double().mean(0).cpu(), low.cpu(), high.cpu()], dim=1).tolist()
     return Faithfulness(
-        Estimate(*ends[0]),
-        Estimate(*ends[1]),
+        *mean_estimates(areas, seed=seed),
         torch.cat([c.deletion for c in curves]).mean(0).tolist(),
         torch.cat([c.insertion for c in curves]).mean(0).tolist(),
     )

@@ -4,7 +4,7 @@ explanation = aib.explain(model, "photo.jpg")
 explanation.save("maps")
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from aib.interpret.posthoc import PosthocMethod, gradcam_layer, has_captum, post
 from aib.runs import model_name
 
 Method = Literal["own", PosthocMethod]
+ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
@@ -133,6 +134,19 @@ def own_maps(model: nn.Module, x: Tensor) -> Tensor:
     maps = explain_batch(model, x, deterministic=True).map
     if maps is None:
         raise AibError(NO_MAP)
+    return maps
+
+
+def given_maps(function: ImagesToMaps, x: Tensor) -> Tensor:
+    """Maps [B,h,w] of a caller's function, which may take gradients."""
+    with torch.enable_grad():
+        made = function(x)
+    maps = torch.as_tensor(made).detach().to(x)
+    if maps.ndim != 3 or len(maps) != len(x):
+        raise AibError(
+            f"a function of maps must give [B,h,w], one for each of {len(x)} images, "
+            f"not {list(maps.shape)}"
+        )
     return maps
 
 

@@ -5,7 +5,7 @@ stay on the device until the end; there is no loop over images.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batch, Batches
 from aib.explanation import Explanation
-from aib.interpret.maps import explain_batch
+from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
 from aib.interpret.metrics.information import (
     anchor_counts,
     count_entropy,
@@ -86,11 +86,15 @@ def measure_images(
     feed: Batches,
     modifications: Mapping[str, Modification],
     *,
+    maps: ImagesToMaps | None = None,
     foreign: Tensor | None = None,
     seed: int = 0,
     tick: Tick = silent,
 ) -> ImageMetrics:
-    """Measure all images of `feed`, as they are and under each modification, without noise."""
+    """Measure all images of `feed`, as they are and under each modification, without noise.
+
+    `maps` gives the maps in place of the model's own.
+    """
     scores = {name: InterpretabilityScore(seed=seed).to(feed.device) for name in modifications}
     parts: dict[str, list[Tensor]] = {}
     counts: Tensor | None = None  # how often each anchor is used, [Q]
@@ -102,7 +106,11 @@ def measure_images(
                 parts.setdefault(name, []).append(values)
 
     def explain(images: Tensor) -> Explanation:
-        return explain_batch(model, model.preprocessing.normalise(images), deterministic=True)
+        x = model.preprocessing.normalise(images)
+        found = explain_batch(model, x, deterministic=True)
+        if maps is None:
+            return found
+        return replace(found, map=given_maps(maps, x), level_indices=None, anchors=None)
 
     for batch in feed:
         before = explain(batch.images)

@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
+from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.picture import Array, draw_mosaic, image_tile, map_tile
 from aib.interpret.maps import own_maps
+from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.per_image import ImageMetrics
+from aib.interpret.tables import map_name
 
 BLOCK = 8  # side of the occluding block shown
 
@@ -45,6 +49,36 @@ def modified_grid(
         names += [name, "map"]
     labels = [_name(feed.data, int(label)) for label in batch.labels]
     return draw_mosaic(rows, names, labels, "each map scaled to its own range")
+
+
+def kept_plot(results: EvaluatorResults) -> Any:
+    """The evaluator's accuracy against the share of the pixels that it sees, by kind of map."""
+    from matplotlib.figure import Figure
+
+    with page_style():
+        figure = Figure(figsize=(5.2, 3.2), layout="constrained")
+        axis = figure.subplots()
+        for i, (kind, curve) in enumerate(results.maps.items()):
+            ends = [(e.low, e.value, e.high) for e in curve.accuracy.values()]
+            low, value, high = np.array(ends, dtype=float).T  # [5] each
+            axis.errorbar(
+                [100 * share for share in curve.accuracy],
+                value,
+                yerr=[value - low, high - value],
+                label=map_name(kind),
+                linestyle="--" if kind in ("centre", "random") else "-",
+                color=COLORS[i % len(COLORS)],
+                marker="o",
+                markersize=3,
+                elinewidth=0.8,
+                capsize=2,
+            )
+        axis.axhline(results.accuracy, color=GRAY, linewidth=0.8, linestyle=":")
+        axis.annotate("whole images", (0.01, results.accuracy), xycoords=("axes fraction", "data"))
+        axis.set_xlabel("pixels kept, %")
+        axis.set_title("accuracy of the evaluator, %", loc="left")
+        axis.legend()
+    return figure
 
 
 class Side(NamedTuple):

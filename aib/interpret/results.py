@@ -1,72 +1,17 @@
 """The results of a study, as interpret.json holds them: written once, read back once."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Any
 
 from aib.errors import AibError
 from aib.files import finite
+from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_none
+from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.metrics.sanity import LayerChange
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
-
-Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A metric with its 95% interval. None where it is undefined or was not measured."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    undefined: int | None = None  # images that do not define it
-
-    @classmethod
-    def read(cls, values: Flat, name: str) -> "Estimate":
-        """From NAME, NAME_low, NAME_high and NAME_undefined."""
-        value, low, high = (_number(values.get(name + end)) for end in ("", "_low", "_high"))
-        return cls(value, low, high, values.get(f"{name}_undefined"))
-
-    def flat(self, name: str) -> dict[str, Any]:
-        """The inverse of `read`."""
-        ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
-        return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
-
-
-class FlatResults:
-    """Estimates are in the file as NAME, NAME_low, ...; those by threshold as NAME_0.9, ..."""
-
-    @classmethod
-    def from_dict(cls, values: Flat) -> Self:
-        """Read the fields that are there."""
-        found: dict[str, Any] = {}
-        for one in fields(cls):  # type: ignore[arg-type]
-            if one.type == dict[float, Estimate]:
-                found[one.name] = _by_threshold(values, f"{one.name}_")
-            elif one.name in values:
-                value = values[one.name]
-                is_estimate = one.type in (Estimate, Estimate | None)
-                plain = value if isinstance(value, list) else _number(value)
-                found[one.name] = Estimate.read(values, one.name) if is_estimate else plain
-        return cls(**found)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; what is None is left out."""
-        flat: dict[str, Any] = {}
-        for one in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, one.name)
-            items = {"": value}
-            if isinstance(value, dict):
-                items = {f"_{threshold:g}": item for threshold, item in value.items()}
-            for end, item in items.items():
-                if isinstance(item, Estimate):
-                    flat |= item.flat(one.name + end)
-                elif item is not None:
-                    flat[one.name + end] = item
-        return flat
 
 
 @dataclass(frozen=True)
@@ -155,6 +100,8 @@ class Study:
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
+    map_stability: dict[str, dict[str, Stability]] = field(default_factory=dict)  # maps given
+    evaluator: EvaluatorResults | None = None
     randomised_layers: tuple[LayerChange, ...] = ()
     classes: tuple[ClassMetrics, ...] = ()
     notes: tuple[str, ...] = ()
@@ -193,15 +140,19 @@ class Study:
             "localisation_own_all_images": own,
             "localisation": {name: s.to_dict() for name, s in self.localisation.items()},
             "faithfulness": {name: s.to_dict() for name, s in self.faithfulness.items()},
+            "map_stability": {
+                kind: {name: s.to_dict() for name, s in by_name.items()}
+                for kind, by_name in self.map_stability.items()
+            },
+            "evaluator": None if self.evaluator is None else self.evaluator.to_dict(),
             "reliance": reliance,
             "randomised_layers": [asdict(change) for change in self.randomised_layers],
             "information": asdict(self.information),
             "classes": [{"class": c.name, "images": c.images, **c.means} for c in self.classes],
         }
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
-        for name in ("own_localisation", *(() if self.posthoc_note else ("posthoc_note",))):
-            del plain[name]
-        return finite(plain | changed)
+        absent = {name for name in _OPTIONAL if not plain[name]} | {"own_localisation"}
+        return finite({k: v for k, v in (plain | changed).items() if k not in absent})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
@@ -224,6 +175,13 @@ class Study:
                 faithfulness={
                     k: Faithfulness.from_dict(v) for k, v in values["faithfulness"].items()
                 },
+                map_stability={
+                    kind: {name: Stability.from_dict(v) for name, v in by_name.items()}
+                    for kind, by_name in values.get("map_stability", {}).items()
+                },
+                evaluator=EvaluatorResults.from_dict(values["evaluator"])
+                if values.get("evaluator")
+                else None,
                 randomised_layers=tuple(LayerChange(**v) for v in values["randomised_layers"]),
                 classes=tuple(_class(row) for row in values.get("classes", ())),
                 notes=tuple(values["notes"]),
@@ -238,28 +196,17 @@ class Study:
             ) from error
 
 
+_OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where there is any
 _ORIGIN = (
     "schema", "run", "profile", "papers_form", "weights_sha256", "data", "split", "of_images",
     "seed", "environment", "posthoc_note",
 )  # fmt: skip
 
 
-def _number(value: Any) -> float | None:
-    """A finite number; None for what is undefined."""
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
-    """The estimates named PREFIX0.9 and the like, in rising order of the threshold."""
-    ends = (name.removeprefix(prefix) for name in values if name.startswith(prefix))
-    thresholds = sorted(float(end) for end in ends if end.replace(".", "", 1).isdigit())
-    return {tau: Estimate.read(values, f"{prefix}{tau:g}") for tau in thresholds}
-
-
 def _known(cls: Any, values: Mapping[str, Any]) -> Any:
     """A dataclass of optional values from those of the fields that are there."""
     found = {one.name: values.get(one.name) for one in fields(cls)}
-    return cls(**{k: v if isinstance(v, list) else _number(v) for k, v in found.items()})
+    return cls(**{k: v if isinstance(v, list) else finite_or_none(v) for k, v in found.items()})
 
 
 def _reliance(values: Mapping[str, Any]) -> Reliance | str:
@@ -276,5 +223,5 @@ def _reliance(values: Mapping[str, Any]) -> Reliance | str:
 
 
 def _class(row: Mapping[str, Any]) -> ClassMetrics:
-    means = {k: _number(v) for k, v in row.items() if k not in ("class", "images")}
+    means = {k: finite_or_none(v) for k, v in row.items() if k not in ("class", "images")}
     return ClassMetrics(str(row["class"]), int(row["images"]), means)

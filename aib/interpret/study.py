@@ -6,20 +6,24 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from aib.classifier import Classifier, evaluating
-from aib.data import Batches
+from aib.data import Batches, ImageSet
 from aib.errors import AibError, missing_extra
-from aib.interpret.comparison import Comparison, compare, map_kinds, no_masks
-from aib.interpret.maps import own_maps
+from aib.evaluator import Evaluator, check_evaluator
+from aib.interpret.comparison import Comparison, check_names, compare, map_kinds, no_masks
+from aib.interpret.foreign import prepare
+from aib.interpret.maps import ImagesToMaps, own_maps
+from aib.interpret.metrics.evaluator import Judge
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
 from aib.interpret.posthoc import gradcam_layer, has_captum
-from aib.interpret.results import Information, OwnLocalisation, Study
+from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.paper import paper_score
+from aib.preprocessing import Preprocessing
 
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
@@ -33,6 +37,8 @@ class Plan:
     foreign: Tensor | None = None  # uint8 [M,3,h,w]
     subset: int = 256  # images of the expensive parts
     seed: int = 0
+    evaluator: Evaluator | None = None  # judges the maps
+    evaluator_name: str = "evaluator"
 
     def __post_init__(self) -> None:
         if self.subset < 2:
@@ -40,37 +46,77 @@ class Plan:
 
 
 def study(
-    model: Classifier,
-    feed: Batches,
-    plan: Plan,
+    model: nn.Module,
+    data: Batches | ImageSet,
+    plan: Plan | None = None,
     *,
+    maps: Mapping[str, ImagesToMaps] | None = None,
+    preprocessing: Preprocessing | None = None,
     name: str = "model",
     origin: Mapping[str, Any] | None = None,
     notes: tuple[str, ...] = (),
     expensive: bool = True,
     tick: Tick = silent,
 ) -> tuple[Study, ImageMetrics]:
-    """Measure one model on the images of `feed`; `expensive` adds the parts on the subset.
+    """Measure one model on labelled images; `expensive` adds the parts on the subset.
+
+    `model` is one of ours, or any network from normalised images to logits. `maps` are further maps
+    by name, each a function from normalised images [B,3,H,W] to maps [B,h,w]; they are measured on
+    the subset, by all that needs no model which takes a map. `preprocessing` is that of a network
+    which is no aib model; by default the data's.
 
     `origin` holds the fields of `Study` that say where it comes from.
     """
-    origin = {"seed": plan.seed, **(origin or {})}
+    model, feed = prepare(model, data, preprocessing)
+    if plan is None:
+        plan = Plan({n: m for n, m in modifications().items() if m.kind != "foreign"})
+    maps = maps or {}
+    check_names(maps)
+    if plan.evaluator is not None:
+        check_evaluator(plan.evaluator, model, plan.evaluator_name)
+    if not expensive and (maps or plan.evaluator):
+        raise AibError("maps and an evaluator need the expensive parts, which are left out here")
+    origin = {
+        "data": feed.data.name,
+        "split": feed.data.split,
+        "of_images": len(feed.data),
+        "class_names": feed.data.class_names,
+        "seed": plan.seed,
+        **(origin or {}),
+    }
     why_not = no_masks(feed.data)
     notes = (*([why_not] if why_not else []), *notes)
     comparison, layer, changes = Comparison(), None, []
+    map_stability: dict[str, dict[str, Stability]] = {}
+    measure = partial(
+        measure_images,
+        model,
+        modifications=plan.modifications,
+        foreign=plan.foreign,
+        seed=plan.seed,
+        tick=tick,
+    )
     with evaluating(model):
-        each = measure_images(
-            model, feed, plan.modifications, foreign=plan.foreign, seed=plan.seed, tick=tick
-        )
+        each = measure(feed)
         if expensive:
             few = feed.sample(plan.subset, plan.seed)
-            if has_captum():
-                layer = gradcam_layer(model, _first_images(model, few, 1))
-            else:
-                why = "Grad-CAM and Integrated Gradients need captum"
-                notes = (*notes, str(missing_extra("posthoc", why)))
-            kinds = map_kinds(each.has_maps)
-            comparison = compare(model, few, kinds, masks=not why_not, seed=plan.seed, tick=tick)
+            layer, problem = _find_layer(model, few)
+            notes = (*notes, *([problem] if problem else []))
+            kinds = [k for k in map_kinds(each.has_maps) if layer or k != "gradcam"]
+            judge = None
+            if plan.evaluator is not None:
+                judge = Judge(plan.evaluator, plan.evaluator_name, seed=plan.seed)
+            comparison = compare(
+                model,
+                few,
+                kinds,
+                masks=not why_not,
+                functions=maps,
+                judge=judge,
+                seed=plan.seed,
+                tick=tick,
+            )
+            map_stability = {kind: measure(few, maps=f).stability for kind, f in maps.items()}
             if each.has_maps:
                 x = _first_images(model, few, RANDOMISED)
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
@@ -91,6 +137,8 @@ def study(
         gradcam_layer=layer,
         localisation=comparison.localisation,
         faithfulness=comparison.faithfulness,
+        map_stability=map_stability,
+        evaluator=comparison.evaluator,
         randomised_layers=tuple(changes),
         classes=each.by_class(class_names),
         notes=notes,
@@ -135,6 +183,17 @@ def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str,
     data = str(origin.get("data", "")).partition(":")[0]
     found = {m: paper_score(name, data, m) for m in plan.modifications}
     return {m: score for m, score in found.items() if score is not None}
+
+
+def _find_layer(model: Classifier, feed: Batches) -> tuple[str | None, str | None]:
+    """The layer of Grad-CAM, or the reason why there is none."""
+    if not has_captum():
+        why = "Grad-CAM and Integrated Gradients need captum"
+        return None, str(missing_extra("posthoc", why))
+    try:
+        return gradcam_layer(model, _first_images(model, feed, 1)), None
+    except AibError as error:
+        return None, str(error)
 
 
 def _first_images(model: Classifier, feed: Batches, count: int) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 
 from aib.figures.table import NOTHING, Table, number, with_columns
 from aib.files import write_whole
+from aib.interpret.metrics.evaluator import SHARES
 from aib.interpret.metrics.reliance import Drop, Reliance, points
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS
 from aib.interpret.per_image import ImageMetrics
@@ -19,6 +20,7 @@ from aib.interpret.results import Estimate, OwnLocalisation, Study
 Studies = Mapping[str, Study]  # by label of the run
 
 STABILITY = "Do maps stay put?"
+EVALUATOR = "Would another classifier decide the same from these pixels?"
 GAP = "completeness gap %"
 NAMES = {
     "own": "own map",
@@ -29,9 +31,14 @@ NAMES = {
 }
 
 
+def map_name(kind: str) -> str:
+    """A kind of map in words; a map that was given has its own name."""
+    return NAMES.get(kind, kind)
+
+
 def all_tables(studies: Studies) -> list[Table]:
     """Every table that has rows; without the column of runs where there is one run."""
-    makers = (overview, stability, localisation, faithfulness, information)
+    makers = (overview, stability, localisation, faithfulness, evaluator, information)
     made = [table for make in makers if (table := make(studies)).rows]
     if len(studies) > 1:
         return made
@@ -88,28 +95,29 @@ def stability(studies: Studies) -> Table:
     rows = []
     for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
         for label, study in studies.items():
-            found = study.stability.get(name)
-            if found is None or PRIMARY_TAU not in found.score or found.centred_mean is None:
-                continue
-            scores = [
-                _interval(found.score[tau]) if tau == PRIMARY_TAU else _value(found.score[tau], 1)
-                for tau in TAUS
-            ]
-            rows.append(
-                (
-                    name,
-                    label,
-                    *scores,
-                    number(study.paper.get(name), 2),
-                    _value(found.centred[PRIMARY_TAU], 1),
-                    _value(found.centred_mean, 3),
-                    _value(found.prediction_consistent, 1),
-                    number(found.contrast, 3),
-                    number(found.flat, 0),
+            for kind, by_name in {"own": study.stability, **study.map_stability}.items():
+                found = by_name.get(name)
+                if found is None or PRIMARY_TAU not in found.score or found.centred_mean is None:
+                    continue
+                score = {tau: _value(found.score[tau], 1) for tau in TAUS}
+                score[PRIMARY_TAU] = _interval(found.score[PRIMARY_TAU])
+                rows.append(
+                    (
+                        name,
+                        map_name(kind),
+                        label,
+                        *score.values(),
+                        number(study.paper.get(name) if kind == "own" else None, 2),
+                        _value(found.centred[PRIMARY_TAU], 1),
+                        _value(found.centred_mean, 3),
+                        _value(found.prediction_consistent, 1),
+                        number(found.contrast, 3),
+                        number(found.flat, 0),
+                    )
                 )
-            )
     head = (
         "modification",
+        "map",
         "run",
         *(f"score ≥{tau:g}" for tau in TAUS),
         "paper",
@@ -124,14 +132,17 @@ def stability(studies: Studies) -> Table:
         "95% interval. A constant map scores 100: read it with the centred cosine, the contrast "
         "and the number of flat maps. The paper does not give its threshold."
     )
-    return Table(STABILITY, head, tuple(rows), note)
+    table = Table(STABILITY, head, tuple(rows), note)
+    if any(study.map_stability for study in studies.values()):
+        return table
+    return with_columns(table, [i for i, column in enumerate(head) if column != "map"])
 
 
 def localisation(studies: Studies) -> Table:
     """Pointing game, energy inside and AUROC by kind of map."""
     rows = [
         (
-            NAMES[kind],
+            map_name(kind),
             label,
             _interval(found.pointing, 100),
             _interval(found.energy, 100),
@@ -154,7 +165,7 @@ def faithfulness(studies: Studies) -> Table:
     """Areas under the deletion and insertion curves by kind of map."""
     rows = [
         (
-            NAMES[kind],
+            map_name(kind),
             label,
             _interval(found.deletion, 1, 3),
             _interval(found.insertion, 1, 3),
@@ -174,6 +185,33 @@ def faithfulness(studies: Studies) -> Table:
         "32 steps they are approximations."
     )
     return replace(table, note=note + gap)
+
+
+def evaluator(studies: Studies) -> Table:
+    """Accuracy of an evaluator with the best pixels of each kind of map."""
+    judged = {label: study.evaluator for label, study in studies.items() if study.evaluator}
+    rows = [
+        (
+            map_name(kind),
+            label,
+            *(_interval(curve.accuracy.get(share, Estimate())) for share in SHARES),
+            _interval(curve.area),
+            *(_gain(gain) for gain in (curve.over_random, curve.over_centre)),
+        )
+        for label, found in judged.items()
+        for kind, curve in found.maps.items()
+    ]
+    shares = (f"{100 * share:.0f}% kept" for share in SHARES)
+    head = ("map", "run", *shares, "area", "over random", "over centre")
+    whole = dict.fromkeys(f"{found.run} ({found.accuracy:.1f}%)" for found in judged.values())
+    note = (
+        f"Accuracy of an evaluator, trained on random masks, with the map's best pixels and noise "
+        f"elsewhere, on {_subset(studies)} images. Area: under this curve, as a mean accuracy. "
+        "Over: its difference to a control in points, paired by image. A map that encodes the "
+        "class in its shape gains nothing here. Evaluator, with its accuracy on whole images: "
+        f"{', '.join(whole)}."
+    )
+    return Table(EVALUATOR, head, tuple(rows), note)
 
 
 def information(studies: Studies) -> Table:
@@ -273,6 +311,12 @@ def _subset(studies: Studies) -> str:
 
 def _value(found: Estimate, digits: int) -> str:
     return number(found.value, digits)
+
+
+def _gain(found: Estimate | None) -> str:
+    if found is None or found.value is None or found.low is None or found.high is None:
+        return NOTHING
+    return f"{found.value:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
 
 
 def _drop(drop: Drop) -> str:

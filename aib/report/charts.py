@@ -250,7 +250,7 @@ def faithfulness_charts(found: Mapping[str, Faithfulness]) -> list[Chart]:
             curve = [100 * value for value in getattr(metrics, f"{kind}_curve") or ()]
             x = [100 * j / (len(curve) - 1) for j in range(len(curve))]
             style = "--" if source in ("centre", "random") else "-"
-            lines.append(Line(x, curve, SHORT_NAMES[source], i, style))
+            lines.append(Line(x, curve, SHORT_NAMES.get(source, source), i, style))
         areas = ", ".join(
             f"{NAMES[s]} {number(getattr(m, kind).value, 3)}" for s, m in found.items()
         )

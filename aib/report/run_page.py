@@ -32,7 +32,10 @@ from aib.report.gather import RunContent
 from aib.report.reproduce import reproduce
 
 CLASSES = {"own": "", "raw": ", class numbers as they are", "matched": ", matched by name"}
-CAPTIONS = {"modified": "Images modified in four ways, with their maps beneath"}
+CAPTIONS = {
+    "modified": "Images modified in four ways, with their maps beneath",
+    "evaluator": "Accuracy of the evaluator with the pixels that each map keeps",
+}
 
 
 def run_page(runs: Sequence[RunContent]) -> str:

@@ -1,7 +1,7 @@
 """Train from settings: data, model, loop and the final evaluation."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,7 +11,8 @@ from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
-from aib.registry import create_model, family
+from aib.options import OPTION_NEEDS, ModelOptions
+from aib.registry import create_model, evaluator_name, family
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -117,6 +118,14 @@ def save_and_evaluate(run: RunFolder, model: Classifier, test: ImageSet, s: Sett
     )
     run.write_evaluation(s.reported, evaluation.to_dict())
     return evaluation
+
+
+def evaluator_settings(s: Settings) -> Settings:
+    """Settings that train the evaluator of a model: the same but for the map and its options."""
+    default = asdict(ModelOptions())
+    kept = ("latent_dim", "noise_std")
+    options = {n: default[n] for n in OPTION_NEEDS if n not in kept}
+    return s.updated(model=evaluator_name(s.model), **options)
 
 
 def with_test_images(s: Settings) -> Settings:

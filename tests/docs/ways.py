@@ -40,6 +40,7 @@ WAYS = (
     Way("aib train .*--devices 8", "parse", why_not="needs eight GPUs"),
     Way("aib train .*--accelerator cpu --devices 2", "process", TINY, slow="two processes"),
     Way("aib train --list"),
+    Way("aib train shapes_tiny --evaluator", add=TINY, slow="seconds"),
     Way("aib train --data folder:photos", add=SMALL),
     Way(r"aib train \w+_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
     Way("aib train ", add=SMALL, slow="seconds, and there are many of them"),

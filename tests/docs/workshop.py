@@ -20,7 +20,7 @@ from tests.data import official
 
 # What the runs that the pages speak of were trained on; any other run is of shapes.
 TRAINED_ON = {"photos": "folder:photos:image_size=64", "c10": "cifar10"}
-MODELS = {"plain": "tiny"}  # and of which model; else tiny_aib_qt
+MODELS = {"plain": "tiny", "evaluator": "tiny_evaluator"}  # and of which model; else tiny_aib_qt
 
 
 def write_data(root: Path) -> None:

@@ -1,7 +1,9 @@
 """Bootstrap intervals over images, and metrics that come with them."""
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -11,7 +13,74 @@ from torchmetrics.utilities.data import dim_zero_cat
 from aib.errors import AibError
 from aib.interpret.metrics.checks import shape
 
+Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
 _CHUNK = 2**21  # weights held at once: 16 MiB
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric with its 95% interval. None where it is undefined or was not measured."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    undefined: int | None = None  # images that do not define it
+
+    @classmethod
+    def read(cls, values: Flat, name: str) -> "Estimate":
+        """From NAME, NAME_low, NAME_high and NAME_undefined."""
+        value, low, high = (finite_or_none(values.get(name + end)) for end in ("", "_low", "_high"))
+        return cls(value, low, high, values.get(f"{name}_undefined"))
+
+    def flat(self, name: str) -> dict[str, Any]:
+        """The inverse of `read`."""
+        ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
+        return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
+
+
+class FlatResults:
+    """Estimates are in the file as NAME, NAME_low, ...; those by threshold as NAME_0.9, ..."""
+
+    @classmethod
+    def from_dict(cls, values: Flat) -> Self:
+        """Read the fields that are there."""
+        found: dict[str, Any] = {}
+        for one in fields(cls):  # type: ignore[arg-type]
+            if one.type == dict[float, Estimate]:
+                found[one.name] = _by_threshold(values, f"{one.name}_")
+            elif one.name in values:
+                value = values[one.name]
+                is_estimate = one.type in (Estimate, Estimate | None)
+                plain = value if isinstance(value, list) else finite_or_none(value)
+                found[one.name] = Estimate.read(values, one.name) if is_estimate else plain
+        return cls(**found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; what is None is left out."""
+        flat: dict[str, Any] = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            items = {"": value}
+            if isinstance(value, dict):
+                items = {f"_{threshold:g}": item for threshold, item in value.items()}
+            for end, item in items.items():
+                if isinstance(item, Estimate):
+                    flat |= item.flat(one.name + end)
+                elif item is not None:
+                    flat[one.name + end] = item
+        return flat
+
+
+def finite_or_none(value: Any) -> float | None:
+    """A finite number; None for what is undefined."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
+    """The estimates named PREFIX0.9 and the like, in rising order of the threshold."""
+    ends = (name.removeprefix(prefix) for name in values if name.startswith(prefix))
+    thresholds = sorted(float(end) for end in ends if end.replace(".", "", 1).isdigit())
+    return {tau: Estimate.read(values, f"{prefix}{tau:g}") for tau in thresholds}
 
 
 def ratio_interval(
@@ -54,6 +123,13 @@ def ratio_interval(
     ends = torch.tensor([tail, 1 - tail], dtype=torch.float64)
     low, high = torch.cat(ratios).nanquantile(ends, dim=0)
     return low.to(numerators.device), high.to(numerators.device)
+
+
+def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
+    """The mean over images of each column of [N,F], with its interval."""
+    low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
+    ends = torch.stack([values.double().mean(0), low, high], dim=1).tolist()
+    return [Estimate(*row) for row in ends]
 
 
 class BootstrapMetric(Metric):

@@ -1,0 +1,154 @@
+"""Studies of any network, with any function from images to maps."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from aib.data import Batches
+from aib.errors import AibError
+from aib.interpret import Plan, modifications, study
+from aib.interpret.posthoc import has_captum
+from aib.interpret.results import Study
+from aib.interpret.tables import all_tables
+from aib.preprocessing import Preprocessing
+from tests.interpret.small import make_model, shapes
+
+DATA = shapes(12)
+PLAN = Plan({"color-8": modifications()["color-8"]}, subset=6)
+
+
+class Network(nn.Module):
+    """A plain classifier of ten classes, as somebody else writes it."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+        torch.manual_seed(0)
+        self.features = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.BatchNorm2d(6), nn.ReLU())
+        self.fc = nn.Linear(6, classes)
+
+    def forward(self, x):
+        return self.fc(self.features(x).mean((2, 3)))
+
+
+def gradients(network):
+    def maps(x):
+        x = x.detach().requires_grad_()
+        best = network(x).max(-1).values.sum()
+        return torch.autograd.grad(best, x)[0].abs().sum(1)
+
+    return maps
+
+
+def masks_of(data):
+    """The masks as maps: each image is recognised by its pixels."""
+    x = data.preprocessing.normalise(data.images)
+
+    def maps(batch):
+        same = (batch[:, None] == x[None]).flatten(2).all(2).float()  # [B,N]
+        return (same @ data.masks.flatten(1).float()).unflatten(1, data.masks.shape[1:])
+
+    return maps
+
+
+def test_a_network_is_scored_with_maps_of_any_function():
+    network = Network()
+    given = {
+        "gradient": gradients(network),
+        "mask": masks_of(DATA),
+        "constant": lambda x: np.ones((len(x), 8, 8)),
+    }
+    found, each = study(network, DATA, PLAN, maps=given, name="theirs")
+    network.eval()
+    x = DATA.preprocessing.normalise(DATA.images)
+    right = network(x).argmax(1) == DATA.labels
+    assert found.accuracy == pytest.approx(100 * float(right.double().mean()))
+    assert found.images == 12 and found.subset_images == 6 and not each.has_maps
+    posthoc = {"gradcam", "integrated_gradients"} if has_captum() else set()
+    assert set(found.localisation) == {*given, *posthoc, "centre", "random"}
+    assert set(found.faithfulness) == set(found.localisation)
+    assert found.localisation["mask"].auroc.value == 1
+    assert found.localisation["constant"].auroc.value == 0.5
+    assert set(found.map_stability) == set(given)
+    constant = found.map_stability["constant"]["color-8"]
+    assert constant.score[0.9].value in (100, None) and constant.flat == 6
+    assert "no single" in found.reliance_text
+    assert found.data == "shapes" and found.class_names == DATA.class_names
+
+
+def test_the_study_of_a_network_is_stored_and_shown():
+    network = Network()
+    found, _ = study(network, DATA, PLAN, maps={"gradient": gradients(network)})
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    again = Study.from_dict(json.loads(text))
+    assert again.to_dict() == json.loads(text) and again.map_stability == found.map_stability
+    tables = {table.title: table for table in all_tables({"theirs": again})}
+    for title in ("Do maps stay put?", "Where is the object?"):
+        assert any("gradient" in row for row in tables[title].rows)
+
+
+def test_a_study_needs_neither_a_plan_nor_batches():
+    network = Network()
+    quick, _ = study(network, DATA, expensive=False)
+    assert set(quick.stability) == {
+        name for name, m in modifications().items() if m.kind != "foreign"
+    }
+    batched, _ = study(network, Batches(DATA, 5), PLAN)
+    whole, _ = study(network, DATA, PLAN)
+    assert batched.accuracy == whole.accuracy
+
+
+def test_our_own_model_takes_further_maps():
+    found, each = study(make_model("tiny_aib", DATA), DATA, PLAN, maps={"mask": masks_of(DATA)})
+    assert each.has_maps and {"own", "mask"} <= set(found.localisation)
+    assert found.verdict is not None and set(found.stability) == set(found.map_stability["mask"])
+
+
+def test_images_are_prepared_for_the_network():
+    """The caller's normalisation and size, not the data's."""
+    seen = []
+
+    class Spy(Network):
+        def forward(self, x):
+            seen.append(x)
+            return super().forward(x)
+
+    policy = Preprocessing(image_size=48, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    study(Spy(), DATA, PLAN, preprocessing=policy, expensive=False)
+    assert all(x.shape[2:] == (48, 48) and x.min() >= 0 and x.max() <= 1 for x in seen)
+
+
+def test_a_network_without_a_grid_has_no_gradcam_and_a_note():
+    pytest.importorskip("captum")
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
+    found, _ = study(flat, DATA, PLAN)
+    assert "gradcam" not in found.faithfulness and "integrated_gradients" in found.faithfulness
+    assert any("Grad-CAM needs a layer" in note for note in found.notes)
+
+
+class Pair(Network):
+    def forward(self, x):
+        return super().forward(x), x
+
+
+@pytest.mark.parametrize(
+    ("network", "arguments", "said"),
+    [
+        (Network(), {"maps": {"own": lambda x: x[:, 0]}}, "choose another name"),
+        (Network(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
+        (Network(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
+        (Network(7), {}, "7 classes and the data 10"),
+        (Pair(), {}, r"logits \[B,classes\], not tuple"),
+        (make_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
+    ],
+)
+def test_mistakes_are_answered_in_a_sentence(network, arguments, said):
+    with pytest.raises(AibError, match=said):
+        study(network, DATA, PLAN, **arguments)
+
+
+def test_batches_of_another_size_are_refused():
+    with pytest.raises(AibError, match="give the ImageSet instead"):
+        study(Network(), Batches(DATA, 4), PLAN, preprocessing=Preprocessing(image_size=48))

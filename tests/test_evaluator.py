@@ -1,0 +1,117 @@
+"""Evaluators: random masks, what they see in training and evaluation, training by preset."""
+
+import json
+
+import pytest
+import torch
+
+import aib
+from aib.cli import main
+from aib.configs import PRESETS
+from aib.errors import AibError
+from aib.evaluator import Evaluator, random_masks
+from aib.registry import create_model
+from aib.settings import Settings
+from aib.training.train import evaluator_settings
+
+
+def masks(count, side=32, seed=0):
+    torch.manual_seed(seed)
+    return random_masks(count, (side, side))
+
+
+def edges(mask):
+    """Share of neighbouring pixels that differ, relative to pixels drawn independently."""
+    area = mask.mean()
+    differ = torch.cat([mask.diff(dim=0).abs().flatten(), mask.diff(dim=1).abs().flatten()]).mean()
+    return float(differ / (2 * area * (1 - area)))
+
+
+def test_the_area_of_random_masks_is_uniform():
+    drawn = masks(3000, 16)
+    assert set(drawn.unique().tolist()) == {0.0, 1.0}
+    area = drawn.mean((1, 2)).double().sort().values
+    assert area[0] >= 1 / 256  # never an empty mask
+    expected = (torch.arange(3000) + 0.5) / 3000
+    assert float((area - expected).abs().max()) < 0.05  # Kolmogorov's distance
+
+
+def test_three_in_four_random_masks_are_smooth():
+    drawn = [m for m in masks(600) if 0.2 < m.mean() < 0.8]
+    ratio = torch.tensor([edges(m) for m in drawn])
+    smooth = float((ratio < 0.8).double().mean())
+    assert 0.65 < smooth < 0.85
+    assert float((ratio < 0.3).double().mean()) > 0.15  # large blobs
+    assert float(((ratio > 0.9) & (ratio < 1.1)).double().mean()) > 0.15  # single pixels
+
+
+def test_random_masks_come_from_the_global_generator():
+    assert torch.equal(masks(8), masks(8))
+    assert not torch.equal(masks(8), masks(8, seed=1))
+
+
+def test_random_masks_are_part_of_a_compiled_step():
+    torch._dynamo.reset()
+    compiled = torch.compile(random_masks, fullgraph=True, backend="eager")
+    torch.manual_seed(0)
+    assert torch.equal(compiled(4, (32, 32)), masks(4))
+
+
+def test_an_evaluator_sees_random_masks_in_training_and_whole_images_in_evaluation():
+    torch.manual_seed(0)
+    model, x = create_model("tiny_evaluator", width=0.1), torch.randn(6, 3, 32, 32)
+    area = model(x).mask.mean((0, 2, 3))
+    assert len(area.unique()) > 3 and area.max() <= 1
+    model.eval()
+    out = model(x, deterministic=True)
+    assert (out.mask == 1).all()
+    _, plain = model.head(model.body(x), (1, 1), True, None)
+    torch.testing.assert_close(out.sample_logits, plain)
+
+
+def test_an_evaluator_cannot_see_closed_pixels():
+    model = create_model("tiny_evaluator", width=0.1).eval()
+    x, mask = torch.randn(2, 3, 32, 32), masks(2)
+    other = torch.where(mask[:, None] == 0, torch.full_like(x, 1e6), x)
+    first, second = (model(v, deterministic=True, mask=mask).logits for v in (x, other))
+    assert torch.equal(first, second)
+    with pytest.raises(AibError, match="no single attention map"):
+        model(x, attention_map=mask)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_has_an_evaluator(preset):
+    before = PRESETS[preset].settings
+    after = evaluator_settings(before)
+    with torch.device("meta"):
+        model = create_model(after.model, options=after.options)
+    assert isinstance(model, Evaluator)
+    assert after.model.split("_")[0] == before.model.split("_")[0]
+    assert after.options.width == before.options.width and after.data == before.data
+
+
+def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
+    before = Settings(model="vgg_aib_masked").updated(
+        area=0.5, map_size=8, noise_std=0.3, latent_dim=64, width=0.5
+    )
+    after = evaluator_settings(before)
+    assert after == before.updated(model="vgg_evaluator", area=0.25, map_size=None)
+    assert evaluator_settings(after) == after
+    assert evaluator_settings(Settings(model="vgg_aib").updated(attention_depth=2)) == Settings(
+        model="vgg_evaluator"
+    )
+    with pytest.raises(AibError, match="area changes nothing"):
+        create_model("tiny_evaluator", area=0.5)
+
+
+def test_an_evaluator_is_trained_from_a_preset_and_is_a_run_like_any_other(tmp_path, capsys):
+    folder = tmp_path / "evaluator"
+    words = ["train", "shapes_tiny", "--evaluator", "--data", "shapes:count=40", "--epochs", "1"]
+    words += ["--batch-size", "16", "--width", "0.1", "--out", str(folder)]
+    assert main(words) == 0
+    config = json.loads((folder / "config.json").read_text())
+    assert config["model"]["name"] == config["settings"]["model"] == "tiny_evaluator"
+    assert isinstance(aib.from_pretrained(folder), Evaluator)
+    capsys.readouterr()
+    assert main(["eval", str(folder), "--samples", "1x1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
