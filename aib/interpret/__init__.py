@@ -41,8 +41,10 @@ from aib.interpret.metrics.reliance import (
     shuffled,
     spatial_mean,
 )
+from aib.interpret.metrics.road import RoadCurves, impute_linear, road
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.results import Study
@@ -52,6 +54,7 @@ __all__ = [
     "PAPER_MODIFICATIONS",
     "PRIMARY_TAU",
     "TAUS",
+    "WSOL",
     "Batches",
     "Comparison",
     "Curves",
@@ -63,7 +66,9 @@ __all__ = [
     "Modification",
     "Plan",
     "Reliance",
+    "RoadCurves",
     "Study",
+    "Thresholds",
     "anchor_counts",
     "anchor_perplexity",
     "block_mask",
@@ -78,6 +83,7 @@ __all__ = [
     "frequency_split",
     "from_another",
     "gradcam",
+    "impute_linear",
     "index_entropy",
     "integrated_gradients",
     "keep_frequencies",
@@ -98,6 +104,7 @@ __all__ = [
     "randomise_layers",
     "ratio_interval",
     "resize_maps",
+    "road",
     "saliency",
     "shuffled",
     "spatial_mean",
