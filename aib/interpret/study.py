@@ -48,11 +48,13 @@ def study(
     origin: Mapping[str, Any] | None = None,
     notes: tuple[str, ...] = (),
     expensive: bool = True,
+    threshold_images: Batches | None = None,
     tick: Tick = silent,
 ) -> tuple[Study, ImageMetrics]:
     """Measure one model on the images of `feed`; `expensive` adds the parts on the subset.
 
-    `origin` holds the fields of `Study` that say where it comes from.
+    `origin` holds the fields of `Study` that say where it comes from. `threshold_images` choose the
+    held-out thresholds of localisation: images with masks that are not in `feed`.
     """
     origin = {"seed": plan.seed, **(origin or {})}
     why_not = no_masks(feed.data)
@@ -70,7 +72,15 @@ def study(
                 why = "Grad-CAM and Integrated Gradients need captum"
                 notes = (*notes, str(missing_extra("posthoc", why)))
             kinds = map_kinds(each.has_maps)
-            comparison = compare(model, few, kinds, masks=not why_not, seed=plan.seed, tick=tick)
+            comparison = compare(
+                model,
+                few,
+                kinds,
+                masks=not why_not,
+                threshold_images=threshold_images,
+                seed=plan.seed,
+                tick=tick,
+            )
             if each.has_maps:
                 x = _first_images(model, few, RANDOMISED)
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)

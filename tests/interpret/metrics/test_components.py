@@ -24,8 +24,7 @@ def picture(text: str) -> torch.Tensor:
 
 def flood_fill(image: torch.Tensor) -> list[int]:
     """Left, top, right, bottom of the largest component; the first one found if several are."""
-    height, width = image.shape
-    left_over = {(r, c) for r in range(height) for c in range(width) if image[r, c]}
+    left_over = {(r, c) for r, c in image.nonzero().tolist()}
     largest: set = set()
     for start in sorted(left_over):
         stack, component = [start], set()
