@@ -73,11 +73,11 @@ class WSOL(BootstrapMetric):
         scores = scaled_maps(maps, (masks.shape[1], masks.shape[2]))
         empty = ~object_and_counted(masks)[0].flatten(1).any(dim=1)  # [B]
         ious = box_ious(scores, mask_boxes(masks) if boxes is None else boxes)  # [B,STEPS]
-        self.ious.append(ious.masked_fill(empty[:, None], torch.nan))  # type: ignore[operator]
+        tables = {"ious": ious.masked_fill(empty[:, None], torch.nan)}
         if self.masks:
-            inside, outside = score_histograms(scores, masks)
-            self.inside.append(inside)  # type: ignore[operator]
-            self.outside.append(outside)  # type: ignore[operator]
+            tables["inside"], tables["outside"] = score_histograms(scores, masks)
+        for name, table in tables.items():  # flat: a process without images has an empty list
+            getattr(self, name).append(table.flatten().float())
         self.broken = self.broken + (~scores.isfinite()).flatten(1).any(dim=1).sum()
 
     def compute(self) -> dict[str, Tensor]:
@@ -111,17 +111,22 @@ class WSOL(BootstrapMetric):
         return Thresholds(boxes, _best(self._mask_ious()) / STEPS if self.masks else None)
 
     def _correct(self) -> list[Tensor]:
-        ious = self.per_image("ious")  # [N,STEPS]
-        return [(ious >= least).double().where(~ious.isnan(), torch.nan) for least in IOUS]
+        ious = self.per_image("ious").reshape(-1, STEPS)
+        defined = ~ious.isnan()
+        # In float32 an IoU of exactly 0.7 is below 0.7.
+        return [(ious > least - 1e-6).double().where(defined, torch.nan) for least in IOUS]
+
+    def _counts(self, name: str) -> Tensor:
+        return self.per_image(name).reshape(-1, STEPS + 1)
 
     def _mask_ious(self) -> Tensor:
         """[N,STEPS+1]; NaN without an object."""
-        found, wrong = (_at_least(self.per_image(name)) for name in ("inside", "outside"))
+        found, wrong = (_at_least(self._counts(name)) for name in ("inside", "outside"))
         # At threshold 0 everything is found, so found[:, 0] are all object pixels.
         return found / (found[:, :1] + wrong).masked_fill(found[:, :1] == 0, torch.nan)
 
     def _pxap(self) -> dict[str, Tensor]:
-        parts = [self.per_image("inside"), self.per_image("outside")]  # [N,STEPS+1] each
+        parts = [self._counts("inside"), self._counts("outside")]  # [N,STEPS+1] each
         counts = torch.cat(parts, dim=1) * (parts[0].sum(dim=1, keepdim=True) > 0)
         value = average_precision(counts.sum(dim=0))
         low, high = self.interval(counts, lambda sums: average_precision(sums)[:, None])

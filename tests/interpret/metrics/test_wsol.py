@@ -150,6 +150,16 @@ def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
         box_ious(whole, torch.zeros(2, 4))
 
 
+def test_an_iou_of_exactly_the_limit_is_right():
+    maps = torch.zeros(3, 10, 10)
+    for one, rows in zip(maps, (3, 5, 7), strict=True):
+        one[:rows] = 1.0  # IoU 0.3, 0.5 and 0.7 with the whole image
+    metric = WSOL(resamples=5)
+    metric.update(maps, torch.ones(3, 10, 10, dtype=torch.bool))
+    found = [float(metric.compute()[f"max_box_acc_at_{least}"]) for least in IOUS]
+    assert found == pytest.approx([1, 2 / 3, 1 / 3])
+
+
 def test_the_box_of_a_mask_ends_at_its_last_pixels():
     masks = torch.zeros(3, 5, 6, dtype=torch.uint8)
     masks[0, 1:4, 2] = 1
