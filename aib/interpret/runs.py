@@ -48,15 +48,17 @@ def threshold_feed(
 
     Of the training images where the run held none out, or where the held-out ones are evaluated.
     Shapes are generated: new ones, with the next seed. None where the data have no masks or boxes,
-    and where training images are evaluated.
+    or where the training images are evaluated.
     """
     evaluated = feed.data.split
-    if evaluated == "train" or no_masks(feed.data):
+    if no_masks(feed.data):
         return None
     if parse_name(data)[0] == "shapes":
         seed = run.settings.seed + 1 if run.settings else 1
         fresh = load(data, "train", seed=seed, holdout=0, count=plan.subset)
         other = replace(fresh, split="val").prepared_for(run.model.preprocessing)
+    elif evaluated == "train":
+        return None
     else:
         own = run.settings if run.settings and same_images(data, run.settings.data) else None
         held_out = own is None or own.holdout > 0 or has_split(data, "val")
