@@ -25,7 +25,14 @@ from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import ImageMetrics
 from aib.interpret.pictures import Side, disagreement, kept_plot, modified_grid
 from aib.interpret.results import Study
-from aib.interpret.runs import RESULT, check_alike, feed_for, foreign_images, study_run
+from aib.interpret.runs import (
+    RESULT,
+    check_alike,
+    feed_for,
+    foreign_images,
+    study_run,
+    threshold_feed,
+)
 from aib.interpret.study import Plan
 from aib.interpret.tables import all_tables, randomisation_text, write_csv
 from aib.runs import Run, open_run, open_runs
@@ -69,7 +76,8 @@ def interpret(
         foreign: data set whose images occlude; the paper uses svhn.
         foreign_root: folder of its files; by default --root, or the run's.
         images: use this many images, chosen at random; all by default.
-        subset: images of the expensive parts (post-hoc maps, deletion and insertion).
+        subset: images of the expensive parts (post-hoc maps, deletion, insertion and ROAD), and
+            training images that choose the thresholds of localisation.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this file.
@@ -105,12 +113,26 @@ def interpret(
     if evaluator is not None:
         plan = with_evaluator(plan, evaluator, opened, feeds[0].data.split, quick, device)
     notes = [] if here else [str(others)]
+    thresholds = [
+        None if quick else threshold_feed(run, feed, str(name), plan, root or own_root)
+        for run, feed in zip(opened, feeds, strict=True)
+    ]
     counts = [feed.num_images for feed in feeds]
     work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
+    work += sum(5 * feed.num_images for feed in thresholds if feed is not None)
     with progress(work) as tick:
         measured = [
-            study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)
-            for run, feed in zip(opened, feeds, strict=True)
+            study_run(
+                run,
+                feed,
+                plan,
+                str(name),
+                notes=notes,
+                expensive=not quick,
+                threshold_images=with_masks,
+                tick=tick,
+            )
+            for run, feed, with_masks in zip(opened, feeds, thresholds, strict=True)
         ]
     labels = [run.label for run in opened]
     studies = {label: found for label, (found, _) in zip(labels, measured, strict=True)}

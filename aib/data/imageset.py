@@ -63,6 +63,7 @@ class ImageSet(Dataset):
     files: ImageFiles | None = None
     masks: Tensor | None = None  # bool [N,S,S], True on the object
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the file's image
+    box_masks: bool = False  # the masks are filled boxes
     mirror: bool = True  # a mirrored image keeps its class
     pad: int = 4  # pixels of reflect padding for training crops of images in memory
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
@@ -184,6 +185,11 @@ class ImageSet(Dataset):
         policy = self.preprocessing
         return to_tensor(resized(self.files.decode(index), policy.image_size, policy.resize))
 
+    @property
+    def has_only_boxes(self) -> bool:
+        """Whether masks show the object's box, not its outline."""
+        return self.box_masks or (self.masks is None and self.boxes is not None)
+
     def mask(self, index: int) -> Tensor | None:
         """The mask (or box) of the object in `pixels(index)`, bool [S,S]; None if unknown."""
         if self.masks is not None:
@@ -244,7 +250,8 @@ class ImageSet(Dataset):
         masks = None
         if self.boxes is not None:
             masks = torch.stack([self.mask(i) for i in range(len(self))])  # type: ignore[misc]
-        return replace(self, images=pixels, files=None, masks=masks, boxes=None)
+        filled = self.has_only_boxes
+        return replace(self, images=pixels, files=None, masks=masks, boxes=None, box_masks=filled)
 
 
 def check_memory(count: int, size: int) -> None:

@@ -42,8 +42,10 @@ from aib.interpret.metrics.reliance import (
     shuffled,
     spatial_mean,
 )
+from aib.interpret.metrics.road import RoadCurves, impute_linear, road
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.results import Study
@@ -53,6 +55,7 @@ __all__ = [
     "PAPER_MODIFICATIONS",
     "PRIMARY_TAU",
     "TAUS",
+    "WSOL",
     "Batches",
     "Comparison",
     "Curves",
@@ -67,7 +70,9 @@ __all__ = [
     "Modification",
     "Plan",
     "Reliance",
+    "RoadCurves",
     "Study",
+    "Thresholds",
     "anchor_counts",
     "anchor_perplexity",
     "block_mask",
@@ -82,6 +87,7 @@ __all__ = [
     "frequency_split",
     "from_another",
     "gradcam",
+    "impute_linear",
     "index_entropy",
     "integrated_gradients",
     "keep_frequencies",
@@ -102,6 +108,7 @@ __all__ = [
     "randomise_layers",
     "ratio_interval",
     "resize_maps",
+    "road",
     "saliency",
     "shuffled",
     "spatial_mean",

@@ -1,6 +1,6 @@
 """The model's own maps beside post-hoc maps and controls: localisation and faithfulness."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, get_args
@@ -17,6 +17,8 @@ from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
 from aib.interpret.metrics.localise import Localisation
+from aib.interpret.metrics.road import RoadCurves, road
+from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.posthoc import completeness, has_captum
 from aib.interpret.results import Faithfulness, Located
@@ -56,18 +58,35 @@ def compare(
     masks: bool,
     functions: Mapping[str, ImagesToMaps] | None = None,
     judge: Judge | None = None,
+    threshold_images: Batches | None = None,
     seed: int = 0,
     steps: int = STEPS,
     tick: Tick = silent,
 ) -> Comparison:
-    """Localisation (where `masks`) and deletion and insertion for each kind of map.
+    """Localisation (where `masks`), deletion, insertion and ROAD for each kind of map.
 
     `functions` make further maps; the evaluator of `judge` sees the pixels that each map keeps.
+    `threshold_images` are other images with masks: the thresholds that are best on them give the
+    held-out scores of localisation.
     """
     functions = functions or {}
     named = (*functions, *kinds)
+
+    def make(x: Tensor, batch: Batch, kind: str) -> Tensor:
+        if kind in functions:
+            return given_maps(functions[kind], x)
+        return maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
+
+    outlines, chosen = not feed.data.has_only_boxes, {}
+    if masks and threshold_images is not None:
+        chosen = choose_thresholds(model, threshold_images, named, make, tick=tick)
     located = {kind: Localisation(seed=seed).to(feed.device) for kind in named}
+    cut = {
+        kind: WSOL(thresholds=chosen.get(kind), masks=outlines, seed=seed).to(feed.device)
+        for kind in named
+    }
     curves: dict[str, list[Curves]] = {kind: [] for kind in named}
+    imputed: dict[str, list[RoadCurves]] = {kind: [] for kind in named}
     sums: list[Tensor] = []  # what Integrated Gradients sum to, and should: [2,B] each
     deterministic = partial(model, deterministic=True)
     for batch in feed:
@@ -75,20 +94,19 @@ def compare(
         if judge is not None:
             judge.see(x, batch.labels)
         for kind in named:
-            if kind in functions:
-                maps = given_maps(functions[kind], x)
-            else:
-                maps = maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
+            maps = make(x, batch, kind)
             if masks and batch.masks is not None:
                 located[kind].update(maps, batch.masks)
+                cut[kind].update(maps, batch.masks)
             curves[kind].append(deletion_insertion(deterministic, x, maps, steps=steps, seed=seed))
+            imputed[kind].append(road(deterministic, x, maps, seed=seed))
             if kind == "integrated_gradients":
                 sums.append(torch.stack(completeness(deterministic, x, maps)))
             if judge is not None:
                 judge.update(kind, x, batch.labels, maps)
-            tick("other maps, deletion and insertion", len(x))
+            tick("other maps: deletion, insertion, ROAD", len(x))
     faithfulness: dict[str, Faithfulness] = {
-        kind: _faithfulness(curves[kind], seed) for kind in named
+        kind: _faithfulness(curves[kind], imputed[kind], seed) for kind in named
     }
     if sums:
         total, change = torch.cat(sums, dim=1).double()
@@ -96,11 +114,32 @@ def compare(
         exact = faithfulness["integrated_gradients"]
         faithfulness["integrated_gradients"] = replace(exact, completeness_gap=gap)
     localisation: dict[str, Located] = {
-        kind: Located.from_dict({k: float(v) for k, v in metric.compute().items()})
-        for kind, metric in (located.items() if masks else ())
+        kind: Located.from_dict(
+            {k: float(v) for k, v in (located[kind].compute() | cut[kind].compute()).items()}
+        )
+        for kind in (named if masks else ())
     }
     judged = None if judge is None else judge.results()
     return Comparison(feed.num_images, localisation, faithfulness, judged)
+
+
+def choose_thresholds(
+    model: Classifier,
+    feed: Batches,
+    kinds: Sequence[str],
+    make: Callable[[Tensor, Batch, str], Tensor],
+    *,
+    tick: Tick = silent,
+) -> dict[str, Thresholds]:
+    """The thresholds at which each kind of map, made by `make`, fits these masks best."""
+    metrics = {kind: WSOL(masks=not feed.data.has_only_boxes).to(feed.device) for kind in kinds}
+    for batch in feed:
+        assert batch.masks is not None
+        x = model.preprocessing.normalise(batch.images)
+        for kind in kinds:
+            metrics[kind].update(make(x, batch, kind), batch.masks)
+            tick("thresholds of localisation", len(x))
+    return {kind: metric.thresholds() for kind, metric in metrics.items()}
 
 
 def maps_of_kind(
@@ -127,10 +166,19 @@ def no_masks(data: ImageSet) -> str | None:
     return None
 
 
-def _faithfulness(curves: list[Curves], seed: int) -> Faithfulness:
-    areas = torch.cat([torch.stack([c.deletion_area, c.insertion_area], dim=1) for c in curves])
+def _faithfulness(curves: list[Curves], imputed: list[RoadCurves], seed: int) -> Faithfulness:
+    columns = {
+        "deletion": torch.cat([c.deletion_area for c in curves]),
+        "insertion": torch.cat([c.insertion_area for c in curves]),
+        "road_morf": torch.cat([c.morf_area for c in imputed]),
+        "road_lerf": torch.cat([c.lerf_area for c in imputed]),
+    }
+    estimates = mean_estimates(torch.stack(list(columns.values()), dim=1), seed=seed)
     return Faithfulness(
-        *mean_estimates(areas, seed=seed),
-        torch.cat([c.deletion for c in curves]).mean(0).tolist(),
-        torch.cat([c.insertion for c in curves]).mean(0).tolist(),
+        **dict(zip(columns, estimates, strict=True)),
+        deletion_curve=torch.cat([c.deletion for c in curves]).mean(0).tolist(),
+        insertion_curve=torch.cat([c.insertion for c in curves]).mean(0).tolist(),
+        road_morf_curve=torch.cat([c.morf for c in imputed]).mean(0).tolist(),
+        road_lerf_curve=torch.cat([c.lerf for c in imputed]).mean(0).tolist(),
+        road_fractions=[round(f, 6) for f in imputed[0].fractions.tolist()],
     )

@@ -33,23 +33,37 @@ class Stability(FlatResults):
 
 @dataclass(frozen=True)
 class Located(FlatResults):
-    """One kind of map against the masks: shares from 0 to 1."""
+    """One kind of map against the masks: shares from 0 to 1. The last six are not in older files.
+
+    `held_out`: with the thresholds of other images (`Study.threshold_images`) instead of the best.
+    """
 
     images: float
     pointing: Estimate
     energy: Estimate
     auroc: Estimate
+    max_box_acc: Estimate | None = None  # MaxBoxAccV2
+    max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
+    box_acc_held_out: Estimate | None = None
+    pxap: Estimate | None = None  # this and what follows needs masks; boxes are not enough
+    mask_iou: Estimate | None = None
+    mask_iou_held_out: Estimate | None = None
 
 
 @dataclass(frozen=True)
 class Faithfulness(FlatResults):
-    """Areas under the deletion and insertion curves of one kind of map, 0 to 1."""
+    """Areas under the deletion, insertion and ROAD curves of one kind of map, 0 to 1."""
 
     deletion: Estimate
     insertion: Estimate
     deletion_curve: list[float] | None = None
     insertion_curve: list[float] | None = None
     completeness_gap: float | None = None  # of Integrated Gradients
+    road_morf: Estimate | None = None  # most relevant pixels imputed first; not in older files
+    road_lerf: Estimate | None = None  # least relevant first
+    road_morf_curve: list[float] | None = None  # at road_fractions
+    road_lerf_curve: list[float] | None = None
+    road_fractions: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +111,7 @@ class Study:
     paper: dict[str, float] = field(default_factory=dict)  # the paper's scores, by modification
     own_localisation: OwnLocalisation = OwnLocalisation()
     subset_images: int = 0  # of localisation and faithfulness
+    threshold_images: str | None = None  # that chose the held-out thresholds of localisation
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
@@ -199,7 +214,7 @@ class Study:
 _OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where there is any
 _ORIGIN = (
     "schema", "run", "profile", "papers_form", "weights_sha256", "data", "split", "of_images",
-    "seed", "environment", "posthoc_note",
+    "seed", "environment", "posthoc_note", "threshold_images",
 )  # fmt: skip
 
 

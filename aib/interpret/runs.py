@@ -1,17 +1,19 @@
 """The images on which runs are compared, and the study of one run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from aib.data import Batches, ImageSet, load
+from aib.data import Batches, ImageSet, has_split, load, same_images
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.environment import environment
 from aib.errors import AibError
+from aib.interpret.comparison import no_masks
 from aib.interpret.per_image import ImageMetrics, Tick, silent
 from aib.interpret.results import Study
 from aib.interpret.study import Plan, study
@@ -37,6 +39,35 @@ def feed_for(
     device = next(opened.model.parameters()).device
     indices = sample_indices(len(data), images, seed)
     return Batches(data, batch_size, indices=indices, device=device, workers=workers)
+
+
+def threshold_feed(
+    run: Run, feed: Batches, data: str, plan: Plan, root: str | None = None
+) -> Batches | None:
+    """Images that choose the thresholds of localisation: a sample of those held out of training.
+
+    Of the training images where the run held none out, or where the held-out ones are evaluated.
+    Shapes are generated: new ones, with the next seed. None where the data have no masks or boxes,
+    or where the training images are evaluated.
+    """
+    evaluated = feed.data.split
+    if no_masks(feed.data):
+        return None
+    if parse_name(data)[0] == "shapes":
+        seed = run.settings.seed + 1 if run.settings else 1
+        fresh = load(data, "train", seed=seed, holdout=0, count=plan.subset)
+        other = replace(fresh, split="val").prepared_for(run.model.preprocessing)
+    elif evaluated == "train":
+        return None
+    else:
+        own = run.settings if run.settings and same_images(data, run.settings.data) else None
+        held_out = own is None or own.holdout > 0 or has_split(data, "val")
+        split = "val" if held_out and evaluated != "val" else "train"
+        other = run.labelled_images(data, split, root)
+    indices = sample_indices(len(other), plan.subset, plan.seed)
+    return Batches(
+        other, feed.batch_size, indices=indices, device=feed.device, workers=feed.workers
+    )
 
 
 def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
@@ -75,9 +106,11 @@ def study_run(
     *,
     notes: Sequence[str] = (),
     expensive: bool = True,
+    threshold_images: Batches | None = None,
     tick: Tick = silent,
 ) -> tuple[Study, ImageMetrics]:
     """The study of one run on `data`, with what it takes to repeat it."""
+    others = threshold_images if expensive else None
     origin = {
         "run": str(run.folder),
         "profile": run.model.profile,
@@ -89,6 +122,7 @@ def study_run(
         "seed": plan.seed,
         "class_names": feed.data.class_names,
         "environment": environment(),
+        "threshold_images": None if others is None else _description(others),
     }
     return study(
         run.model,
@@ -98,5 +132,11 @@ def study_run(
         origin=origin,
         notes=tuple(notes),
         expensive=expensive,
+        threshold_images=others,
         tick=tick,
     )
+
+
+def _description(feed: Batches) -> str:
+    kind = "held-out training" if feed.data.split == "val" else "training"
+    return f"{feed.num_images:,} {kind} images of {feed.data.name}"

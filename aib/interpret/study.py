@@ -56,6 +56,7 @@ def study(
     origin: Mapping[str, Any] | None = None,
     notes: tuple[str, ...] = (),
     expensive: bool = True,
+    threshold_images: Batches | None = None,
     tick: Tick = silent,
 ) -> tuple[Study, ImageMetrics]:
     """Measure one model on labelled images; `expensive` adds the parts on the subset.
@@ -65,7 +66,8 @@ def study(
     the subset, by all that needs no model which takes a map. `preprocessing` is that of a network
     which is no aib model; by default the data's.
 
-    `origin` holds the fields of `Study` that say where it comes from.
+    `origin` holds the fields of `Study` that say where it comes from. `threshold_images` choose the
+    held-out thresholds of localisation: images with masks that are not in `feed`.
     """
     model, feed = prepare(model, data, preprocessing)
     if plan is None:
@@ -113,6 +115,7 @@ def study(
                 masks=not why_not,
                 functions=maps,
                 judge=judge,
+                threshold_images=threshold_images,
                 seed=plan.seed,
                 tick=tick,
             )

@@ -38,7 +38,15 @@ def map_name(kind: str) -> str:
 
 def all_tables(studies: Studies) -> list[Table]:
     """Every table that has rows; without the column of runs where there is one run."""
-    makers = (overview, stability, localisation, faithfulness, evaluator, information)
+    makers = (
+        overview,
+        stability,
+        localisation,
+        thresholded,
+        faithfulness,
+        evaluator,
+        information,
+    )
     made = [table for make in makers if (table := make(studies)).rows]
     if len(studies) > 1:
         return made
@@ -161,24 +169,75 @@ def localisation(studies: Studies) -> Table:
     return Table("Where is the object?", head, tuple(rows), note)
 
 
+def thresholded(studies: Studies) -> Table:
+    """MaxBoxAccV2, PxAP and mask IoU by kind of map; without columns that nothing defines."""
+    rows = [
+        (
+            map_name(kind),
+            label,
+            _interval(found.max_box_acc, 100),
+            _interval(found.max_box_acc_at.get(0.5), 100),
+            _interval(found.box_acc_held_out, 100),
+            _interval(found.pxap, 100),
+            _interval(found.mask_iou, 100),
+            _interval(found.mask_iou_held_out, 100),
+        )
+        for label, study in studies.items()
+        for kind, found in study.localisation.items()
+        if found.max_box_acc is not None
+    ]
+    head = (
+        "map",
+        "run",
+        "MaxBoxAccV2 %",
+        "at IoU 0.5 %",
+        "held-out threshold: boxes %",
+        "PxAP %",
+        "mask IoU %",
+        "held-out threshold: mask IoU %",
+    )
+    note = (
+        f"On {_subset(studies)} images; maps scaled to 0-1 and cut at a threshold. MaxBoxAccV2: "
+        "share of images whose largest component has the box of the object (IoU 0.3, 0.5 and 0.7, "
+        "averaged). PxAP: area under the precision-recall curve of all pixels. As published, the "
+        "threshold is the best one on these same images."
+    )
+    sources = sorted({s.threshold_images for s in studies.values() if s.threshold_images})
+    if sources:
+        note += f" Held-out thresholds are the best ones on {' or '.join(sources)}."
+    return _filled(Table("Which box, which pixels?", head, tuple(rows), note))
+
+
 def faithfulness(studies: Studies) -> Table:
-    """Areas under the deletion and insertion curves by kind of map."""
+    """Areas under the deletion, insertion and ROAD curves by kind of map."""
     rows = [
         (
             map_name(kind),
             label,
             _interval(found.deletion, 1, 3),
             _interval(found.insertion, 1, 3),
+            _interval(found.road_morf, 1, 3),
+            _interval(found.road_lerf, 1, 3),
             number(found.completeness_gap, 1, 100),
         )
         for label, study in studies.items()
         for kind, found in study.faithfulness.items()
     ]
-    head = ("map", "run", "deletion (low is good)", "insertion (high is good)", GAP)
+    head = (
+        "map",
+        "run",
+        "deletion (low is good)",
+        "insertion (high is good)",
+        "ROAD, most relevant first (low is good)",
+        "ROAD, least relevant first (high is good)",
+        GAP,
+    )
     note = f"On {_subset(studies)} images; missing pixels are blurred."
-    table = Table("Does the probability go where the map says?", head, tuple(rows), note)
-    if all(row[-1] == NOTHING for row in rows):
-        return with_columns(table, range(len(head) - 1))
+    table = _filled(Table("Does the probability go where the map says?", head, tuple(rows)))
+    if any("ROAD" in name for name in table.head):
+        note += " ROAD fills them in from their neighbours, with a little noise."
+    if GAP not in table.head:
+        return replace(table, note=note)
     gap = (
         f" {GAP}: how far the sum of Integrated Gradients is from the change of the class score "
         "between the mean colour and the image, relative to that change. Exact ones have 0; with "
@@ -294,6 +353,12 @@ def write_csv(path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[st
     write_whole(path, write)
 
 
+def _filled(table: Table) -> Table:
+    """The table without the columns that have no value in any row."""
+    columns = range(len(table.head))
+    return with_columns(table, [i for i in columns if any(r[i] != NOTHING for r in table.rows)])
+
+
 def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return "" if value != value else f"{value:.6g}"
@@ -323,7 +388,9 @@ def _drop(drop: Drop) -> str:
     return f"{points(drop.drop)} ({points(drop.low)} to {points(drop.high)})"
 
 
-def _interval(found: Estimate, times: float = 1.0, digits: int = 1) -> str:
+def _interval(found: Estimate | None, times: float = 1.0, digits: int = 1) -> str:
+    if found is None:
+        return NOTHING
     text = number(found.value, digits, times)
     if found.value is None or found.low is None or found.high is None:
         return text

@@ -12,7 +12,7 @@ from aib.figures.embed import COLORS, HOVER, page_style, to_svg
 from aib.figures.table import number
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.results import Faithfulness, Information
-from aib.interpret.tables import NAMES
+from aib.interpret.tables import NAMES, map_name
 from aib.report.blocks import Chart, Charts
 
 SIZE = (4.4, 2.5)  # inches
@@ -239,25 +239,30 @@ def calibration_charts(bins: CalibrationBins) -> Charts:
 
 
 def faithfulness_charts(found: Mapping[str, Faithfulness]) -> list[Chart]:
-    """Deletion and insertion curves of each source of maps."""
+    """Deletion, insertion and ROAD curves of each source of maps."""
     drawn: list[Chart] = []
-    for kind, good, action in (
-        ("deletion", "falling early is good", "removed"),
-        ("insertion", "rising early is good", "inserted"),
+    for kind, title, good, action in (
+        ("deletion", "Deletion", "falling early is good", "removed"),
+        ("insertion", "Insertion", "rising early is good", "inserted"),
+        ("road_morf", "ROAD, most relevant first", "falling early is good", "imputed"),
+        ("road_lerf", "ROAD, least relevant first", "falling late is good", "imputed"),
     ):
-        lines = []
+        lines, areas = [], []
         for i, (source, metrics) in enumerate(found.items()):
+            area = getattr(metrics, kind)
+            if area is None:  # an older study
+                continue
             curve = [100 * value for value in getattr(metrics, f"{kind}_curve") or ()]
             x = [100 * j / (len(curve) - 1) for j in range(len(curve))]
+            if kind.startswith("road"):
+                x = [100 * fraction for fraction in metrics.road_fractions or ()]
             style = "--" if source in ("centre", "random") else "-"
             lines.append(Line(x, curve, SHORT_NAMES.get(source, source), i, style))
-        areas = ", ".join(
-            f"{NAMES[s]} {number(getattr(m, kind).value, 3)}" for s, m in found.items()
-        )
+            areas.append(f"{map_name(source)} {number(area.value, 3)}")
         drawn += line_chart(
-            f"{kind.capitalize()}: {good}",
+            f"{title}: {good}",
             lines,
-            f"{kind} curves; areas: {areas}",
+            f"{title} curves; areas: {', '.join(areas)}",
             f"pixels {action}, %",
         )
     return drawn

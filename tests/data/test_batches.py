@@ -160,6 +160,8 @@ def test_boxes_of_files_become_masks_of_the_resized_image(tmp_path):
     [batch] = Batches(data, 8)
     assert batch.masks[0, :, :8].all() and not batch.masks[0, :, 8:].any()
     assert batch.masks[1].sum() == 8 * 4 and batch.masks[1, 4:8, 4:12].all()
+    assert data.has_only_boxes and data.in_memory().has_only_boxes
+    assert not shapes(2).has_only_boxes and not in_memory(2).has_only_boxes
 
 
 def test_training_drops_what_is_left_below_a_global_batch():

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.data import ImageFiles
-from aib.interpret import comparison
+from aib.data import Batches, ImageFiles
+from aib.interpret import WSOL, comparison
 from aib.interpret.comparison import compare, map_kinds, no_masks
 from aib.interpret.maps import make_maps
 from tests.interpret.small import feed, make_model, shapes
@@ -26,11 +26,56 @@ def test_a_map_equal_to_the_mask_is_located_perfectly(monkeypatch):
     assert found.localisation["own"].auroc.value == 1
     assert found.localisation["own"].energy.value == 1
     assert found.localisation["own"].pointing.value == 1
+    assert found.localisation["own"].pxap.value == found.localisation["own"].mask_iou.value == 1
+    assert found.localisation["own"].max_box_acc.value > 0.9  # a stroke may cut a shape in two
+    assert found.localisation["own"].box_acc_held_out is None
     assert abs(found.localisation["random"].auroc.value - 0.5) < 0.1
     curve = found.faithfulness["own"].deletion_curve
     assert len(curve) == 3 and curve[0] == pytest.approx(
         found.faithfulness["centre"].deletion_curve[0]
     )
+    for metrics in found.faithfulness.values():
+        assert metrics.road_morf_curve[0] == metrics.road_lerf_curve[0] == pytest.approx(curve[0])
+        assert metrics.road_fractions == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]
+        assert metrics.road_morf.low <= metrics.road_morf.value <= metrics.road_morf.high
+
+
+def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
+    """Evaluated maps are 0.6 on the object and 0.3 beside it; the others 0.2 and 0.1."""
+
+    def maps(model, x, batch, name, seed, chunk):
+        inside, outside = (0.6, 0.3) if batch.images.shape[0] == 4 else (0.2, 0.1)
+        made = torch.where(batch.masks, inside, 0.0)
+        made[:, :3] += outside
+        made[:, -1, -1] = 1.0
+        return made
+
+    monkeypatch.setattr(comparison, "maps_of_kind", maps)
+    model = make_model("tiny_aib", DATA)
+    evaluated = Batches(DATA.subset(torch.arange(4)), 4)
+    other = Batches(DATA.subset(torch.arange(4, 9)), 5)
+    found = compare(model, evaluated, ("own",), masks=True, threshold_images=other, steps=1)
+    own, alone = found.localisation["own"], WSOL()
+    for batch in other:
+        alone.update(maps(model, None, batch, "own", 0, 8), batch.masks)
+    best = alone.thresholds()
+    assert max(best.boxes) < 0.3 and best.mask < 0.3  # where the evaluated maps show both
+    direct = WSOL(thresholds=best)
+    for batch in evaluated:
+        direct.update(maps(model, None, batch, "own", 0, 8), batch.masks)
+    expected = direct.compute()
+    assert own.mask_iou_held_out.value == pytest.approx(float(expected["mask_iou_held_out"]))
+    assert own.box_acc_held_out.value == pytest.approx(float(expected["box_acc_held_out"]))
+    assert own.mask_iou_held_out.value < own.mask_iou.value
+
+
+def test_filled_boxes_have_no_scores_of_masks():
+    data = replace(DATA.subset(torch.arange(4)), box_masks=True)
+    model = make_model("tiny_aib", DATA)
+    found = compare(model, feed(data), ("own",), masks=True, threshold_images=feed(data), steps=1)
+    own = found.localisation["own"]
+    assert own.max_box_acc is not None and own.box_acc_held_out.value == own.max_box_acc.value
+    assert own.pxap is own.mask_iou is own.mask_iou_held_out is None
 
 
 def test_the_completeness_gap_of_integrated_gradients_is_measured():

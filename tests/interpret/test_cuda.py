@@ -5,12 +5,14 @@ import torch
 
 from aib.interpret import (
     PAPER_MODIFICATIONS,
+    WSOL,
     InterpretabilityScore,
     Localisation,
     anchor_perplexity,
     deletion_insertion,
     from_another,
     gradcam,
+    impute_linear,
     map_reliance,
     random_map,
     randomise_layers,
@@ -57,7 +59,10 @@ def test_metrics_agree_between_devices():
         score.update(*(t.to(device) for t in (maps, maps + noise, *classes)))
         place = Localisation(resamples=50).to(device)
         place.update(maps.to(device), masks.to(device))
-        results.append({k: float(v) for k, v in (score.compute() | place.compute()).items()})
+        cut = WSOL(resamples=50).to(device)
+        cut.update(maps.to(device), masks.to(device))
+        found = score.compute() | place.compute() | cut.compute()
+        results.append({k: float(v) for k, v in found.items()})
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)
 
 
@@ -87,6 +92,12 @@ def test_explanations_run_on_the_device():
         lambda x, a: net(x), lambda x: x.mean(1), [(x.cuda(), torch.zeros(6).cuda())]
     )
     assert reliance.images == 6 and all(d.drop == 0 for d in reliance.replaced.values())
+
+
+def test_imputed_pixels_agree():
+    x, removed = rand(4, 3, 32, 32), rand(4, 1, 32, 32, seed=1) < 0.8
+    cpu, gpu = (impute_linear(x.to(d), removed.to(d)).cpu() for d in DEVICES)
+    torch.testing.assert_close(cpu, gpu, rtol=0, atol=1e-3)
 
 
 def test_gradcam_runs_on_the_device():

@@ -38,7 +38,8 @@ def measured(request):
         feed(data),
         Plan({"color-8": modifications()["color-8"]}, subset=3),
         name=request.param,
-        origin=origin,
+        origin=origin | {"threshold_images": "6 images"},
+        threshold_images=feed(data),
     )[0]
 
 
@@ -46,6 +47,11 @@ def test_a_study_is_read_back_as_it_was_written(measured):
     text = json.dumps(measured.to_dict(), allow_nan=False)
     again = Study.from_dict(json.loads(text))
     assert again.to_dict() == json.loads(text)
+    centre = again.localisation["centre"]
+    assert centre.box_acc_held_out is not None and set(centre.max_box_acc_at) == {0.3, 0.5, 0.7}
+    assert again.threshold_images == "6 images"
+    titles = [table.title for table in all_tables({"a": again})]
+    assert "Which box, which pixels?" in titles
     assert [t.rows for t in all_tables({"a": again})] == [
         t.rows for t in all_tables({"a": measured})
     ]

@@ -1,7 +1,7 @@
 """Bootstrap intervals over images, and metrics that come with them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -106,23 +106,41 @@ def ratio_interval(
             f"resamples must be at least 1 and confidence between 0 and 1, "
             f"not {resamples} and {confidence}"
         )
-    count = len(numerators)
+    sums = resampled_sums(
+        torch.cat([numerators, denominators], dim=1), resamples=resamples, seed=seed
+    )
+    above, below = sums.chunk(2, dim=1)  # [resamples,F] each
+    low, high = percentile_ends(above / below, confidence)
+    return low.to(numerators.device), high.to(numerators.device)
+
+
+def resampled_sums(values: Tensor, *, resamples: int, seed: int) -> Tensor:
+    """Sums over the images of each bootstrap resample: [N,F] to float64 [resamples,F], on the CPU.
+
+    Resamples depend only on N and the seed.
+    """
+    count = len(values)
     # Sampled on the CPU, so that the ends do not depend on the device.
     generator = torch.Generator().manual_seed(seed)
-    above, below = numerators.double().cpu(), denominators.double().cpu()
+    values = values.double().cpu()
     chunk = max(1, _CHUNK // count)
-    ratios = []
+    sums = []
     for start in range(0, resamples, chunk):
         rows = min(chunk, resamples - start)
         picks = torch.randint(count, (rows, count), generator=generator)
         # How often each resample holds each image: its sums are then a matrix product.
         weights = torch.zeros(rows, count, dtype=torch.float64)
         weights.scatter_add_(1, picks, torch.ones_like(weights))
-        ratios.append((weights @ above) / (weights @ below))  # [rows,F]
+        sums.append(weights @ values)  # [rows,F]
+    return torch.cat(sums)
+
+
+def percentile_ends(values: Tensor, confidence: float) -> tuple[Tensor, Tensor]:
+    """The ends of the central interval over the resamples: [resamples,F] to [F] each."""
     tail = (1 - confidence) / 2
-    ends = torch.tensor([tail, 1 - tail], dtype=torch.float64)
-    low, high = torch.cat(ratios).nanquantile(ends, dim=0)
-    return low.to(numerators.device), high.to(numerators.device)
+    ends = torch.tensor([tail, 1 - tail], dtype=values.dtype)
+    low, high = values.nanquantile(ends, dim=0)
+    return low, high
 
 
 def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
@@ -164,6 +182,14 @@ class BootstrapMetric(Metric):
         for i, name in enumerate(parts):
             found |= {name: value[i], f"{name}_low": low[i], f"{name}_high": high[i]}
         return found
+
+    def interval(
+        self, values: Tensor, statistic: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Ends [G] for a statistic of sums over images: values [N,F], [R,F] to [R,G]."""
+        sums = resampled_sums(values, resamples=self.resamples, seed=self.seed)
+        low, high = percentile_ends(statistic(sums), self.confidence)
+        return low.to(values.device), high.to(values.device)
 
 
 def check_finite(broken: int) -> None:

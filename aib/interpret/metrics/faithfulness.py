@@ -61,17 +61,15 @@ def deletion_insertion(
     the same for every image.
     """
     check_batch(x)
-    check_maps(maps)
-    if len(maps) != len(x):
-        raise AibError(f"there are {len(maps)} maps for {len(x)} images")
+    check_maps_of(maps, len(x))
     if steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
     empty = baseline_images(x, baseline)
     rank = removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
-    certainty, predicted = _probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
+    certainty, predicted = probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
 
     def probability(images: Tensor) -> Tensor:
-        values = _probabilities(predict(images), output, len(x))
+        values = probabilities(predict(images), output, len(x))
         return values.gather(1, predicted[:, None])[:, 0]  # [B]
 
     blank = probability(empty)
@@ -132,7 +130,15 @@ def _blur(x: Tensor) -> Tensor:
     return F.conv2d(x, kernel.transpose(2, 3), groups=channels)  # then the columns
 
 
-def _probabilities(result: Any, output: str, batch: int) -> Tensor:
+def check_maps_of(maps: Tensor, images: int) -> None:
+    """Check one map [B,h,w] for each image."""
+    check_maps(maps)
+    if len(maps) != images:
+        raise AibError(f"there are {len(maps)} maps for {images} images")
+
+
+def probabilities(result: Any, output: str, batch: int) -> Tensor:
+    """Probabilities [B,C'] from what a classifier returns: a tensor, or an object with .logits."""
     values = result if isinstance(result, Tensor) else result.logits
     if values.ndim != 2 or len(values) != batch:
         raise AibError(f"predict must give [{batch},classes], not {shape(values)}")

@@ -2,6 +2,9 @@
 
 Polarity matters: a map may highlight the background, and then its AUROC is below 1/2. It is
 reported as it is, never inverted.
+
+A mask is bool, or integers: 0 is background, 255 a pixel that counts in no score (the border of a
+trimap), everything else the object.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +18,8 @@ from aib.figures.scale import enlarge
 from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
 from aib.interpret.metrics.checks import check_maps, shape
 from aib.interpret.metrics.similarity import auroc
+
+IGNORED = 255  # value of a mask's pixel that counts in no score
 
 
 def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
@@ -42,16 +47,18 @@ def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:
 
 def pointing(maps: Tensor, masks: Tensor) -> Tensor:
     """Share of a map's maxima that lie inside the mask, per image [B]."""
-    maps, masks = _paired(maps, masks)
-    maxima = maps == maps.amax(dim=1, keepdim=True)
-    return _where_defined((maxima & masks).sum(dim=1).double() / maxima.sum(dim=1), masks)
+    maps, inside, counted = _paired(maps, masks)
+    maps = maps.masked_fill(~counted, -torch.inf)
+    maxima = (maps == maps.amax(dim=1, keepdim=True)) & counted
+    share = (maxima & inside).sum(dim=1).double() / maxima.sum(dim=1)
+    return _where_defined(share, inside, counted)
 
 
 def energy_inside(maps: Tensor, masks: Tensor) -> Tensor:
     """Share of a map's positive mass inside the mask, per image [B]; NaN without positive mass."""
-    maps, masks = _paired(maps, masks)
-    mass = maps.double().clamp_min(0)
-    return _where_defined((mass * masks).sum(dim=1) / mass.sum(dim=1), masks)
+    maps, inside, counted = _paired(maps, masks)
+    mass = maps.double().clamp_min(0) * counted
+    return _where_defined((mass * inside).sum(dim=1) / mass.sum(dim=1), inside, counted)
 
 
 def mask_auroc(maps: Tensor, masks: Tensor) -> Tensor:
@@ -87,7 +94,7 @@ class Localisation(BootstrapMetric):
         self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, maps: Tensor, masks: Tensor) -> None:
-        """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool, or integers: not 0)."""
+        """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers)."""
         check_masks(masks, len(maps))
         maps = resize_maps(maps, (masks.shape[1], masks.shape[2]))
         for name in self.metrics:
@@ -114,12 +121,21 @@ def check_masks(masks: Tensor, count: int) -> None:
         raise AibError(f"masks must be bool or integers (threshold them first), not {masks.dtype}")
 
 
-def _paired(maps: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+def object_and_counted(masks: Tensor) -> tuple[Tensor, Tensor]:
+    """The pixels of the object, and those that count at all: bool, shaped like the masks."""
+    if masks.dtype == torch.bool:
+        return masks, torch.ones_like(masks)
+    counted = masks != IGNORED
+    return (masks != 0) & counted, counted
+
+
+def _paired(maps: Tensor, masks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     check_masks(masks, len(maps))
     maps = resize_maps(maps, (masks.shape[1], masks.shape[2]))
-    return maps.flatten(1), masks.flatten(1) != 0  # [B,H*W] each
+    inside, counted = object_and_counted(masks)
+    return maps.flatten(1), inside.flatten(1), counted.flatten(1)  # [B,H*W] each
 
 
-def _where_defined(values: Tensor, masks: Tensor) -> Tensor:
-    inside = masks.sum(dim=1)
-    return values.masked_fill((inside == 0) | (inside == masks.shape[1]), torch.nan)
+def _where_defined(values: Tensor, inside: Tensor, counted: Tensor) -> Tensor:
+    pixels = inside.sum(dim=1)
+    return values.masked_fill((pixels == 0) | (pixels == counted.sum(dim=1)), torch.nan)

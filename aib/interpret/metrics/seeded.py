@@ -24,6 +24,7 @@ class Stream(IntEnum):
     SHUFFLE = 3
     PARTNER = 4
     TIES = 5
+    ROAD = 6
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:
@@ -51,6 +52,13 @@ def uniform(seed: int, stream: Stream, index: Tensor, count: int) -> Tensor:
     """`count` float32 numbers in [0, 1) for each image."""
     # float32 holds 24 bits exactly; all 32 would round up to 1.0 now and then.
     return (random_words(seed, stream, index, count) >> 8).float() * 2.0**-24  # [N,count]
+
+
+def normal(seed: int, stream: Stream, index: Tensor, count: int) -> Tensor:
+    """`count` standard normal float32 numbers for each image."""
+    # From the middle of each of the 2^24 intervals, so that no value is infinite.
+    middle = uniform(seed, stream, index, count).double() + 2.0**-25
+    return torch.special.ndtri(middle).float()  # [N,count]
 
 
 def integers(seed: int, stream: Stream, index: Tensor, limits: Sequence[int]) -> Tensor:

@@ -52,8 +52,10 @@ def mid_ranks(values: Tensor) -> Tensor:
     return _twice_mid_ranks(values).double() / 2
 
 
-def auroc(scores: Tensor, positive: Tensor) -> Tensor:
+def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Tensor:
     """Area under the ROC curve of each row: scores [B,n], positive bool [B,n]; NaN without both.
+
+    Where `counted` (bool [B,n]) is False, a value is neither positive nor negative.
 
     The share of (positive, negative) pairs in which the positive scores higher, ties for one half.
     By Mann and Whitney, with R the sum of the positives' mid-ranks among P positives and N
@@ -62,9 +64,13 @@ def auroc(scores: Tensor, positive: Tensor) -> Tensor:
     if scores.shape != positive.shape or scores.ndim != 2:
         raise AibError(f"scores {shape(scores)} and positive {shape(positive)} must both be [B,n]")
     positives = positive.sum(dim=1)
-    negatives = scores.shape[1] - positives
+    others = torch.zeros_like(positives)  # below all others, they raise every rank by their number
+    if counted is not None:
+        scores, others = scores.masked_fill(~counted, -torch.inf), (~counted).sum(dim=1)
+    negatives = scores.shape[1] - positives - others
     # Twice the numerator is an integer, which keeps it exact for images of any size.
-    twice = (_twice_mid_ranks(scores) * positive).sum(dim=1) - positives * (positives + 1)
+    twice = (_twice_mid_ranks(scores) * positive).sum(dim=1)
+    twice = twice - positives * (positives + 1 + 2 * others)
     return twice.double() / (2 * positives * negatives)  # 0 / 0 is NaN: undefined
 
 

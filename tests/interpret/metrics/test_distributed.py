@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from aib.interpret import InterpretabilityScore, Localisation
+from aib.interpret import WSOL, InterpretabilityScore, Localisation
 
 COUNTS = (7, 4)  # images of each process: unequal on purpose
 
@@ -22,13 +22,15 @@ def figures(metric) -> dict[str, float]:
     return {name: float(value) for name, value in metric.compute().items()}
 
 
-def fed(ranks) -> tuple[InterpretabilityScore, Localisation]:
+def fed(ranks) -> tuple[InterpretabilityScore, Localisation, WSOL]:
     score, localisation = InterpretabilityScore(resamples=20), Localisation(resamples=20)
+    thresholded = WSOL(resamples=20)
     for rank in ranks:
         maps, modified, before, after, masks = images(rank)
         score.update(maps, modified, before, after)
         localisation.update(maps, masks)
-    return score, localisation
+        thresholded.update(maps, masks)
+    return score, localisation, thresholded
 
 
 def process(rank: int, file: str, queue) -> None:

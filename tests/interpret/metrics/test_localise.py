@@ -123,3 +123,24 @@ def test_bad_input_is_named():
         metric.compute()
     with pytest.raises(AibError, match=r"\(0, 3\)"):
         centre_gaussian(1, (0, 3))
+
+
+def test_ignored_pixels_count_in_no_score():
+    generator = torch.Generator().manual_seed(0)
+    maps = (torch.rand(4, 5, 6, generator=generator) * 6).round() / 6 - 0.2
+    masks = (torch.rand(4, 5, 6, generator=generator) < 0.4).to(torch.uint8)
+    ignored = torch.rand(4, 5, 6, generator=generator) < 0.3
+    maps[:, 0, 0] = 9.0  # the highest score is ignored
+    ignored[:, 0, 0] = True
+    for score in (pointing, energy_inside, mask_auroc):
+        found = score(maps, masks.masked_fill(ignored, 255))
+        for i in range(4):  # the pixels that are left, as an image of one row
+            left = maps[i][~ignored[i]][None, None], masks[i][~ignored[i]][None, None]
+            assert float(found[i]) == pytest.approx(float(score(*left))), score
+
+
+def test_a_mask_that_fills_all_counted_pixels_is_undefined():
+    masks = torch.full((1, 4, 4), 255, dtype=torch.uint8)
+    masks[0, 0] = 1
+    for score in (pointing, energy_inside, mask_auroc):
+        assert score(torch.rand(1, 4, 4), masks).isnan()

@@ -1,0 +1,226 @@
+"""Localisation as in weakly supervised object localisation: maps that are cut at a threshold.
+
+The definitions are those of Choe et al., "Evaluating Weakly Supervised Object Localization Methods
+Right" (CVPR 2020, github.com/clovaai/wsolevaluation): maps at the size of the image, scaled to
+[0,1] per image (a flat map is 0 everywhere), and thresholds 0, 0.01, ..., 0.99.
+
+- MaxBoxAccV2: the share of images where the box around the largest component of {score > threshold}
+  has an IoU of at least 0.3, 0.5 or 0.7 with a box of the object, at the best threshold of each
+  IoU, averaged over the three.
+- PxAP: area under the precision-recall curve of {score >= threshold} over the pixels of all images.
+- Mask IoU: mean over images of the IoU of {score >= threshold} and the mask, at the best threshold.
+
+Two details differ from their code: a component is measured in pixels, not by the area of its
+contour, and scores are not rounded to 8 bits.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aib.errors import AibError
+from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
+from aib.interpret.metrics.checks import shape
+from aib.interpret.metrics.components import largest_component_boxes
+from aib.interpret.metrics.localise import check_masks, object_and_counted, resize_maps
+from aib.interpret.metrics.similarity import min_max
+
+STEPS = 100  # thresholds in [0, 1)
+IOUS = (0.3, 0.5, 0.7)
+_CHUNK = 2**24  # pixels of all thresholds whose components are found at once
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where to cut maps scaled to [0,1]."""
+
+    boxes: tuple[float, ...]  # for each of IOUS
+    mask: float | None  # None where only boxes are known
+
+
+class WSOL(BootstrapMetric):
+    """MaxBoxAccV2, PxAP and mask IoU.
+
+    `compute` returns scalar tensors by name, each with `_low` and `_high` (bootstrap over images):
+    `max_box_acc`, `max_box_acc_at_0.3` (0.5, 0.7), `pxap`, `mask_iou`, and with `thresholds`
+    `box_acc_held_out` and `mask_iou_held_out`, at these thresholds instead of the best ones.
+    `max_box_acc_undefined` counts the images without any object pixel; they are left out. The
+    intervals of values at the best threshold hold that threshold fixed.
+
+    `masks=False`: the masks are filled boxes, so PxAP and mask IoU are undefined and left out.
+    """
+
+    broken: Tensor
+
+    def __init__(
+        self, *, thresholds: Thresholds | None = None, masks: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.given, self.masks = thresholds, masks
+        for name in ("ious", *(("inside", "outside") if masks else ())):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+        self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
+
+    def update(self, maps: Tensor, masks: Tensor, boxes: Tensor | None = None) -> None:
+        """Add maps [B,h,w] with masks [B,H,W] (bool, or integers with 255 for ignored pixels).
+
+        `boxes` [B,4] or [B,n,4] are the objects' boxes in pixels, clipped to the image; NaN pads
+        images with fewer. By default one box around each mask.
+        """
+        check_masks(masks, len(maps))
+        scores = scaled_maps(maps, (masks.shape[1], masks.shape[2]))
+        empty = ~object_and_counted(masks)[0].flatten(1).any(dim=1)  # [B]
+        ious = box_ious(scores, mask_boxes(masks) if boxes is None else boxes)  # [B,STEPS]
+        tables = {"ious": ious.masked_fill(empty[:, None], torch.nan)}
+        if self.masks:
+            tables["inside"], tables["outside"] = score_histograms(scores, masks)
+        for name, table in tables.items():  # flat: a process without images has an empty list
+            getattr(self, name).append(table.flatten().float())
+        self.broken = self.broken + (~scores.isfinite()).flatten(1).any(dim=1).sum()
+
+    def compute(self) -> dict[str, Tensor]:
+        """The values named above."""
+        check_finite(int(self.broken))
+        correct = self._correct()  # [N,STEPS] for each of IOUS
+        best = [_best(values) for values in correct]
+        columns = {
+            "max_box_acc": _at(correct, best),
+            **{
+                f"max_box_acc_at_{iou:g}": _at([values], [cut])
+                for iou, values, cut in zip(IOUS, correct, best, strict=True)
+            },
+        }
+        if self.given is not None:
+            columns["box_acc_held_out"] = _at(correct, [_position(t) for t in self.given.boxes])
+        pooled: dict[str, Tensor] = {}
+        if self.masks:
+            ious = self._mask_ious()
+            columns["mask_iou"] = _at([ious], [_best(ious)])
+            if self.given is not None and self.given.mask is not None:
+                columns["mask_iou_held_out"] = _at([ious], [_position(self.given.mask)])
+            pooled = self._pxap()
+        defined = (~columns["max_box_acc"].isnan()).double()  # [N]
+        found = self.ratios({name: (v.nan_to_num(), defined) for name, v in columns.items()})
+        return found | pooled | {"max_box_acc_undefined": (1 - defined).sum().long()}
+
+    def thresholds(self) -> Thresholds:
+        """The best thresholds on these images, to be used on others."""
+        boxes = tuple(_best(values) / STEPS for values in self._correct())
+        return Thresholds(boxes, _best(self._mask_ious()) / STEPS if self.masks else None)
+
+    def _correct(self) -> list[Tensor]:
+        ious = self.per_image("ious").reshape(-1, STEPS)
+        defined = ~ious.isnan()
+        # In float32 an IoU of exactly 0.7 is below 0.7.
+        return [(ious > least - 1e-6).double().where(defined, torch.nan) for least in IOUS]
+
+    def _counts(self, name: str) -> Tensor:
+        return self.per_image(name).reshape(-1, STEPS + 1)
+
+    def _mask_ious(self) -> Tensor:
+        """[N,STEPS+1]; NaN without an object."""
+        found, wrong = (_at_least(self._counts(name)) for name in ("inside", "outside"))
+        # At threshold 0 everything is found, so found[:, 0] are all object pixels.
+        return found / (found[:, :1] + wrong).masked_fill(found[:, :1] == 0, torch.nan)
+
+    def _pxap(self) -> dict[str, Tensor]:
+        parts = [self._counts("inside"), self._counts("outside")]  # [N,STEPS+1] each
+        counts = torch.cat(parts, dim=1) * (parts[0].sum(dim=1, keepdim=True) > 0)
+        value = average_precision(counts.sum(dim=0))
+        low, high = self.interval(counts, lambda sums: average_precision(sums)[:, None])
+        return {"pxap": value, "pxap_low": low[0], "pxap_high": high[0]}
+
+
+def scaled_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Maps [B,h,w] bilinearly to [B,H,W], then each to [0,1]; a flat map to 0."""
+    scaled = min_max(resize_maps(maps, size))
+    return scaled.values.masked_fill(scaled.flat[:, None], 0).reshape(-1, *size)
+
+
+def mask_boxes(masks: Tensor) -> Tensor:
+    """The box around each mask's object pixels, [B,4]; NaN without any."""
+    inside, _ = object_and_counted(masks)
+    edges = []
+    for axis in (1, 2):  # down a column or along a row
+        line = inside.any(dim=axis).long()  # [B,side]
+        edges.append((line.argmax(dim=1), line.shape[1] - line.flip(1).argmax(dim=1)))
+    (left, right), (top, bottom) = edges
+    boxes = torch.stack([left, top, right, bottom], dim=1).double()
+    return boxes.masked_fill(~inside.flatten(1).any(dim=1)[:, None], torch.nan)
+
+
+def box_ious(scores: Tensor, boxes: Tensor) -> Tensor:
+    """IoU of the box at each threshold with the best of the object's boxes, [B,STEPS].
+
+    `scores` [B,H,W] are in [0,1]; `boxes` [B,4] or [B,n,4] in pixels are clipped to the image.
+    """
+    batch, height, width = scores.shape
+    if boxes.ndim not in (2, 3) or boxes.shape[-1] != 4 or len(boxes) != batch:
+        raise AibError(
+            f"boxes must have the shape [{batch},4] or [{batch},n,4], not {shape(boxes)}"
+        )
+    steps = torch.arange(STEPS, device=scores.device)
+    # How many thresholds lie below each score: it is foreground at these.
+    below = torch.bucketize(scores.double(), steps.double() / STEPS)  # [B,H,W]
+    found = []
+    for part in below.split(max(1, _CHUNK // (STEPS * height * width))):
+        foreground = part[:, None] > steps[:, None, None]  # [b,STEPS,H,W]
+        found.append(largest_component_boxes(foreground.flatten(0, 1)))
+    predicted = torch.cat(found).reshape(batch, STEPS, 1, 4).double()
+    limit = torch.tensor([width, height, width, height], device=scores.device).double()
+    target = boxes.double().to(scores.device).reshape(batch, 1, -1, 4)
+    return _box_iou(predicted, target.clamp_min(0).minimum(limit)).amax(dim=2)
+
+
+def _box_iou(first: Tensor, second: Tensor) -> Tensor:
+    """IoU of boxes [...,4] that broadcast; 0 for boxes of NaN."""
+    low = torch.maximum(first[..., :2], second[..., :2])
+    high = torch.minimum(first[..., 2:], second[..., 2:])
+    shared = (high - low).clamp_min(0).prod(dim=-1)
+    areas = [(box[..., 2:] - box[..., :2]).prod(dim=-1) for box in (first, second)]
+    return (shared / (areas[0] + areas[1] - shared)).nan_to_num()
+
+
+def score_histograms(scores: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+    """Number of object and of background pixels in each bin of scores, [B,STEPS+1] each.
+
+    Bin i holds threshold i <= score < threshold i + 1; the last one holds the score 1.
+    """
+    inside, counted = object_and_counted(masks)
+    edges = torch.arange(STEPS + 1, device=scores.device).double() / STEPS
+    bins = torch.bucketize(scores.double(), edges, right=True).flatten(1) - 1  # [B,H*W]
+    bins = bins.clamp_min(0)  # of NaN: reported in compute
+    none = torch.zeros(len(scores), STEPS + 1, dtype=torch.long, device=scores.device)
+    of_object = none.scatter_add(1, bins, inside.flatten(1).long())
+    return of_object, none.scatter_add(1, bins, (counted & ~inside).flatten(1).long())
+
+
+def average_precision(counts: Tensor) -> Tensor:
+    """Area under the precision-recall curve for histograms [...,2*(STEPS+1)]: objects, then not."""
+    found, wrong = (_at_least(part).flip(-1) for part in counts.double().chunk(2, dim=-1))
+    recall = found / found[..., -1:]
+    gained = recall.diff(dim=-1, prepend=torch.zeros_like(recall[..., :1]))
+    precision = (found / (found + wrong)).nan_to_num()  # nothing found: no recall gained either
+    return (precision * gained).sum(dim=-1)
+
+
+def _at_least(histogram: Tensor) -> Tensor:
+    """Counts of scores at or above each threshold."""
+    return histogram.flip(-1).cumsum(-1).flip(-1)
+
+
+def _best(values: Tensor) -> int:
+    """The threshold with the highest mean over images [N,T]; the lowest one of several."""
+    return int(values.nanmean(dim=0).nan_to_num().argmax())
+
+
+def _position(threshold: float) -> int:
+    return round(threshold * STEPS)
+
+
+def _at(values: list[Tensor], thresholds: list[int]) -> Tensor:
+    """Mean over the tables [N,T] of each one's column at its threshold, [N]."""
+    columns = [table[:, cut] for table, cut in zip(values, thresholds, strict=True)]
+    return torch.stack(columns).mean(dim=0)

@@ -1,0 +1,74 @@
+"""The box of the largest component, against a flood fill in plain Python."""
+
+import pytest
+import torch
+
+from aib.errors import AibError
+from aib.interpret.metrics.components import largest_component_boxes
+
+SPIRAL = """
+#######
+......#
+#####.#
+#...#.#
+#.#.#.#
+#.###.#
+#.....#
+#######
+"""
+
+
+def picture(text: str) -> torch.Tensor:
+    return torch.tensor([[c == "#" for c in line] for line in text.split()])
+
+
+def flood_fill(image: torch.Tensor) -> list[int]:
+    """Left, top, right, bottom of the largest component; the first one found if several are."""
+    left_over = {(r, c) for r, c in image.nonzero().tolist()}
+    largest: set = set()
+    for start in sorted(left_over):
+        stack, component = [start], set()
+        while stack:
+            r, c = stack.pop()
+            if (r, c) not in left_over:
+                continue
+            left_over.remove((r, c))
+            component.add((r, c))
+            stack += [(r + down, c + across) for down in (-1, 0, 1) for across in (-1, 0, 1)]
+        if len(component) > len(largest):
+            largest = component
+    if not largest:
+        return [0, 0, 0, 0]
+    rows, columns = zip(*largest, strict=True)
+    return [min(columns), min(rows), max(columns) + 1, max(rows) + 1]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (9, 1), (7, 12)])
+def test_random_images_have_the_box_that_a_flood_fill_finds(size):
+    generator = torch.Generator().manual_seed(0)
+    share = torch.linspace(0, 1, 60)[:, None, None]
+    images = torch.rand(60, *size, generator=generator) < share
+    expected = [flood_fill(image) for image in images]
+    assert largest_component_boxes(images).tolist() == expected
+
+
+def test_a_spiral_is_one_component_and_corners_connect():
+    spiral = picture(SPIRAL)
+    assert flood_fill(spiral) == [0, 0, 7, 8]
+    diagonal = torch.eye(7, dtype=torch.bool)[[0, 1, 2, 3, 4, 5, 6, 6]]
+    diagonal[7] = False
+    full, empty = torch.ones_like(spiral), torch.zeros_like(spiral)
+    boxes = largest_component_boxes(torch.stack([full, spiral, empty, diagonal, full]))
+    assert boxes.tolist() == [
+        [0, 0, 7, 8], [0, 0, 7, 8], [0, 0, 0, 0], [0, 0, 7, 7], [0, 0, 7, 8],
+    ]  # fmt: skip
+
+
+def test_of_equally_large_components_the_first_counts():
+    image = picture("##... ....# ....#")
+    assert largest_component_boxes(image[None]).tolist() == [[0, 0, 2, 1]]
+
+
+def test_images_that_are_not_binary_are_refused():
+    with pytest.raises(AibError, match=r"bool \[P,H,W\]"):
+        largest_component_boxes(torch.zeros(1, 2, 2))

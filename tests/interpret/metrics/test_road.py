@@ -1,0 +1,132 @@
+"""ROAD: the imputation against a dense solve, the curves against a classifier that is known."""
+
+import pytest
+import torch
+
+from aib.errors import AibError
+from aib.interpret import impute_linear, road
+from aib.interpret.metrics.faithfulness import removal_order
+from aib.interpret.metrics.road import FRACTIONS
+
+
+def dense_solution(image: torch.Tensor, removed: torch.Tensor) -> torch.Tensor:
+    """Each removed pixel the weighted mean of its neighbours: image [C,H,W], removed [H,W]."""
+    places = [tuple(place) for place in removed.nonzero().tolist()]
+    system = torch.zeros(len(places), len(places), dtype=torch.float64)
+    right = torch.zeros(len(places), len(image), dtype=torch.float64)
+    for i, (r, c) in enumerate(places):
+        for down in (-1, 0, 1):
+            for across in (-1, 0, 1):
+                there = (r + down, c + across)
+                inside = 0 <= there[0] < removed.shape[0] and 0 <= there[1] < removed.shape[1]
+                if there == (r, c) or not inside:
+                    continue
+                weight = 1 / 6 if 0 in (down, across) else 1 / 12
+                system[i, i] += weight
+                if there in places:
+                    system[i, places.index(there)] -= weight
+                else:
+                    right[i] += weight * image[:, there[0], there[1]]
+    solved = image.double()
+    for (r, c), values in zip(places, torch.linalg.solve(system, right), strict=True):
+        solved[:, r, c] = values
+    return solved
+
+
+def test_the_imputation_solves_the_linear_system():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(4, 3, 7, 9, generator=generator)
+    removed = torch.rand(4, 1, 7, 9, generator=generator) < torch.tensor(
+        [0.1, 0.5, 0.9, 0.0]
+    ).reshape(4, 1, 1, 1)
+    removed[2] = True
+    removed[2, 0, 0, 0] = False  # one known pixel: its colour is everywhere
+    removed[1, 0, :4, :4] = True
+    found = impute_linear(x, removed, tolerance=1e-6)
+    for i in range(4):
+        expected = dense_solution(x[i], removed[i, 0])
+        assert torch.allclose(found[i].double(), expected, atol=1e-4)
+    assert torch.equal(found[3], x[3])
+    assert torch.allclose(found[2], x[2, :, :1, :1].expand(3, 7, 9), atol=1e-4)
+    # The default tolerance is well below the noise of 0.01.
+    assert (impute_linear(x, removed) - found).abs().max() < 2e-3
+
+
+def test_images_do_not_depend_on_each_other():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, 8, 8, generator=generator)
+    removed = torch.rand(2, 1, 8, 8, generator=generator) < 0.5
+    alone = torch.cat([impute_linear(x[i : i + 1], removed[i : i + 1]) for i in range(2)])
+    assert torch.allclose(impute_linear(x, removed), alone, atol=2e-3)
+
+
+def mean_brightness(x: torch.Tensor) -> torch.Tensor:
+    """Probability of class 0 is the mean of the image."""
+    mean = x.mean((1, 2, 3))
+    return torch.stack([mean, 1 - mean], dim=1)
+
+
+def test_the_curves_are_the_probabilities_of_imputed_images():
+    generator = torch.Generator().manual_seed(0)
+    x = 0.6 + 0.3 * torch.rand(3, 3, 8, 8, generator=generator)
+    maps = torch.rand(3, 8, 8, generator=generator)
+    curves = road(mean_brightness, x, maps, noise=0.0, output="probabilities")
+    assert curves.fractions.tolist() == pytest.approx([0, *FRACTIONS])
+    assert curves.predicted.tolist() == [0, 0, 0]
+    rank = removal_order(maps)
+    for column, fraction in enumerate(FRACTIONS, start=1):
+        count = round(64 * fraction)
+        for i in range(3):
+            most = dense_solution(x[i], rank[i] < count).mean()
+            least = dense_solution(x[i], rank[i] >= 64 - count).mean()
+            assert float(curves.morf[i, column]) == pytest.approx(float(most), abs=1e-3)
+            assert float(curves.lerf[i, column]) == pytest.approx(float(least), abs=1e-3)
+    by_hand = torch.stack([x.mean((1, 2, 3)), *curves.morf.T[1:]], dim=1).double()
+    widths = torch.tensor([0.1, 0.1, 0.1, 0.1, 0.1, 0.2, 0.2], dtype=torch.float64)
+    area = ((by_hand[:, 1:] + by_hand[:, :-1]) / 2 * widths).sum(1) / 0.9
+    assert torch.allclose(curves.morf_area.double(), area, atol=1e-5)
+
+
+def test_a_map_on_the_object_falls_earlier_and_its_inverse_later():
+    x = torch.zeros(1, 3, 16, 16)
+    x[:, :, 4:9, 5:10] = 1.0
+
+    def predict(images):
+        brightest = images.amax((1, 2, 3))
+        return torch.stack([brightest, 1 - brightest], dim=1)
+
+    maps = x[:, 0] + 0.0
+    right = road(predict, x, maps, output="probabilities")
+    wrong = road(predict, x, -maps, output="probabilities")
+    assert right.morf_area < 0.2 < 0.8 < wrong.morf_area
+    assert wrong.lerf_area < 0.2 < 0.8 < right.lerf_area
+
+
+def test_noise_is_small_seeded_and_only_on_imputed_pixels():
+    x = torch.zeros(2, 3, 8, 8)
+    maps = torch.arange(64.0).reshape(1, 8, 8).expand(2, 8, 8)
+    seen = []
+
+    def predict(images):
+        seen.append(images.clone())
+        return torch.zeros(len(images), 2)
+
+    road(predict, x, maps, fractions=[0.5], noise=0.01, seed=3)
+    road(predict, x, maps, fractions=[0.5], noise=0.01, seed=3)
+    full, most, least, *again = seen
+    assert torch.equal(full, x)
+    assert torch.equal(most[:, :, :4], x[:, :, :4]) and torch.equal(least[:, :, 4:], x[:, :, 4:])
+    assert 0.007 < float(most[:, :, 4:].std()) < 0.013
+    assert torch.equal(most, again[1]) and torch.equal(most[0], most[1])
+    road(predict, x, maps, fractions=[0.5], seed=4)
+    assert not torch.equal(seen[-2], most)
+
+
+def test_bad_input_is_named():
+    x, maps = torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4)
+    with pytest.raises(AibError, match="fractions must rise"):
+        road(mean_brightness, x, maps, fractions=[0.5, 0.2])
+    with pytest.raises(AibError, match="2 maps for 1 images"):
+        road(mean_brightness, x[:1], maps)
+    with pytest.raises(AibError, match=r"bool \[2,1,4,4\]"):
+        impute_linear(x, maps > 0)

@@ -1,0 +1,209 @@
+"""MaxBoxAccV2, PxAP and mask IoU, against loops in plain Python."""
+
+import pytest
+import torch
+
+from aib.errors import AibError
+from aib.interpret import WSOL, Thresholds, boxes_to_masks
+from aib.interpret.metrics.wsol import IOUS, STEPS, box_ious, mask_boxes, scaled_maps
+from tests.interpret.metrics.test_components import flood_fill
+
+CUTS = [i / STEPS for i in range(STEPS)]
+
+
+def cases(count: int = 12, size: tuple[int, int] = (6, 9)) -> tuple[torch.Tensor, torch.Tensor]:
+    """Maps with ties, and masks with ignored pixels."""
+    generator = torch.Generator().manual_seed(1)
+    maps = (torch.rand(count, *size, generator=generator) * 8).round() / 8
+    corners = torch.rand(count, 4, generator=generator) * 4
+    corners[:, 2:] += corners[:, :2] + 1
+    masks = boxes_to_masks(corners, size).to(torch.uint8)
+    maps += 0.5 * masks
+    masks[torch.rand(count, *size, generator=generator) < 0.1] = 255
+    return maps, masks
+
+
+def scored(one: torch.Tensor, mask: torch.Tensor) -> list[tuple[float, int]]:
+    """The scaled score and the mask of each pixel that counts."""
+    values = scaled(one).double().flatten().tolist()
+    return [(s, y) for s, y in zip(values, mask.flatten().tolist(), strict=True) if y != 255]
+
+
+def scaled(one: torch.Tensor) -> torch.Tensor:
+    low, high = one.min(), one.max()
+    return (one - low) / (high - low) if high > low else torch.zeros_like(one)
+
+
+def overlap(first: list[float], second: list[float]) -> float:
+    """IoU of two boxes."""
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    shared = max(width, 0) * max(height, 0)
+    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (first, second)]
+    return shared / (sum(areas) - shared)
+
+
+def slow_box_ious(one: torch.Tensor, mask: torch.Tensor, cuts=CUTS) -> list[float]:
+    rows, columns = zip(*(mask == 1).nonzero().tolist(), strict=True)
+    truth = [min(columns), min(rows), max(columns) + 1, max(rows) + 1]
+    return [overlap(flood_fill(scaled(one).double() > cut), truth) for cut in cuts]
+
+
+def slow_mask_ious(one: torch.Tensor, mask: torch.Tensor, cuts=(*CUTS, 1.0)) -> list[float]:
+    ious = []
+    for cut in cuts:
+        both = sum(y == 1 and score >= cut for score, y in scored(one, mask))
+        either = sum(y == 1 or score >= cut for score, y in scored(one, mask))
+        ious.append(both / either)
+    return ious
+
+
+def slow_pxap(maps: torch.Tensor, masks: torch.Tensor) -> float:
+    """Precision times the recall gained at each threshold, from the highest to the lowest."""
+    everything = [pair for one, mask in zip(maps, masks, strict=True) for pair in scored(one, mask)]
+    total, area, last = sum(y for _, y in everything), 0.0, 0.0
+    for cut in [1.0, *CUTS[::-1]]:
+        found = [y for score, y in everything if score >= cut]
+        if found:
+            area += sum(found) / len(found) * (sum(found) / total - last)
+            last = sum(found) / total
+    return area
+
+
+def test_every_score_is_that_of_plain_loops():
+    maps, masks = cases()
+    metric = WSOL(resamples=50)
+    metric.update(maps[:5], masks[:5])
+    metric.update(maps[5:], masks[5:])
+    found = {name: float(value) for name, value in metric.compute().items()}
+    boxes = [slow_box_ious(one, mask) for one, mask in zip(maps, masks, strict=True)]
+    best = [
+        max(sum(ious[cut] >= least for ious in boxes) / len(boxes) for cut in range(STEPS))
+        for least in IOUS
+    ]
+    assert 0 < best[2] < best[0]  # the cases tell the IoUs apart
+    assert found["max_box_acc"] == pytest.approx(sum(best) / 3)
+    assert [found[f"max_box_acc_at_{least}"] for least in IOUS] == pytest.approx(best)
+    masked = [slow_mask_ious(one, mask) for one, mask in zip(maps, masks, strict=True)]
+    mean = [sum(column) / len(masked) for column in zip(*masked, strict=True)]
+    assert found["mask_iou"] == pytest.approx(max(mean))
+    assert metric.thresholds().mask == mean.index(max(mean)) / STEPS
+    assert found["pxap"] == pytest.approx(slow_pxap(maps, masks))
+    for name in ("max_box_acc", "mask_iou", "pxap"):
+        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+
+
+def test_given_thresholds_replace_the_best_ones():
+    maps, masks = cases()
+    given = Thresholds(boxes=(0.2, 0.5, 0.83), mask=0.4)
+    metric = WSOL(thresholds=given, resamples=5)
+    metric.update(maps, masks)
+    found = metric.compute()
+    pairs = list(zip(maps, masks, strict=True))
+    right = [
+        iou >= least
+        for one, mask in pairs
+        for iou, least in zip(slow_box_ious(one, mask, given.boxes), IOUS, strict=True)
+    ]
+    assert float(found["box_acc_held_out"]) == pytest.approx(sum(right) / len(right))
+    ious = [iou for one, mask in pairs for iou in slow_mask_ious(one, mask, [0.4])]
+    assert float(found["mask_iou_held_out"]) == pytest.approx(sum(ious) / len(ious))
+    assert float(found["box_acc_held_out"]) < float(found["max_box_acc"])
+
+
+def test_the_best_thresholds_give_the_best_scores_on_the_same_images():
+    maps, masks = cases()
+    first = WSOL(resamples=5)
+    first.update(maps, masks)
+    again = WSOL(thresholds=first.thresholds(), resamples=5)
+    again.update(maps, masks)
+    found = again.compute()
+    assert found["box_acc_held_out"] == found["max_box_acc"]
+    assert found["mask_iou_held_out"] == found["mask_iou"]
+
+
+def test_a_map_equal_to_the_mask_is_perfect_and_a_flat_one_is_not():
+    mask = boxes_to_masks(torch.tensor([[2.0, 1, 7, 5]]), (8, 8))
+    perfect = WSOL(resamples=5)
+    perfect.update(3 + mask.float(), mask)
+    for name in ("max_box_acc", "pxap", "mask_iou"):
+        assert float(perfect.compute()[name]) == 1
+    flat = WSOL(resamples=5)
+    flat.update(torch.full((1, 3, 3), 0.7), mask)
+    found = flat.compute()
+    assert float(found["max_box_acc"]) == 0  # a flat map has no box
+    assert float(found["pxap"]) == float(found["mask_iou"]) == 20 / 64  # all pixels, or none
+
+
+def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
+    whole = torch.zeros(1, 4, 6)
+    whole[0, :, 3:] = 1.0  # the right half
+    nothing = [float("nan")] * 4
+    overrun = torch.tensor([[[3.0, -2.0, 9.0, 8.0], nothing]])
+    assert box_ious(whole, overrun).unique().tolist() == [1.0]
+    several = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [3.0, 0.0, 6.0, 2.0]]])
+    assert box_ious(whole, several).unique().tolist() == [0.5]
+    metric = WSOL(resamples=5)
+    metric.update(whole, whole.bool(), several)
+    assert float(metric.compute()["max_box_acc"]) == pytest.approx(2 / 3)
+    with pytest.raises(AibError, match=r"\[1,4\] or \[1,n,4\]"):
+        box_ious(whole, torch.zeros(2, 4))
+
+
+def test_an_iou_of_exactly_the_limit_is_right():
+    maps = torch.zeros(3, 10, 10)
+    for one, rows in zip(maps, (3, 5, 7), strict=True):
+        one[:rows] = 1.0  # IoU 0.3, 0.5 and 0.7 with the whole image
+    metric = WSOL(resamples=5)
+    metric.update(maps, torch.ones(3, 10, 10, dtype=torch.bool))
+    found = [float(metric.compute()[f"max_box_acc_at_{least}"]) for least in IOUS]
+    assert found == pytest.approx([1, 2 / 3, 1 / 3])
+
+
+def test_the_box_of_a_mask_ends_at_its_last_pixels():
+    masks = torch.zeros(3, 5, 6, dtype=torch.uint8)
+    masks[0, 1:4, 2] = 1
+    masks[0, 0, 0] = 255  # ignored, and no part of the object
+    masks[1] = 1
+    boxes = mask_boxes(masks)
+    assert boxes[:2].tolist() == [[2, 1, 3, 4], [0, 0, 6, 5]] and boxes[2].isnan().all()
+
+
+def test_images_without_an_object_are_counted_and_left_out():
+    maps, masks = cases(6)
+    some, all_ = WSOL(resamples=5), WSOL(resamples=5)
+    some.update(maps[1:], masks[1:])
+    masks[0] = 0
+    all_.update(maps, masks)
+    assert all_.compute()["max_box_acc_undefined"] == 1
+    for name in ("max_box_acc", "pxap", "mask_iou"):
+        assert float(all_.compute()[name]) == pytest.approx(float(some.compute()[name]))
+
+
+def test_with_boxes_only_the_scores_of_masks_are_left_out():
+    maps, masks = cases(4)
+    metric = WSOL(masks=False, thresholds=Thresholds((0.1, 0.1, 0.1), None), resamples=5)
+    metric.update(maps, masks)
+    found = metric.compute()
+    assert "box_acc_held_out" in found and metric.thresholds().mask is None
+    assert not {"pxap", "mask_iou", "mask_iou_held_out"} & set(found)
+
+
+def test_the_batch_does_not_matter_and_maps_are_resized(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    maps = torch.rand(5, 3, 3, generator=generator)
+    scores = scaled_maps(maps, (10, 12))
+    assert scores.shape == (5, 10, 12) and scores.amin() == 0 and scores.amax() == 1
+    boxes = torch.tensor([[2.0, 3.0, 8.0, 9.0]]).expand(5, 4)
+    together = box_ious(scores, boxes)
+    monkeypatch.setattr("aib.interpret.metrics.wsol._CHUNK", 1)
+    assert torch.equal(box_ious(scores, boxes), together)
+
+
+def test_broken_maps_are_an_error():
+    metric = WSOL()
+    maps, masks = cases(2)
+    maps[0, 0, 0] = float("nan")
+    metric.update(maps, masks)
+    with pytest.raises(AibError, match="maps of 1 images"):
+        metric.compute()

@@ -1,0 +1,65 @@
+"""The images that choose thresholds of localisation."""
+
+import pytest
+import torch
+
+from aib.data import load
+from aib.interpret.runs import feed_for, study_run, threshold_feed
+from aib.interpret.study import Plan
+from aib.runs import open_run
+from tests.data import official
+from tests.interpret.small import make_model, make_run
+
+PLAN = Plan({}, subset=4)
+CUB = "cub200:partial,image_size=32"
+
+
+def cub_run(folder, **settings):
+    """A run on a few birds with boxes."""
+    official.write_cub(folder)
+    model = make_model("tiny_aib", load(CUB, "test", root=folder), num_classes=3)
+    made = make_run(folder / "run", "tiny_aib", model, data=CUB, root=str(folder), **settings)
+    return open_run(made, "cpu")
+
+
+def test_thresholds_on_shapes_come_from_images_that_nobody_trained_on(tmp_path):
+    run = open_run(make_run(tmp_path / "run", data="shapes:size=small", seed=3), "cpu")
+    feed = feed_for(run, run.labelled_images("shapes:count=6,size=small"))
+    chosen = threshold_feed(run, feed, "shapes:size=small", PLAN)
+    fresh = load("shapes:count=4,size=small", "train", seed=4, holdout=0)
+    assert torch.equal(chosen.data.images, fresh.images)
+    assert torch.equal(chosen.data.masks, fresh.masks)
+
+
+@pytest.mark.parametrize(
+    ("holdout", "evaluated", "split", "count"),
+    [(0.4, "test", "val", 3), (0.0, "test", "train", 4), (0.4, "val", "train", 4)],
+)
+def test_thresholds_come_from_held_out_images_else_from_training(
+    tmp_path, holdout, evaluated, split, count
+):
+    run = cub_run(tmp_path, holdout=holdout)
+    feed = feed_for(run, run.labelled_images(CUB, evaluated))
+    chosen = threshold_feed(run, feed, CUB, PLAN)
+    assert chosen.data.split == split and chosen.num_images == count
+    assert chosen.data.has_only_boxes
+
+
+def test_without_masks_and_on_training_images_there_are_none(tmp_path):
+    run = cub_run(tmp_path)
+    training = feed_for(run, run.labelled_images(CUB, "train"))
+    assert threshold_feed(run, training, CUB, PLAN) is None
+    cropped = f"{CUB},crop"
+    test = feed_for(run, run.labelled_images(cropped, "test", str(tmp_path)))
+    assert threshold_feed(run, test, cropped, PLAN, str(tmp_path)) is None
+
+
+def test_a_study_names_the_images_of_its_thresholds(tmp_path):
+    run = open_run(make_run(tmp_path / "run", "tiny_aib"), "cpu")
+    feed = feed_for(run, run.labelled_images("shapes:count=4"))
+    other = threshold_feed(run, feed, "shapes", PLAN)
+    found, _ = study_run(run, feed, PLAN, "shapes", threshold_images=other)
+    assert found.threshold_images == "4 held-out training images of shapes"
+    assert found.localisation["own"].box_acc_held_out is not None
+    quick, _ = study_run(run, feed, PLAN, "shapes", expensive=False, threshold_images=other)
+    assert quick.threshold_images is None
