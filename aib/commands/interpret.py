@@ -99,6 +99,7 @@ def interpret(
     notes = [] if here else [str(others)]
     counts = [feed.num_images for feed in feeds]
     work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
+    work += sum(n for run, n in zip(opened, counts, strict=True) if run.model.takes_mask)
     with progress(work) as tick:
         measured = [
             study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)
