@@ -23,6 +23,7 @@ from aib.interpret.metrics.localise import (
     pointing,
     resize_maps,
 )
+from aib.interpret.metrics.mask_use import mask_use
 from aib.interpret.metrics.perturb import (
     PAPER_MODIFICATIONS,
     Modification,
@@ -45,7 +46,7 @@ from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.interpret.results import Study
+from aib.interpret.results import MaskUse, Study
 from aib.interpret.study import Plan, study
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "InterpretabilityScore",
     "LayerChange",
     "Localisation",
+    "MaskUse",
     "Modification",
     "Plan",
     "Reliance",
@@ -84,6 +86,7 @@ __all__ = [
     "make_maps",
     "map_reliance",
     "mask_auroc",
+    "mask_use",
     "measure_images",
     "modifications",
     "nats_to_bits",

@@ -67,6 +67,10 @@ def overview(studies: Studies) -> Table:
         "map is",
     )
     note = "Deterministic passes, no noise."
+    if _masks(studies):
+        note = (
+            "Deterministic passes: no noise but one fixed field in closed pixels of masked models."
+        )
     if any(study.localisation for study in studies.values()):
         note += f" AUROC and mass on {_subset(studies)} images, as in the table of maps below."
     return Table("Accuracy and maps", head, tuple(rows), note)
