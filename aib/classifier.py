@@ -104,6 +104,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         """Whether the model can be run under a given `mask` of pixels."""
         return False
 
+    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[B], bits of each image that its mask lets through; None without a mask."""
+        return None
+
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:

@@ -1,4 +1,4 @@
-"""Evaluation: error, NLL, calibration and KL, with 95% intervals."""
+"""Evaluation: error, NLL, calibration, KL and the mask's area and bits, with 95% intervals."""
 
 import math
 import time
@@ -18,6 +18,7 @@ from aib.errors import AibError
 from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal
 from aib.settings import Precision
+from aib.types import widen
 from aib.validation import parse_json
 
 Averaging = Literal["probabilities", "logits"]
@@ -58,6 +59,8 @@ class Evaluation:
     averaged: Averaging
     images_per_second: float = 0.0
     calibration_bins: CalibrationBins | None = None  # None in files of older versions
+    area: float | None = None  # masked models: mean of the mask, 0 to 1
+    mask_bits: float | None = None  # masked models: bits per image that the mask lets through
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -112,6 +115,9 @@ def evaluate(
             metrics.add(out.average(average), y)
             if out.latent is not None:
                 metrics.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
+            bits = model.mask_bits(x, out)
+            if bits is not None and out.mask is not None:
+                metrics.add_mask(widen(out.mask).mean((0, 2, 3)), bits)
         values = metrics.compute()
         seconds = time.monotonic() - began
     return Evaluation(
@@ -139,6 +145,8 @@ class EvaluationMetrics:
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
         self.kl = torch.zeros((), dtype=torch.float64, device=device)
         self.has_kl = False
+        self.mask = torch.zeros(2, dtype=torch.float64, device=device)  # area, bits
+        self.has_mask = False
         # Images, correct predictions and summed confidence in each bin.
         self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
 
@@ -160,6 +168,11 @@ class EvaluationMetrics:
         self.has_kl = True
         self.kl += kl.sum()
 
+    def add_mask(self, area: Tensor, bits: Tensor) -> None:
+        """Add the mean of each image's mask and the bits that it lets through, [B] each."""
+        self.has_mask = True
+        self.mask += torch.stack([area.sum(), bits.sum()])
+
     def compute(self) -> dict[str, Any]:
         """The fields of `Evaluation` that are measured."""
         count, wrong, wrong5, nll = self.sums.tolist()
@@ -179,6 +192,8 @@ class EvaluationMetrics:
             "calibration_error": bins.error,
             "calibration_bins": bins,
             "kl_bits": float(self.kl) / n / math.log(2) if self.has_kl else None,
+            "area": float(self.mask[0]) / n if self.has_mask else None,
+            "mask_bits": float(self.mask[1]) / n if self.has_mask else None,
         }
 
 

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.picture import Array, draw_explanation
+from aib.figures.picture import Array, draw_explanation, image_tile
 from aib.figures.saved import check_targets, digest, distinct_names, save_files
 from aib.figures.scale import enlarge
 from aib.files import sha256
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
+from aib.preprocessing import Preprocessing
 from aib.quantize import AnchorQuantizer
 from aib.types import Output
 
@@ -43,6 +44,7 @@ class Explanation:
     mask: Tensor | None = None  # [B,H,W], masked models: the share of each pixel that is seen
     seen: Tensor | None = None  # [B,3,H,W], masked models: the normalised image under the mask
     bits: Tensor | None = None  # [B,H,W], masked models: at most so many pass each pixel
+    preprocessing: Preprocessing | None = None  # masked models: of `seen`
 
     images: tuple[Array, ...] = ()  # uint8 [H,W,3] each, cropped as the model saw them
     paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
@@ -68,6 +70,18 @@ class Explanation:
         if self.mask is not None:
             return self.mask
         return None if self.map is None else enlarge(self.map, self.size)
+
+    @property
+    def shown_map(self) -> Tensor | None:
+        """[B,h,w] as drawn and saved: of a masked model the mask that was applied, [B,H,W]."""
+        return self.map if self.mask is None else self.mask
+
+    @property
+    def seen_pixels(self) -> Tensor | None:
+        """uint8 [B,3,H,W]: what the classifier of a masked model saw, clipped to 0..255."""
+        if self.seen is None or self.preprocessing is None:
+            return None
+        return self.preprocessing.to_pixels(self.seen)
 
     @property
     def std(self) -> Tensor | None:
@@ -131,17 +145,24 @@ class Explanation:
         return replace(self, **parts)
 
     def draw(self, image: int = 0, subtitle: str = "") -> Any:
-        """One image's picture as a matplotlib figure: image, map over it, levels, uncertainty."""
+        """One image's picture as a matplotlib figure: image, map over it, levels, uncertainty.
+
+        For a masked model also what the classifier saw, and the bits that the mask lets through.
+        """
         one = self[image].cpu()
-        if one.map is None or not one.images:
+        shown, seen = one.shown_map, one.seen_pixels
+        if shown is None or not one.images:
             raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
         [(name, probability)] = one.top(0, 1)
         return draw_explanation(
             one.images[0],
-            one.map[0] if one.mask is None else one.mask[0],
+            shown[0],
             title=f"{name}  {100 * probability:.1f}%",
             subtitle=subtitle,
-            method="attention" if one.method == "own" else str(one.method).replace("_", " "),
+            method=_map_name(one.method),
+            limits=None if one.mask is None else (0, 1),
+            seen=None if seen is None else image_tile(seen[0]),
+            bits=None if one.bits is None else one.bits[0],
             levels=None if one.level_indices is None else one.level_indices[0],
             num_levels=0 if one.anchors is None else len(one.anchors),
             sigma=None if one.sigma is None else one.sigma[0],
@@ -151,7 +172,11 @@ class Explanation:
         """How one image was explained, in plain JSON types."""
         one = self[image].cpu()
         top = one.top(0)
-        limits = None if one.map is None else [float(value) for value in one.map.aminmax()]
+        shown = one.shown_map
+        limits = None if shown is None else [float(value) for value in shown.aminmax()]
+        passed = {} if one.bits is None else {"mask_bits": float(one.bits.sum())}
+        if one.mask is not None:
+            passed["area"] = float(one.mask.mean())
         return {
             "image": str(one.paths[0]) if one.paths else None,
             "image_sha256": one._image_sha256(),
@@ -162,8 +187,9 @@ class Explanation:
             "gradcam_layer": one.layer,
             "samples": one.samples,
             "seed": one.seed,
-            "map_size": None if one.map is None else list(one.map.shape[1:]),
+            "map_size": None if shown is None else list(shown.shape[1:]),
             "map_range": limits,
+            **passed,
         }
 
     def _image_sha256(self) -> str | None:
@@ -186,10 +212,11 @@ class Explanation:
             names = distinct_names(stems)
         if len(set(names)) != len(self):
             raise AibError(f"save needs {len(self)} different names, not {list(names)}")
-        if self.map is None or not self.images:
+        maps = self.shown_map
+        if maps is None or not self.images:
             raise AibError("saving needs images and maps: use aib.explain(model, source)")
         check_targets(folder, names)
-        written, maps = [], self.map if self.mask is None else self.mask
+        written = []
         for i, name in enumerate(names):
             record = self.record(i) | self.made_with
             path = save_files(folder, name, self.draw(i, subtitle), maps[i], record)
@@ -232,6 +259,10 @@ def explain_output(
 def entropy_bits(probabilities: Tensor) -> Tensor:
     """Entropy in bits over the last dimension."""
     return nats_to_bits(torch.special.entr(probabilities).sum(-1))
+
+
+def _map_name(method: str | None) -> str:
+    return "attention" if method == "own" else str(method).replace("_", " ")
 
 
 def _to_cpu(value: Any) -> Any:

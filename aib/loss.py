@@ -49,11 +49,11 @@ def aib_loss(
         divergence = kl_to_standard_normal if profile.exact_kl else kl_released
         kl = divergence(out.latent.mu, out.latent.sigma).mean()  # over S and B
 
-    opening = zero if out.attention is None else widen(out.attention.a_q).mean()
+    mean_area = zero if out.attention is None else widen(out.attention.a_q).mean()
     excess = zero
     if out.mask is not None and out.attention is not None:
         opened = area_per_image(out.attention.mu, out.mask)  # [B]
-        opening, excess = opened.mean(), F.relu(opened - area).mean()
+        mean_area, excess = opened.mean(), F.relu(opened - area).mean()
 
     quantization = commitment = zero
     if out.attention is not None and out.attention.quantization is not None:
@@ -68,10 +68,10 @@ def aib_loss(
     total = unit * (nll + beta * out.kl_weight * kl + auxiliary)
     total = total + lambda_q * quantization + lambda_c * commitment
     if lambda_a:
-        total = total + lambda_a * opening
+        total = total + lambda_a * mean_area
     if out.mask is not None:
         total = total + lambda_area * excess
-    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, opening, excess)
+    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, mean_area, excess)
 
 
 def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:

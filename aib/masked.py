@@ -26,7 +26,7 @@ from aib.options import Area
 from aib.preprocessing import Preprocessing
 from aib.propose import FirstPass
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Given, Output, ProfileName, Sampling, noise_or_sample
+from aib.types import Attention, Given, Output, ProfileName, Sampling, noise_or_sample, widen
 from aib.validation import Positive, check
 
 # m is stretched past [0, 1] and clipped, so that exact zeros and ones occur. Without that, nothing
@@ -125,7 +125,27 @@ class Masked(Classifier):
         a_q = mu if anchors is None else anchors.anchors.detach()[anchors.nearest(mu)]
         m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
         seen = replace_closed(x, m, self.noise_std * fixed_noise(x).expand(1, *x.shape))[0]
-        return replace(found, mask=m[0], seen=seen, bits=information_bits(x, m[0], self.noise_std))
+        return replace(
+            found,
+            mask=m[0],
+            seen=seen,
+            bits=information_bits(x, m[0], self.noise_std),
+            preprocessing=self.preprocessing,
+        )
+
+    def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
+        """mu, which ranks positions without the ties of anchors and clipping; and the levels."""
+        if self.quantizer is None:
+            return attention.mu, None
+        return attention.mu, self.quantizer.rank(self.quantizer.nearest(attention.mu))
+
+    @torch.no_grad()
+    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[B], bits of each image that its mask lets through, averaged over the samples."""
+        if out.mask is None:
+            return None
+        bits = information_bits(widen(x), widen(out.mask), self.noise_std)  # [S,B,H,W]
+        return bits.sum((2, 3)).mean(0)
 
     @property
     def is_random(self) -> bool:
@@ -182,7 +202,7 @@ def fixed_noise(x: Tensor) -> Tensor:
 
 
 def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
-    """An upper bound on the bits that each pixel carries given the map, [B,H,W].
+    """An upper bound on the bits that each pixel carries given the map, [...,B,H,W] as m.
 
     A channel of the masked image is N(m x, s^2 (1 - m)^2); the noise alone is N(0, s^2). Hence
 
@@ -191,10 +211,10 @@ def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
     capped at 8 bits per channel, which is what a pixel has at most, and 8 bits where m = 1. What
     the shape of the map says about the image is not counted.
     """
-    m = m.unsqueeze(1)  # [B,1,H,W]
+    m = m.unsqueeze(-3)  # [...,B,1,H,W]
     kept = (1 - m).clamp_min(torch.finfo(m.dtype).tiny)
     nats = ((m * x / noise_std).square() + kept.square() - 1) / 2 - kept.log()
-    return nats_to_bits(nats).clamp(0, MAX_BITS).sum(1)
+    return nats_to_bits(nats).clamp(0.0, MAX_BITS).sum(-3)
 
 
 def _check_range(values: Tensor, name: str) -> Tensor:

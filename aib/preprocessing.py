@@ -38,6 +38,11 @@ class Preprocessing:
         _check_range(pixels)
         return normalise(pixels, *self.statistics(pixels.device))
 
+    def to_pixels(self, x: Tensor) -> Tensor:
+        """The inverse of `normalise`, clipped to 0..255: uint8 [..., 3, H, W]."""
+        mean, std = self.statistics(x.device)
+        return (255 * (x * std + mean)).round().clamp(0, 255).byte()
+
     def statistics(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the channels, [3,1,1] each, on a 0-1 scale."""
         mean, std = (torch.tensor(v, device=device).view(3, 1, 1) for v in (self.mean, self.std))

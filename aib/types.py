@@ -91,8 +91,8 @@ class LossTerms:
     quantization: Tensor
     commitment: Tensor
     auxiliary: Tensor  # of the second head that trains the attention
-    opening: Tensor  # mean of the map; of a masked model the open area
-    area: Tensor  # masked models: area above the budget, mean over images
+    area: Tensor  # mean of the map; of a masked model, of the mask
+    excess: Tensor  # masked models: area above the budget, mean over images
 
     def detached(self) -> dict[str, Tensor]:
         """The terms by name, without gradient, still on their device."""

@@ -80,7 +80,7 @@ def test_an_open_map_has_a_price_if_one_is_set():
     out, y = output(), labels()
     mean = sum(out.attention.a_q.flatten().tolist()) / out.attention.a_q.numel()
     terms, free = aib.aib_loss(out, y, lambda_a=0.7), aib.aib_loss(out, y)
-    assert terms.opening.item() == pytest.approx(mean, rel=1e-5)
+    assert terms.area.item() == pytest.approx(mean, rel=1e-5)
     assert (terms.total - free.total).item() == pytest.approx(0.7 * mean, rel=1e-4)
 
 
@@ -114,7 +114,7 @@ def test_terms_come_without_gradient_on_request():
     out.sample_logits.requires_grad_()
     terms = aib.aib_loss(out, labels())
     detached = terms.detached()
-    names = "total nll kl quantization commitment auxiliary opening area"
+    names = "total nll kl quantization commitment auxiliary area excess"
     assert set(detached) == set(names.split())
     assert terms.total.requires_grad and not detached["total"].requires_grad
 

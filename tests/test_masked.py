@@ -15,6 +15,7 @@ import aib
 from aib.attention import SpatialAttention
 from aib.backbones import tiny
 from aib.errors import AibError
+from aib.evaluate import evaluate
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.loss import area_per_image
 from aib.masked import Masked, information_bits, replace_closed
@@ -341,7 +342,7 @@ def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
     areas = out.mask[0].mean((1, 2))
     excess = sum(max(float(a) - 0.3, 0.0) for a in areas) / 3
     free, tight = (aib.aib_loss(out, y, lambda_area=2.0, area=area) for area in (1.0, 0.3))
-    assert float(free.area) == 0 and float(tight.area) == pytest.approx(excess, rel=1e-5)
+    assert float(free.excess) == 0 and float(tight.excess) == pytest.approx(excess, rel=1e-5)
     assert float(tight.total - free.total) == pytest.approx(2 * excess, rel=1e-4)
 
 
@@ -357,10 +358,53 @@ def test_training_closes_the_map():
     settings = replace(SMALL, epochs=12, batch_size=16, lr=0.05, clip=2.0, schedule="cosine")
     model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.5)
     fitted = aib.fit(model, data, settings)
-    assert fitted.last["opening"] < 0.6  # it starts at 0.9
+    assert fitted.last["area"] < 0.6  # it starts at 0.9
     with pytest.raises(AibError, match="vgg_aib has no mask: area changes nothing"):
         aib.create_model("vgg_aib", area=0.5)
     with pytest.raises(AibError, match="tiny_aib_masked has no aib attention: attention_depth"):
         aib.create_model("tiny_aib_masked", attention_depth=1)
     with pytest.raises(AibError, match="map_size is that of the features"):
         aib.create_model("tiny_aib_masked", propose="twice", map_size=8)
+
+
+def test_a_quantised_models_explanation_shows_the_mask_that_was_applied():
+    """The map that ranks positions is mu; the mask is that of its nearest anchors."""
+    model, x = make(anchors=5), images()
+    out, expl = model(x, deterministic=True), model.explain(x)
+    assert torch.equal(expl.mask, out.mask[0])
+    assert torch.equal(expl.map, out.attention.mu)
+    nearest = (out.attention.mu[..., None] - model.quantizer.anchors).abs().argmin(-1)
+    assert torch.equal(expl.level_indices, nearest)
+
+
+def test_what_the_classifier_saw_is_shown_in_colours():
+    policy = aib.Preprocessing(SIDE, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
+    model, x = make(preprocessing=policy, stochastic=False), 3 * images()
+    seen = []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    expl = model.explain(x, deterministic=True)
+    assert torch.equal(expl.seen, seen[0])
+    values = 255 * (seen[0] * torch.tensor(policy.std).view(3, 1, 1))
+    values = (values + 255 * torch.tensor(policy.mean).view(3, 1, 1)).clamp(0, 255)
+    assert expl.seen_pixels.dtype == torch.uint8
+    assert (expl.seen_pixels - values).abs().max() <= 0.51
+
+
+def test_training_and_evaluation_report_area_and_bits():
+    data = image_set(count=32, size=32)
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.25)
+    model.preprocessing = data.preprocessing
+    found = evaluate(model, data, samples=(2, 1), batch_size=20, seed=3)
+    torch.manual_seed(3)
+    x = data.preprocessing.normalise(data.images)
+    masks = torch.cat([model.eval()(part, samples=(2, 1)).mask for part in x.split(20)], 1).detach()
+    bits = sum(information_bits(x, m, 1.0).sum() for m in masks) / 2 / len(x)
+    assert found.area == pytest.approx(float(masks.mean()), rel=1e-5)
+    assert found.mask_bits == pytest.approx(float(bits), rel=1e-5)
+    row = aib.fit(model.train(), data, replace(SMALL, epochs=1, lr=1e-9, log_every=4)).last
+    assert row["mask_bits"] == pytest.approx(found.mask_bits, rel=0.2)  # of random crops
+    assert row["area"] == pytest.approx(found.area, rel=0.1) and 0 < row["excess"] < row["area"]
+    plain = aib.create_model("tiny_aib", data.num_classes, width=0.25)
+    assert evaluate(plain, data, samples=(1, 1)).mask_bits is None
+    row = aib.fit(plain, data, replace(SMALL, epochs=1)).last
+    assert "mask_bits" not in row and "excess" not in row

@@ -100,6 +100,8 @@ def print_evaluation(e: Evaluation) -> None:
     print(f"  calibration error  {e.calibration_error:6.2f}%")
     if e.kl_bits is not None:
         print(f"  latent             {e.kl_bits:6.1f} bits per image (KL to the prior)")
+    if e.area is not None and e.mask_bits is not None:
+        print(f"  mask               {100 * e.area:6.1f}%  of each image, {e.mask_bits:,.0f} bits")
     samples = describe_samples(e.samples)
     print(f"  {samples}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
 

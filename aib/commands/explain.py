@@ -35,7 +35,8 @@ def explain(
     json: bool = False,
 ) -> None:
     """Show where a model looks. Writes for each image a PNG (image, map over it, quantised levels,
-    uncertainty), the raw map as .npy, and a JSON that says how they were made.
+    uncertainty; of a masked model also what the classifier saw and the bits that the mask lets
+    through), the raw map as .npy, and a JSON that says how they were made.
 
     Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps
 

@@ -120,6 +120,7 @@ def interpret(
     counts = [feed.num_images for feed in feeds]
     work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
     work += sum(5 * feed.num_images for feed in thresholds if feed is not None)
+    work += sum(n for run, n in zip(opened, counts, strict=True) if run.model.takes_mask)
     with progress(work) as tick:
         measured = [
             study_run(

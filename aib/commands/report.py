@@ -64,7 +64,8 @@ def report(
     opened = open_runs(runs, device)
     contents = []
     for run in opened:
-        with progress(images * 9) as tick:  # seven modified sets, replaced maps, the rest
+        # seven modified sets, replaced maps, changed masks, the rest
+        with progress(images * (9 + run.model.takes_mask)) as tick:
             contents.append(
                 gather(
                     run,

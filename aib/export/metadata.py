@@ -58,6 +58,10 @@ def weights_checksum(model: Classifier) -> str:
 def _meaning(name: str, model: Classifier, quantised: bool) -> str:
     if name == "logits":
         return "log-probabilities" if model.profile == "paper" else "logits"
+    if name == "bits":
+        return "bits per pixel that the mask lets through, at most"
+    if name == "map" and model.takes_mask:
+        return "the mask: the share of each pixel that the classifier sees"
     if name == "sigma":
         return "sigma_a, the standard deviation of the attention"
     return "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"

@@ -5,6 +5,7 @@ from copy import deepcopy
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
+from aib.masked import Masked, information_bits
 from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
@@ -17,7 +18,8 @@ class OnePass(nn.Module):
 
     The normalisation is inside, so that nobody can forget it. The map is the one that modulates the
     features: the nearest anchors' values where the model quantises, otherwise mu_a. A model without
-    a map or a sigma has fewer outputs.
+    a map or a sigma has fewer outputs. Of a masked model the map is the mask, with the bits that it
+    lets through, [B,S,S] each; `attention` [B,h,w] is the map before it is enlarged.
     """
 
     mean: Tensor  # [3,1,1]
@@ -31,10 +33,17 @@ class OnePass(nn.Module):
         self.register_buffer("std", std)
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        out: Output = self.model(self.normalise(pixels), deterministic=True)
+        return self.outputs(self.normalise(pixels))
+
+    def outputs(self, x: Tensor, attention_map: Tensor | None = None) -> dict[str, Tensor]:
+        """The outputs for normalised images, with the model's map or a given one."""
+        out: Output = self.model(x, deterministic=True, attention_map=attention_map)
         found = {"logits": out.logits}
+        if out.mask is not None and isinstance(self.model, Masked):
+            found["map"] = out.mask[0]
+            found["bits"] = information_bits(x, out.mask[0], self.model.noise_std)
         if out.attention is not None:
-            found["map"] = out.attention.a_q[0]
+            found["map" if out.mask is None else "attention"] = out.attention.a_q[0]
             if out.attention.sigma is not None:
                 found["sigma"] = out.attention.sigma
         return found

@@ -14,7 +14,7 @@ from aib.figures.overlay import overlay
 from aib.files import write_whole
 
 Array = npt.NDArray[Any]
-MAP_COLORS, SIGMA_COLORS = "viridis", "magma"
+MAP_COLORS, SIGMA_COLORS, BITS_COLORS = "viridis", "magma", "cividis"
 MARK = {"Software": "aib"}  # a text chunk of every PNG that `save_figure` writes
 
 
@@ -49,14 +49,18 @@ def draw_explanation(
     levels: Tensor | None = None,
     num_levels: int = 0,
     sigma: Tensor | None = None,
+    limits: tuple[float, float] | None = None,
+    seen: Array | None = None,
+    bits: Tensor | None = None,
 ) -> Any:
-    """Draw image, overlay, quantised levels and uncertainty, if any, as a matplotlib figure.
+    """Draw image, overlay and, if given, seen image, bits, levels and uncertainty.
 
-    image uint8 [H,W,3]; map, levels and sigma [h,w], of any size.
+    image and seen uint8 [H,W,3]; map, bits, levels and sigma [h,w], of any size. `limits` are the
+    ends of the map's colours; by default its own range. Returns a matplotlib figure.
     """
     from matplotlib.figure import Figure
 
-    panels = 2 + (levels is not None) + (sigma is not None)
+    panels = 2 + sum(part is not None for part in (seen, bits, levels, sigma))
     aspect = min(max(image.shape[0] / image.shape[1], 0.5), 2.0)
     figure = Figure(figsize=(3.0 * panels, 2.6 * aspect + 0.9), layout="constrained")
     axes = figure.subplots(1, panels)
@@ -69,17 +73,24 @@ def draw_explanation(
     frame = (0, width, height, 0)
     axes[0].imshow(image, extent=frame, interpolation="nearest")
     axes[0].set_title("image", fontsize=10)
-    low, high = (float(value) for value in map.float().aminmax())
+    rest = list(axes[1:])
+    if seen is not None:
+        axis = rest.pop(0)
+        axis.imshow(seen, extent=frame, interpolation="nearest")
+        axis.set_title("seen by the classifier", fontsize=10)
+    low, high = limits or _range(map)
     _panel(
         figure,
-        axes[1],
-        overlay(_fine(image), map.cpu(), colormap=MAP_COLORS, alpha=0.55),
+        rest.pop(0),
+        overlay(_fine(image), map.cpu(), MAP_COLORS, alpha=0.55, scale=limits is None),
         frame,
         f"{method} map",
         (low, high),
         MAP_COLORS,
     )
-    rest = list(axes[2:])
+    if bits is not None:
+        title = f"{float(bits.sum()):,.0f} bits pass"
+        _panel(figure, rest.pop(0), _values(bits), frame, title, _range(bits), BITS_COLORS)
     if levels is not None:
         _panel(
             figure,
@@ -91,10 +102,19 @@ def draw_explanation(
             MAP_COLORS,
         )
     if sigma is not None:
-        least, most = (float(value) for value in sigma.float().aminmax())
-        shown = sigma.cpu().float().numpy()
-        _panel(figure, rest.pop(0), shown, frame, "uncertainty σ", (least, most), SIGMA_COLORS)
+        title = "uncertainty σ"
+        _panel(figure, rest.pop(0), _values(sigma), frame, title, _range(sigma), SIGMA_COLORS)
     return figure
+
+
+def _range(map: Tensor) -> tuple[float, float]:
+    low, high = map.float().aminmax()
+    return float(low), float(high)
+
+
+def _values(map: Tensor) -> Array:
+    values: Array = map.cpu().float().numpy()
+    return values
 
 
 def _panel(

@@ -24,6 +24,7 @@ from aib.interpret.metrics.localise import (
     pointing,
     resize_maps,
 )
+from aib.interpret.metrics.mask_use import mask_use
 from aib.interpret.metrics.perturb import (
     PAPER_MODIFICATIONS,
     Modification,
@@ -48,7 +49,7 @@ from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
 from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.interpret.results import Study
+from aib.interpret.results import MaskUse, Study
 from aib.interpret.study import Plan, study
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "KeptCurve",
     "LayerChange",
     "Localisation",
+    "MaskUse",
     "Modification",
     "Plan",
     "Reliance",
@@ -94,6 +96,7 @@ __all__ = [
     "make_maps",
     "map_reliance",
     "mask_auroc",
+    "mask_use",
     "measure_images",
     "modifications",
     "nats_to_bits",

@@ -109,6 +109,9 @@ def explain_batch(
         level_indices=None,
         anchors=None,
         sample_maps=None,
+        mask=None,
+        seen=None,
+        bits=None,
     )
 
 
@@ -175,8 +178,7 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
         if batch.dtype == torch.uint8:
             pixels, x = batch, policy.normalise(batch)
         else:
-            mean, std = (torch.tensor(v).view(3, 1, 1).to(batch) for v in (policy.mean, policy.std))
-            pixels, x = (255 * (batch * std + mean)).round().clamp(0, 255).byte(), batch
+            pixels, x = policy.to_pixels(batch), batch
         return x.to(device), tuple(image_tile(image) for image in pixels)
     image = _open(source)
     pixels = to_tensor(resized(image, policy.image_size, policy.resize)).to(device)

@@ -81,6 +81,26 @@ class Information:
 
 
 @dataclass(frozen=True)
+class MaskUse(FlatResults):
+    """What the mask of a masked model lets through, in percent; see metrics/mask_use.py."""
+
+    images: float
+    closed: float  # pixels with m = 0 exactly
+    open: float  # pixels with m = 1
+    area: float  # mean of m
+    bits: float  # per image, at most
+    accuracy: float  # with the model's mask
+    without_faint: Estimate  # points of accuracy lost with m < 0.1 set to 0
+    rounded: Estimate  # the same with m rounded to 0 or 1
+    shifted: Estimate  # the map moved by one cell
+    blurred: Estimate  # the map averaged over 3 x 3 cells
+    blank: Estimate  # accuracy on a blank image under each image's mask
+    prediction_changes: float  # images whose prediction differs between 4 noise samples
+    probability_std: float  # of the predicted class's probability, mean over images
+    faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
+
+
+@dataclass(frozen=True)
 class OwnLocalisation:
     """The model's own maps against the masks, means over all images."""
 
@@ -119,6 +139,7 @@ class Study:
     evaluator: EvaluatorResults | None = None
     randomised_layers: tuple[LayerChange, ...] = ()
     classes: tuple[ClassMetrics, ...] = ()
+    mask: MaskUse | None = None  # masked models
     notes: tuple[str, ...] = ()
     # --- where it comes from
     schema: int = SCHEMA
@@ -163,6 +184,7 @@ class Study:
             "reliance": reliance,
             "randomised_layers": [asdict(change) for change in self.randomised_layers],
             "information": asdict(self.information),
+            "mask": self.mask.to_dict() if self.mask else None,
             "classes": [{"class": c.name, "images": c.images, **c.means} for c in self.classes],
         }
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -199,6 +221,7 @@ class Study:
                 else None,
                 randomised_layers=tuple(LayerChange(**v) for v in values["randomised_layers"]),
                 classes=tuple(_class(row) for row in values.get("classes", ())),
+                mask=MaskUse.from_dict(found) if (found := values.get("mask")) else None,
                 notes=tuple(values["notes"]),
                 **{name: values[name] for name in _ORIGIN if name in values},
                 class_names=tuple(values.get("class_names", ())),

@@ -16,12 +16,14 @@ from aib.interpret.comparison import Comparison, check_names, compare, map_kinds
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.metrics.evaluator import Judge
+from aib.interpret.metrics.mask_use import mask_use
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
 from aib.interpret.posthoc import gradcam_layer, has_captum
-from aib.interpret.results import Information, OwnLocalisation, Stability, Study
+from aib.interpret.results import Information, MaskUse, OwnLocalisation, Stability, Study
+from aib.masked import Masked
 from aib.paper import paper_score
 from aib.preprocessing import Preprocessing
 
@@ -124,6 +126,7 @@ def study(
                 x = _first_images(model, few, RANDOMISED)
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
         reliance = measure_reliance(model, feed, plan.seed, tick)
+        mask = measure_mask(model, feed, plan.seed, tick)
     class_names = tuple(origin.get("class_names", ()))
     results = Study(
         model=name,
@@ -131,6 +134,7 @@ def study(
         accuracy=100 * (each.mean("correct") or 0.0),
         stability=each.stability,
         reliance=reliance,
+        mask=mask,
         information=_information(each),
         paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
         own_localisation=OwnLocalisation(
@@ -157,15 +161,29 @@ def measure_reliance(
     if not model.takes_map:
         return NO_MAP_TO_REPLACE
 
-    def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in feed:
-            yield model.preprocessing.normalise(batch.images), batch.labels
-            tick("replaced maps", len(batch.images))
-
     def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
         return model(x, deterministic=True, attention_map=attention_map).logits
 
-    return map_reliance(predict, partial(own_maps, model), batches(), seed=seed)
+    batches = _batches(model, feed, "replaced maps", tick)
+    return map_reliance(predict, partial(own_maps, model), batches, seed=seed)
+
+
+def measure_mask(
+    model: Classifier, feed: Batches, seed: int, tick: Tick = silent
+) -> MaskUse | None:
+    """Whether closed means closed; None for a model without a mask."""
+    if not isinstance(model, Masked):
+        return None
+    return mask_use(model, _batches(model, feed, "changed masks", tick), seed=seed)
+
+
+def _batches(
+    model: Classifier, feed: Batches, what: str, tick: Tick
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Normalised images and labels, with progress."""
+    for batch in feed:
+        yield model.preprocessing.normalise(batch.images), batch.labels
+        tick(what, len(batch.images))
 
 
 def _information(each: ImageMetrics) -> Information:

@@ -164,6 +164,14 @@ def training_charts(metrics: Sequence[dict[str, Any]]) -> Charts | None:
             "step",
             "bits per image",
         )
+    open_area = [row for row in rows if row.get("mask_bits") is not None]
+    drawn += line_chart(
+        "Area of the mask",
+        [Line([r["step"] for r in open_area], [100 * r["area"] for r in open_area], color=3)],
+        "Mean of the mask over training steps",
+        "step",
+        "% of each image",
+    )
     drawn += line_chart(
         "Anchors in use (perplexity)",
         [in_use],

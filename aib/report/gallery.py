@@ -7,7 +7,7 @@ from aib.data import Batches
 from aib.explanation import Explanation
 from aib.figures.embed import picture_uri
 from aib.figures.overlay import overlay
-from aib.figures.picture import SIGMA_COLORS, Array, image_tile
+from aib.figures.picture import BITS_COLORS, SIGMA_COLORS, Array, image_tile
 from aib.interpret.maps import explain_batch
 from aib.report.blocks import Gallery, GalleryItem
 
@@ -42,10 +42,16 @@ def make_gallery(
 
 def _tiles(picture: Array, explanation: Explanation, i: int) -> list[tuple[str, Array]]:
     """(what it shows, uint8 [H,W,3]): image, map, and levels and uncertainty where they exist."""
-    assert explanation.map is not None
+    shown, masked = explanation.shown_map, explanation.mask is not None
+    assert shown is not None
     name = "map" if explanation.method == "own" else "Grad-CAM"
-    tiles = [("image", picture), (f"{name} over it", overlay(picture, explanation.map[i]))]
+    over = overlay(picture, shown[i], scale=not masked)  # a mask is a share: from 0 to 1
+    tiles = [("image", picture), (f"{name} over it", over)]
     blank = picture * 0
+    if explanation.seen_pixels is not None and explanation.bits is not None:
+        seen = _scaled(image_tile(explanation.seen_pixels[i]))
+        bits = overlay(blank, _blocks(explanation.bits[i]), colormap=BITS_COLORS, alpha=1.0)
+        tiles += [("seen by the classifier", seen), ("bits per pixel", bits)]
     if explanation.level_indices is not None and explanation.anchors is not None:
         level = explanation.level_indices[i].float() / max(len(explanation.anchors) - 1, 1)
         tiles.append(("levels", overlay(blank, _blocks(level), alpha=1.0, scale=False)))

@@ -115,6 +115,9 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
     bits = own.kl_bits if own else info.kl_bits
     if bits is not None:
         cards.append((f"{bits:.1f}", "bits per image in the latent"))
+    if own and own.area is not None and own.mask_bits is not None:
+        text = f"of each image is open to the classifier ({own.mask_bits:,.0f} bits)"
+        cards.append((f"{100 * own.area:.1f}%", text))
     if info.perplexity is not None and info.anchors is not None:
         cards.append((f"{info.perplexity:.1f}", f"of {len(info.anchors)} anchors in use"))
     return cards

@@ -8,22 +8,23 @@ from torch import Tensor
 
 from aib.errors import AibError
 
-TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "opening", "area")
+TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "area", "excess")
+MEANS = (*TERMS, "mask_bits")  # of each step, as logged
 NEVER = torch.iinfo(torch.int64).max
 
 
 class MetricSums:
     """Sums of the metrics since they were last read, and the first step with a non-finite one."""
 
-    NAMES = (*TERMS, "gradient")
+    NAMES = (*MEANS, "gradient")
 
     def __init__(self, device: torch.device):
-        self.sums = torch.zeros(len(TERMS) + 1, device=device)
+        self.sums = torch.zeros(len(MEANS) + 1, device=device)
         self.first_bad = torch.full((), NEVER, device=device)
         self.bad = torch.zeros(len(self.NAMES), dtype=torch.bool, device=device)
 
     def add(self, metrics: Tensor, gradient_norm: Tensor, step: int) -> None:
-        """Add one step: [terms ..., wrong predictions] and the gradient's norm."""
+        """Add one step: [means ..., wrong predictions] and the gradient's norm."""
         self.sums += metrics
         bad = ~torch.cat([metrics[:-1], gradient_norm.reshape(1)]).isfinite()
         first = bad.any() & (self.first_bad > step)
@@ -35,7 +36,7 @@ class MetricSums:
         values = all_reduce(self.sums.clone(), dist.ReduceOp.SUM).tolist()
         self.sums.zero_()
         world = dist.get_world_size() if dist.is_initialized() else 1
-        row = {name: values[i] / (steps * world) for i, name in enumerate(TERMS)}
+        row = {name: values[i] / (steps * world) for i, name in enumerate(MEANS)}
         return row | {"error": 100 * values[-1] / images}
 
     def check_finite(self) -> None:

@@ -14,7 +14,7 @@ from aib.loss import aib_loss
 from aib.settings import Settings
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage
-from aib.training.metrics import TERMS, NonFiniteError
+from aib.training.metrics import MEANS, TERMS, NonFiniteError
 from aib.training.optim import (
     area_at,
     beta_at,
@@ -34,12 +34,15 @@ class Objective(nn.Module):
         self.weights = s.lambda_q, s.lambda_c, s.lambda_a, s.lambda_area
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss to minimise, and [total, the other terms ..., wrong predictions] to log."""
+        """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
         out = self.model(x)
         terms = aib_loss(out, y, beta, *self.weights, area)
         wrong = (out.logits.detach().argmax(-1) != y).sum()
         values = terms.detached()
-        return terms.total, torch.stack([*(values[name] for name in TERMS), wrong.float()])
+        bits = self.model.mask_bits(x, out)
+        passed = torch.zeros_like(values["total"]) if bits is None else bits.mean()
+        logged = [*(values[name] for name in TERMS), passed, wrong.float()]
+        return terms.total, torch.stack(logged)
 
 
 def seed_step(seed: int, step: int, part: int, rank: int) -> None:
@@ -81,7 +84,7 @@ class TrainingStep:
         self.rate = torch.zeros((), device=fabric.device) if capture else None
         self.captured = CapturedStep(self.update_from) if capture else None
         # Each part adds its share of the means, and all of its wrong predictions.
-        share = [1 / s.accumulate] * len(TERMS) + [1.0]
+        share = [1 / s.accumulate] * len(MEANS) + [1.0]
         self.share = torch.tensor(share, device=fabric.device)
 
     @property

@@ -10,7 +10,7 @@ from torch import Tensor
 from aib.errors import install
 from aib.explanation import Explanation
 from aib.figures.overlay import overlay
-from aib.figures.picture import MAP_COLORS, SIGMA_COLORS, Array, image_tile
+from aib.figures.picture import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, image_tile
 from aib.figures.scale import FLAT, enlarge
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 
@@ -35,6 +35,9 @@ def details(found: Explanation) -> str:
         lines[0] += f", {share:.2f} of them because the samples disagree"
     if found.kl_bits is not None:
         lines.append(f"KL of the latent {float(found.kl_bits):.1f} bits")
+    if found.mask is not None and found.bits is not None:
+        area, bits = float(found.mask.mean()), float(found.bits.sum())
+        lines.append(f"The mask opens {area:.0%} of the image and lets {bits:,.0f} bits through")
     if found.spread is not None:
         best = found.probabilities[0].topk(min(TOP, found.probabilities.shape[-1])).indices
         classes = (
@@ -61,20 +64,27 @@ def missing(found: Explanation) -> list[str]:
 
 
 def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> list[Tile]:
-    """The map over the picture, its levels from `lowest` on, and its standard deviation."""
-    if found.map is None:
+    """The map over the picture, its levels from `lowest` on, and its standard deviation.
+
+    For a masked model also what the classifier saw, and the bits that the mask lets through.
+    """
+    shown = found.shown_map
+    if shown is None:
         return []
     picture = magnified(picture)
     blank = np.zeros_like(picture)
-    low, high = limits(found.map)
+    low, high = limits(shown)
     name = "attention" if found.method == "own" else "Grad-CAM"
     flat = ", flat: it highlights nothing" if high - low < FLAT else ""
+    colours = (low, high) if found.mask is None else (0.0, 1.0)  # a mask is a share
     tiles = [
         (
-            with_scale(overlay(picture, _unit(found.map, (low, high)), alpha=opacity, scale=False)),
+            with_scale(overlay(picture, _unit(shown, colours), alpha=opacity, scale=False)),
             f"{name}, {low:.3g} to {high:.3g}{flat}",
         )
     ]
+    if found.seen_pixels is not None and found.bits is not None:
+        tiles += mask_tiles(found.seen_pixels, found.bits, blank)
     if found.level_indices is not None:
         tiles.append(levels(picture, found, lowest))
     if found.sigma is not None:
@@ -83,6 +93,16 @@ def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> lis
         caption = f"uncertainty σ, {low:.3g} to {high:.3g}"
         tiles.append((with_scale(tile, SIGMA_COLORS), caption))
     return tiles
+
+
+def mask_tiles(seen: Tensor, bits: Tensor, blank: Array) -> list[Tile]:
+    """What the classifier saw, uint8 [1,3,S,S], and the bits that pass each pixel [1,S,S]."""
+    low, high = limits(bits)
+    tile = with_scale(coloured(blank, bits, (low, high), BITS_COLORS), BITS_COLORS)
+    return [
+        (magnified(image_tile(seen[0])), "seen by the classifier"),
+        (tile, f"bits per pixel, {low:.3g} to {high:.3g}"),
+    ]
 
 
 def levels(picture: Array, found: Explanation, lowest: int) -> Tile:

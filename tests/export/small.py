@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import aib
+from aib.masked import information_bits
 
 NAMES = ("circle", "square", "star")
 POLICY = aib.Preprocessing(
@@ -39,10 +40,13 @@ def by_hand(model, pixels):
     with torch.no_grad():
         out = model(x, deterministic=True)
     found = {"logits": out.logits}
-    if out.attention is not None:
+    if out.mask is not None:
+        found |= {"map": out.mask[0], "bits": information_bits(x, out.mask[0], model.noise_std)}
+        found["attention"] = out.attention.a_q[0]
+    elif out.attention is not None:
         found["map"], _ = model.mean_map(out.attention)
-        if out.attention.sigma is not None:
-            found["sigma"] = out.attention.sigma
+    if out.attention is not None and out.attention.sigma is not None:
+        found["sigma"] = out.attention.sigma
     return {name: value.numpy() for name, value in found.items()}
 
 

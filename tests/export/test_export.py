@@ -50,12 +50,13 @@ def test_one_pass_gives_the_outputs_that_a_model_has(name):
         np.testing.assert_allclose(found[key], value, atol=1e-6)
 
 
-# A conversion takes seconds, so all but one are slow tests.
-REST = [name for name in aib.list_models("*") if name != "tiny_aib_qt"]
+# A conversion takes seconds, so all but two are slow tests.
+QUICK = ["tiny_aib_qt", "tiny_aib_masked"]
+REST = [name for name in aib.list_models("*") if name not in QUICK]
 
 
 @pytest.mark.parametrize(
-    "name", ["tiny_aib_qt", *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
 )
 def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, tmp_path):
     model = make(name)
@@ -69,6 +70,14 @@ def test_onnx_of_the_large_models(name, tmp_path):
     model = make(name, 224)
     export(model, tmp_path / "model.onnx")
     assert_same_function(tmp_path / "model.onnx", model, 64)
+
+
+@pytest.mark.slow
+def test_onnx_of_a_masked_model_that_looks_twice_and_quantises(tmp_path):
+    model = make("tiny_aib_masked", propose="twice")
+    model.quantizer = aib.AnchorQuantizer(5).eval()
+    export(model, tmp_path / "model.onnx")
+    assert_same_function(tmp_path / "model.onnx", model)
 
 
 @pytest.mark.slow

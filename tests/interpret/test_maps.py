@@ -5,12 +5,16 @@ import json
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from PIL import Image
+from torch import nn
 
 import aib
+from aib.attention import AttentionParameters
 from aib.interpret import maps as maps_module
 from aib.interpret.maps import METHODS, explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
+from aib.masked import information_bits
 from tests.helpers import photo, pixels
 from tests.interpret.small import Net, make_model, shapes
 
@@ -102,6 +106,15 @@ def test_a_post_hoc_map_replaces_all_that_belongs_to_the_own_map():
     assert found.sigma is None and found.level_indices is None and found.anchors is None
 
 
+def test_a_post_hoc_map_of_a_masked_model_is_shown_and_saved_itself(tmp_path):
+    pytest.importorskip("captum")
+    model = make_model("tiny_aib_masked", shapes(2))
+    found = aib.explain(model, pixels(1), method="saliency", deterministic=True)
+    assert found.mask is found.seen is found.bits is None
+    found.save(tmp_path)
+    assert np.array_equal(np.load(tmp_path / "image.npy"), found.map[0].numpy())
+
+
 def test_one_forward_pass_is_enough(monkeypatch):
     model, passes = make_model(data=shapes(2)), []
     model.register_forward_hook(lambda *_: passes.append(1))
@@ -158,6 +171,35 @@ def test_saving_writes_the_picture_the_raw_map_and_how_they_were_made(tmp_path):
         with Image.open(tmp_path / record["picture"]) as picture:
             assert picture.width > picture.height
     found.save(tmp_path)  # its own files are replaced
+
+
+class FromRed(nn.Module):
+    """Proposes the red channel, clipped: masks with zeros and ones, and values between."""
+
+    def forward(self, x):
+        return AttentionParameters((2 * F.avg_pool2d(x, 2)[:, 0]).clamp(0, 1), None, None)
+
+
+def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
+    model, batch = make_model("tiny_aib_masked", shapes(2)), pixels(2)
+    model.propose = FromRed()
+    found = aib.explain(model, batch, samples=(2, 1))  # the probabilities are those of samples
+    found.save(tmp_path)
+    x = model.preprocessing.normalise(batch)
+    mask = model(x, deterministic=True).mask[0].detach().numpy()
+    assert (mask == 0).any() and (mask == 1).any() and len(np.unique(mask)) > 100
+    bits = information_bits(x, torch.from_numpy(mask), model.noise_std).sum((1, 2))
+    for i, name in enumerate(("image", "image-2")):
+        assert np.array_equal(np.load(tmp_path / f"{name}.npy"), mask[i])
+        record = json.loads((tmp_path / f"{name}.json").read_text())
+        assert record["map_size"] == [32, 32] and record["map_range"] == [0, 1]
+        assert record["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
+        assert record["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
+    titles = [axis.get_title() for axis in found.draw(1).axes]
+    assert titles[:3] == ["image", "seen by the classifier", "attention map"]
+    assert titles[3] == f"{float(bits[1]):,.0f} bits pass"
+    seen = found.draw(1).axes[1].images[0].get_array()
+    assert np.array_equal(seen, found.seen_pixels[1].permute(1, 2, 0))
 
 
 @pytest.mark.parametrize("kind", ["png", "npy", "json"])

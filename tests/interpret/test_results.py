@@ -28,7 +28,7 @@ def stored_studies():
 STORED = dict(stored_studies())
 
 
-@pytest.fixture(scope="module", params=["tiny_aib_qt", "tiny"])
+@pytest.fixture(scope="module", params=["tiny_aib_qt", "tiny", "tiny_aib_masked"])
 def measured(request):
     data = shapes(6)
     origin = {"data": "shapes", "class_names": data.class_names, "split": "test"}
@@ -55,6 +55,15 @@ def test_a_study_is_read_back_as_it_was_written(measured):
     assert [t.rows for t in all_tables({"a": again})] == [
         t.rows for t in all_tables({"a": measured})
     ]
+
+
+def test_only_masked_models_have_results_of_a_mask(measured):
+    titles = {table.title for table in all_tables({"a": measured})}
+    has_mask = measured.model == "tiny_aib_masked"
+    assert (measured.mask is not None) == has_mask
+    assert {"Does closed mean closed?", "What does the mask let through?"} <= titles or not has_mask
+    if measured.mask is not None:
+        assert measured.mask.images == 6 and measured.mask.accuracy == measured.accuracy
 
 
 @pytest.mark.parametrize("name", STORED)

@@ -9,6 +9,7 @@ from matplotlib import colormaps
 
 from aib.explanation import Explanation
 from aib.interpret import maps as maps_module
+from aib.preprocessing import Preprocessing
 from aib.viewer import panels
 from tests.helpers import photo
 from tests.viewer.fixtures import viewer
@@ -48,6 +49,29 @@ def test_the_likeliest_classes_in_order_with_their_spread():
     assert panels.decision(found)["class3"] == pytest.approx(0.25)
     text = panels.details(found)
     assert "of 3.32 bits" in text and "of 4x12 samples: class1 50.0 ± 1.4%, class3 25.0" in text
+
+
+def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
+    mask = torch.linspace(0, 0.5, 32).expand(1, 32, 32)
+    seen = torch.linspace(-9, 9, 32).expand(1, 3, 32, 32)  # far outside of what pixels can be
+    bits = 24 * mask
+    policy = Preprocessing(mean=(0.4, 0.5, 0.6), std=(0.2, 0.2, 0.2))
+    found = explanation(mask=mask, seen=seen, bits=bits, preprocessing=policy)
+    tiles = panels.maps(PICTURE, found, 1.0, 0)
+    assert [caption for _, caption in tiles][:3] == [
+        "attention, 0 to 0.5",
+        "seen by the classifier",
+        "bits per pixel, 0 to 12",
+    ]
+    assert len(tiles) == 5  # levels and uncertainty
+    assert np.abs(tiles[0][0][0, -1] - colour(0.5)).max() <= 1  # a mask's colours are from 0 to 1
+    saw = tiles[1][0][::8, ::8].astype(int)
+    values = 255 * (np.linspace(-9, 9, 32)[:, None] * 0.2 + np.array(policy.mean))
+    assert np.abs(saw[5] - values.clip(0, 255)).max() <= 1
+    assert np.abs(tiles[2][0][0, -1] - colour(1.0, "cividis")).max() <= 1
+    area = "The mask opens 25% of the image and lets 6,144 bits through"
+    assert area in panels.details(found)
+    assert "The mask" not in panels.details(explanation())
 
 
 @pytest.mark.parametrize(

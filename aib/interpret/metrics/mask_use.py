@@ -1,0 +1,128 @@
+"""Does closed mean closed? What a mask lets through, and how far its values encode the decision.
+
+Nothing in training moves m from 0.1 to 0, and an average over many pixels of 0.1 restores what
+they show. So the mask is measured, and the model is run with the mask changed in ways that keep
+where it is open: a model that loses accuracy reads the values of the mask, not only the pixels.
+"""
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aib.classifier import seeded_evaluation
+from aib.errors import AibError
+from aib.evaluate import wilson_interval
+from aib.interpret.metrics.reliance import paired_drop
+from aib.interpret.results import Estimate, MaskUse
+from aib.masked import Masked, information_bits
+from aib.types import widen
+
+FAINT = 0.1  # values below it are set to 0
+HALF = 0.5  # bits through values below it are counted
+NOISE_SAMPLES = 4  # passes with new noise for each image
+CHANGED = ("without_faint", "rounded", "shifted", "blurred")
+
+
+def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: int = 0) -> MaskUse:
+    """Measure the mask on batches of normalised images and labels, (x [B,3,H,W], y [B]).
+
+    Passes are deterministic, with the one fixed noise, except those that compare noise samples:
+    their noise comes from `seed`. Sums stay on the device until the end.
+    """
+    sums: Tensor | None = None
+    images = 0
+    with seeded_evaluation(model, seed):
+        for x, y in batches:
+            row = _measure(model, x, y, first=images)
+            sums = row if sums is None else sums + row
+            images += len(x)
+    if sums is None:
+        raise AibError("there are no images: batches is empty")
+    found = dict(zip(_COLUMNS, sums.tolist(), strict=True))
+    accuracy, bits = found["right"] / images, found["bits"]
+    blank = found["blank"]
+    low, high = wilson_interval(int(blank), images)
+    return MaskUse(
+        images=images,
+        closed=100 * found["closed"] / images,
+        open=100 * found["open"] / images,
+        area=100 * found["area"] / images,
+        bits=bits / images,
+        faint_bits=100 * found["faint_bits"] / bits if bits else None,
+        accuracy=100 * accuracy,
+        **{
+            name: _drop(accuracy, found[f"{name} lost"], found[f"{name} gained"], images)
+            for name in CHANGED
+        },
+        blank=Estimate(100 * blank / images, low, high),
+        prediction_changes=100 * found["varies"] / images,
+        probability_std=100 * found["std"] / images,
+    )
+
+
+_COLUMNS = (
+    "closed", "open", "area", "bits", "faint_bits", "right", "blank", "varies", "std",
+    *(f"{name} {how}" for name in CHANGED for how in ("lost", "gained")),
+)  # fmt: skip
+
+
+def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> Tensor:
+    """The sums of one batch in the order of `_COLUMNS`, float64, on the device."""
+    own = model(x, deterministic=True)
+    assert own.mask is not None and own.attention is not None
+    m, a = own.mask[0], own.attention.a_q[0].clamp(0, 1)  # [B,H,W], [B,h,w]
+    bits = information_bits(x, m, model.noise_std)
+    prediction = own.logits.argmax(-1)
+    right = prediction == y
+    index = torch.arange(first, first + len(x), device=x.device)
+
+    def correct(image: Tensor, **given: Tensor) -> Tensor:
+        return model(image, deterministic=True, **given).logits.argmax(-1) == y
+
+    changed = {
+        "without_faint": correct(x, mask=m.where(m >= FAINT, 0)),
+        "rounded": correct(x, mask=(m >= HALF).to(m)),
+        "shifted": correct(x, attention_map=shift(a, index)),
+        "blurred": correct(x, attention_map=blur(a)),
+    }
+    blank = correct(torch.zeros_like(x), mask=m)
+    each = model(x, samples=(NOISE_SAMPLES, 1)).sample_logits.flatten(0, 1)  # [n,B,C]
+    wanted = prediction.expand(NOISE_SAMPLES, -1)[..., None]  # [n,B,1]
+    probability = widen(each).softmax(-1).gather(-1, wanted)[..., 0]  # [n,B]
+    varies = (each.argmax(-1) != each[0].argmax(-1)).any(0)
+    columns = {
+        "closed": (m == 0).double().mean((1, 2)),
+        "open": (m == 1).double().mean((1, 2)),
+        "area": m.double().mean((1, 2)),
+        "bits": bits.double().sum((1, 2)),
+        "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
+        "right": right,
+        "blank": blank,
+        "varies": varies,
+        "std": probability.std(0),
+    }
+    for name, now in changed.items():
+        columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
+    return torch.stack([columns[name].double().sum() for name in _COLUMNS])
+
+
+def shift(a: Tensor, index: Tensor) -> Tensor:
+    """Maps [B,h,w] moved by one cell, image by image right, down, left and up; edges repeat."""
+    padded = F.pad(a[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]  # [B,h+2,w+2]
+    h, w = a.shape[1:]
+    corners = ((1, 0), (0, 1), (1, 2), (2, 1))  # of the window: top, left
+    moved = torch.stack([padded[:, top : top + h, left : left + w] for top, left in corners])
+    return moved[index % 4, torch.arange(len(a), device=a.device)]
+
+
+def blur(a: Tensor) -> Tensor:
+    """Maps [B,h,w] averaged over 3 x 3 cells; edges repeat."""
+    return F.avg_pool2d(F.pad(a[:, None], (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0]
+
+
+def _drop(accuracy: float, lost: float, gained: float, images: int) -> Estimate:
+    """Points of accuracy lost, with a 95% interval."""
+    found = paired_drop(accuracy, int(lost), int(gained), images)
+    return Estimate(100 * found.drop, 100 * found.low, 100 * found.high)

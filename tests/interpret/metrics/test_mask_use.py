@@ -1,0 +1,174 @@
+"""Does closed mean closed? Every value against loops over the images of a model made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from aib.attention import AttentionParameters
+from aib.errors import AibError
+from aib.interpret.metrics.mask_use import blur, mask_use, shift
+from aib.interpret.results import MaskUse
+from aib.latent import LinearHead
+from aib.masked import Masked
+
+N, C, SIDE, STD = 23, 3, 6, 0.8
+FIELD = np.random.Generator(np.random.PCG64(0)).standard_normal((3, SIDE, SIDE))
+
+
+class FromRed(nn.Module):
+    """The map is the red channel, clipped: it has exact zeros and ones."""
+
+    def forward(self, x):
+        return AttentionParameters(x[:, 0].clamp(0, 1), None, None)
+
+
+def make():
+    torch.manual_seed(1)
+    head = LinearHead(3 * SIDE * SIDE, C)
+    for parameter in head.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return Masked(nn.Flatten(), head, FromRed(), C, noise_std=STD).eval()
+
+
+def pictures():
+    generator = torch.Generator().manual_seed(2)
+    x = 0.5 + 0.6 * torch.randn(N, 3, SIDE, SIDE, generator=generator)
+    return x, torch.randint(C, (N,), generator=generator)
+
+
+def mask_by_hand(a):
+    return np.clip(1.1 * a - 0.05, 0, 1)
+
+
+def moved(a, image):
+    """One cell to the right, down, left and up in turn; the edge's value comes in."""
+    found = np.empty_like(a)
+    down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[image % 4]
+    for i in range(SIDE):
+        for j in range(SIDE):
+            found[i, j] = a[np.clip(i - down, 0, SIDE - 1), np.clip(j - right, 0, SIDE - 1)]
+    return found
+
+
+def smoothed(a):
+    wide = np.pad(a, 1, mode="edge")
+    return np.array([[wide[i : i + 3, j : j + 3].mean() for j in range(SIDE)] for i in range(SIDE)])
+
+
+def bits_by_hand(x, m):
+    total = np.zeros_like(m)
+    for value, at in (
+        (float(x[c, i, j]), (i, j)) for c in range(3) for i, j in np.ndindex(m.shape)
+    ):
+        share = float(m[at])
+        if share == 1:
+            total[at] += 8
+        elif share > 0:
+            nats = ((share * value / STD) ** 2 + (1 - share) ** 2 - 1) / 2 - math.log(1 - share)
+            total[at] += min(max(nats / math.log(2), 0), 8)
+    return total
+
+
+def by_hand(model, x, y, batch, seed):
+    weight, bias = (p.detach().double().numpy() for p in model.head.parameters())
+    x, y = x.double().numpy(), y.numpy()
+
+    def logits(image, m, noise=FIELD):
+        return weight @ (m * image + (1 - m) * STD * noise).ravel() + bias
+
+    torch.manual_seed(seed)
+    noise = [torch.randn(4, len(part), 3, SIDE, SIDE) for part in torch.arange(N).split(batch)]
+    noise = torch.cat(noise, 1).double().numpy()
+    rows = []
+    for i in range(N):
+        a = np.clip(x[i, 0], 0, 1)
+        m = mask_by_hand(a)
+        bits = bits_by_hand(x[i], m)
+        guess = logits(x[i], m).argmax()
+        masks = {
+            "own": m,
+            "without_faint": np.where(m < 0.1, 0, m),
+            "rounded": (m >= 0.5).astype(float),
+            "shifted": mask_by_hand(moved(a, i)),
+            "blurred": mask_by_hand(smoothed(a)),
+        }
+        each = [logits(x[i], m, noise[s, i]) for s in range(4)]
+        p = [np.exp(v)[guess] / np.exp(v).sum() for v in each]
+        rows.append(
+            {name: logits(x[i], other).argmax() == y[i] for name, other in masks.items()}
+            | {
+                "closed": (m == 0).mean(),
+                "open": (m == 1).mean(),
+                "area": m.mean(),
+                "bits": bits.sum(),
+                "faint_bits": bits[m < 0.5].sum(),
+                "blank": logits(0 * x[i], m).argmax() == y[i],
+                "prediction_changes": len({v.argmax() for v in each}) > 1,
+                "probability_std": np.std(p, ddof=1),
+            }
+        )
+    return {name: np.mean([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("batch", [N, 7])
+def test_every_value_is_that_of_a_loop_over_the_images(batch):
+    model, (x, y) = make(), pictures()
+    found = mask_use(model, zip(x.split(batch), y.split(batch), strict=True), seed=3)
+    hand = by_hand(model, x, y, batch, 3)
+    assert found.images == N and found.bits == pytest.approx(hand["bits"], rel=1e-5)
+    for name in ("closed", "open", "area", "prediction_changes", "probability_std"):
+        assert getattr(found, name) == pytest.approx(100 * hand[name], rel=1e-4), name
+    assert found.faint_bits == pytest.approx(100 * hand["faint_bits"] / hand["bits"], rel=1e-5)
+    assert found.accuracy == pytest.approx(100 * hand["own"])
+    assert found.blank.value == pytest.approx(100 * hand["blank"])
+    for name in ("without_faint", "rounded", "shifted", "blurred"):
+        drop = getattr(found, name)
+        assert drop.value == pytest.approx(100 * (hand["own"] - hand[name])), name
+        assert drop.low <= drop.value <= drop.high
+    # The case shows something: pixels of every kind, and changes that matter.
+    assert 5 < found.closed < 50 and 5 < found.open < 50 and 0 < found.prediction_changes < 100
+    assert len({getattr(found, n).value for n in ("rounded", "shifted", "blurred")}) > 1
+
+
+def test_the_noise_is_seeded_and_the_global_generator_left_alone():
+    model, (x, y) = make(), pictures()
+    torch.manual_seed(5)
+    first = mask_use(model, [(x, y)], seed=0)
+    after = torch.rand(1)
+    torch.manual_seed(5)
+    assert torch.equal(after, torch.rand(1))
+    assert mask_use(model, [(x, y)], seed=0) == first
+    assert mask_use(model, [(x, y)], seed=1).probability_std != first.probability_std
+
+
+def test_open_and_closed_ends():
+    """Fully open: no noise can change anything. Fully closed: nothing passes."""
+    model, (x, y) = make(), pictures()
+    x[:, 0] = 1
+    found = mask_use(model, [(x, y)])
+    assert (found.open, found.area, found.bits) == (100, 100, 24 * SIDE * SIDE)
+    assert found.prediction_changes == found.faint_bits == 0
+    assert found.probability_std == pytest.approx(0, abs=1e-3)
+    assert found.rounded.value == found.shifted.value == found.blurred.value == 0
+    x[:, 0] = 0
+    found = mask_use(model, [(x, y)])
+    assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
+    assert found.blank.value == pytest.approx(found.accuracy)
+    assert MaskUse.from_dict(found.to_dict()) == found
+
+
+def test_shift_and_blur_keep_shape_and_a_flat_map():
+    a = torch.rand(4, 3, 5)
+    assert shift(a, torch.arange(4)).shape == blur(a).shape == a.shape
+    flat = torch.full((4, 3, 5), 0.25)
+    assert torch.equal(shift(flat, torch.arange(4)), flat)
+    torch.testing.assert_close(blur(flat), flat)
+    assert torch.equal(shift(a, torch.tensor([0, 4, 8, 12]))[:, :, 1:], a[:, :, :-1])
+
+
+def test_no_images_is_an_error():
+    with pytest.raises(AibError, match="no images"):
+        mask_use(make(), [])

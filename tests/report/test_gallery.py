@@ -1,0 +1,36 @@
+"""The images in a report: of a masked model also what its classifier saw."""
+
+import base64
+import io
+
+import numpy as np
+from PIL import Image
+
+from aib.data import Batches
+from aib.interpret.maps import explain_batch
+from aib.report.gallery import make_gallery
+from tests.helpers import Numbers, fill, shapes, small_model
+
+
+def test_a_masked_model_shows_what_was_seen_and_the_bits():
+    data = shapes(4)
+    model = small_model("tiny_aib_masked", preprocessing=data.preprocessing).eval()
+    fill(model, Numbers(0))
+    feed = Batches(data, 4)
+    gallery = make_gallery(model, feed, count=2)
+    names = [what for what, _ in gallery.items[0].tiles]
+    assert names[:4] == ["image", "map over it", "seen by the classifier", "bits per pixel"]
+    batch = next(iter(feed.sample(2, 0)))
+    x = model.preprocessing.normalise(batch.images)
+    found = explain_batch(model, x, deterministic=True)
+    for i, item in enumerate(gallery.items):
+        content = base64.b64decode(dict(item.tiles)["seen by the classifier"].partition(",")[2])
+        tile = np.asarray(Image.open(io.BytesIO(content)))[::3, ::3]
+        assert np.array_equal(tile, found.seen_pixels[i].permute(1, 2, 0))
+
+
+def test_other_models_show_neither():
+    data = shapes(2)
+    model = small_model(preprocessing=data.preprocessing).eval()
+    names = [what for what, _ in make_gallery(model, Batches(data, 2), count=2).items[0].tiles]
+    assert names == ["image", "map over it", "levels", "uncertainty"]
