@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -75,7 +75,7 @@ def compare(
     def make(x: Tensor, batch: Batch, kind: str) -> Tensor:
         if kind in functions:
             return given_maps(functions[kind], x)
-        return maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
+        return maps_of_kind(model, x, batch, cast(MapKind, kind), seed, feed.batch_size)
 
     outlines, chosen = not feed.data.has_only_boxes, {}
     if masks and threshold_images is not None:
@@ -167,15 +167,18 @@ def no_masks(data: ImageSet) -> str | None:
 
 
 def _faithfulness(curves: list[Curves], imputed: list[RoadCurves], seed: int) -> Faithfulness:
-    columns = {
-        "deletion": torch.cat([c.deletion_area for c in curves]),
-        "insertion": torch.cat([c.insertion_area for c in curves]),
-        "road_morf": torch.cat([c.morf_area for c in imputed]),
-        "road_lerf": torch.cat([c.lerf_area for c in imputed]),
-    }
-    estimates = mean_estimates(torch.stack(list(columns.values()), dim=1), seed=seed)
+    columns = (
+        torch.cat([c.deletion_area for c in curves]),
+        torch.cat([c.insertion_area for c in curves]),
+        torch.cat([c.morf_area for c in imputed]),
+        torch.cat([c.lerf_area for c in imputed]),
+    )
+    estimates = mean_estimates(torch.stack(columns, dim=1), seed=seed)
     return Faithfulness(
-        **dict(zip(columns, estimates, strict=True)),
+        deletion=estimates[0],
+        insertion=estimates[1],
+        road_morf=estimates[2],
+        road_lerf=estimates[3],
         deletion_curve=torch.cat([c.deletion for c in curves]).mean(0).tolist(),
         insertion_curve=torch.cat([c.insertion for c in curves]).mean(0).tolist(),
         road_morf_curve=torch.cat([c.morf for c in imputed]).mean(0).tolist(),
