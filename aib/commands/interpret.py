@@ -98,7 +98,7 @@ def interpret(
     plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
     notes = [] if here else [str(others)]
     counts = [feed.num_images for feed in feeds]
-    work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
+    work = sum(n * (len(known) + 2) + 5 * min(subset, n) * (not quick) for n in counts)
     with progress(work) as tick:
         measured = [
             study_run(run, feed, plan, str(name), notes=notes, expensive=not quick, tick=tick)
@@ -164,7 +164,7 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
         if table.note:
             write(table.note)
     for label, found in studies.items():
-        for text in (found.reliance_text, randomisation_text(found), *found.notes):
+        for text in (found.verdict_text, randomisation_text(found), *found.notes):
             if text:
                 write(f"{label}: {text}")
 

@@ -64,7 +64,7 @@ def report(
     opened = open_runs(runs, device)
     contents = []
     for run in opened:
-        with progress(images * 9) as tick:  # seven modified sets, replaced maps, the rest
+        with progress(images * 10) as tick:  # seven modified sets, replaced maps (twice), the rest
             contents.append(
                 gather(
                     run,

@@ -11,13 +11,13 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
 from aib.interpret.maps import make_maps
-from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.interpret.metrics.bootstrap import Estimate, ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
 from aib.interpret.metrics.localise import Localisation
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.posthoc import completeness, has_captum
-from aib.interpret.results import Estimate, Faithfulness, Located
+from aib.interpret.results import Faithfulness, Located
 
 MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 STEPS = 16  # of the deletion and insertion curves

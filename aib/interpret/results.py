@@ -1,39 +1,18 @@
 """The results of a study, as interpret.json holds them: written once, read back once."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from aib.errors import AibError
 from aib.files import finite
+from aib.interpret.metrics.bootstrap import Estimate, Flat, number_or_none
+from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.metrics.sanity import LayerChange
+from aib.interpret.verdict import Verdict, judge
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
-
-Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A metric with its 95% interval. None where it is undefined or was not measured."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    undefined: int | None = None  # images that do not define it
-
-    @classmethod
-    def read(cls, values: Flat, name: str) -> "Estimate":
-        """From NAME, NAME_low, NAME_high and NAME_undefined."""
-        value, low, high = (_number(values.get(name + end)) for end in ("", "_low", "_high"))
-        return cls(value, low, high, values.get(f"{name}_undefined"))
-
-    def flat(self, name: str) -> dict[str, Any]:
-        """The inverse of `read`."""
-        ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
-        return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
 
 
 class FlatResults:
@@ -49,7 +28,7 @@ class FlatResults:
             elif one.name in values:
                 value = values[one.name]
                 is_estimate = one.type in (Estimate, Estimate | None)
-                plain = value if isinstance(value, list) else _number(value)
+                plain = value if isinstance(value, list) else number_or_none(value)
                 found[one.name] = Estimate.read(values, one.name) if is_estimate else plain
         return cls(**found)
 
@@ -149,6 +128,7 @@ class Study:
     stability: dict[str, Stability]  # by modification
     reliance: Reliance | str  # or why there is none
     information: Information
+    encoding: Encoding | None = None  # not in older files
     paper: dict[str, float] = field(default_factory=dict)  # the paper's scores, by modification
     own_localisation: OwnLocalisation = OwnLocalisation()
     subset_images: int = 0  # of localisation and faithfulness
@@ -173,18 +153,21 @@ class Study:
     posthoc_note: str | None = None  # what the post-hoc maps of an older study attribute
 
     @property
-    def verdict(self) -> str | None:
-        """Whether the decision uses the map; None where that was not measured."""
-        return self.reliance.verdict if isinstance(self.reliance, Reliance) else None
+    def verdict(self) -> Verdict | None:
+        """What the map is worth, by what was measured; None where nothing could be replaced."""
+        if not isinstance(self.reliance, Reliance):
+            return None
+        return judge(self.reliance, self.encoding)
 
     @property
-    def reliance_text(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict in sentences, or why there is none."""
-        return self.reliance.text if isinstance(self.reliance, Reliance) else self.reliance
+        return self.verdict.text if self.verdict else str(self.reliance)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: interpret.json."""
-        reliance: dict[str, Any] = {"verdict": self.verdict, "words": self.reliance_text}
+        verdict = self.verdict
+        reliance = {"verdict": verdict.name if verdict else None, "words": self.verdict_text}
         if isinstance(self.reliance, Reliance):
             reliance = asdict(self.reliance) | reliance
         own = {k: v for k, v in asdict(self.own_localisation).items() if v is not None}
@@ -193,7 +176,9 @@ class Study:
             "localisation_own_all_images": own,
             "localisation": {name: s.to_dict() for name, s in self.localisation.items()},
             "faithfulness": {name: s.to_dict() for name, s in self.faithfulness.items()},
+            "verdict": asdict(verdict) if verdict else None,
             "reliance": reliance,
+            "encoding": asdict(self.encoding) if self.encoding else None,
             "randomised_layers": [asdict(change) for change in self.randomised_layers],
             "information": asdict(self.information),
             "classes": [{"class": c.name, "images": c.images, **c.means} for c in self.classes],
@@ -214,6 +199,7 @@ class Study:
                 stability={k: Stability.from_dict(v) for k, v in values["stability"].items()},
                 reliance=_reliance(values["reliance"]),
                 information=_known(Information, values["information"]),
+                encoding=Encoding.from_dict(found) if (found := values.get("encoding")) else None,
                 paper={k: float(v) for k, v in values["paper"].items()},
                 own_localisation=_known(
                     OwnLocalisation, values.get("localisation_own_all_images", {})
@@ -244,11 +230,6 @@ _ORIGIN = (
 )  # fmt: skip
 
 
-def _number(value: Any) -> float | None:
-    """A finite number; None for what is undefined."""
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
 def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
     """The estimates named PREFIX0.9 and the like, in rising order of the threshold."""
     ends = (name.removeprefix(prefix) for name in values if name.startswith(prefix))
@@ -259,7 +240,7 @@ def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
 def _known(cls: Any, values: Mapping[str, Any]) -> Any:
     """A dataclass of optional values from those of the fields that are there."""
     found = {one.name: values.get(one.name) for one in fields(cls)}
-    return cls(**{k: v if isinstance(v, list) else _number(v) for k, v in found.items()})
+    return cls(**{k: v if isinstance(v, list) else number_or_none(v) for k, v in found.items()})
 
 
 def _reliance(values: Mapping[str, Any]) -> Reliance | str:
@@ -271,10 +252,10 @@ def _reliance(values: Mapping[str, Any]) -> Reliance | str:
         replaced={name: Drop(**drop) for name, drop in values["replaced"].items()},
         harm=float(values["harm"]),
         chance=float(values.get("chance", 0.0)),  # not in older files
-        verdict=values["verdict"],
+        masked=bool(values.get("masked", False)),
     )
 
 
 def _class(row: Mapping[str, Any]) -> ClassMetrics:
-    means = {k: _number(v) for k, v in row.items() if k not in ("class", "images")}
+    means = {k: number_or_none(v) for k, v in row.items() if k not in ("class", "images")}
     return ClassMetrics(str(row["class"]), int(row["images"]), means)

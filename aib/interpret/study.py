@@ -1,7 +1,7 @@
 """The study of one model's maps: every measurement of this package, on one set of images."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier, evaluating
-from aib.data import Batches
+from aib.data import Batch, Batches
 from aib.errors import AibError, missing_extra
 from aib.interpret.comparison import Comparison, compare, map_kinds, no_masks
 from aib.interpret.maps import own_maps
+from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
+from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
 from aib.interpret.posthoc import gradcam_layer, has_captum
 from aib.interpret.results import Information, OwnLocalisation, Study
@@ -74,7 +76,7 @@ def study(
             if each.has_maps:
                 x = _first_images(model, few, RANDOMISED)
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
-        reliance = measure_reliance(model, feed, plan.seed, tick)
+        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
     class_names = tuple(origin.get("class_names", ()))
     results = Study(
         model=name,
@@ -83,6 +85,7 @@ def study(
         stability=each.stability,
         reliance=reliance,
         information=_information(each),
+        encoding=encoding,
         paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
         own_localisation=OwnLocalisation(
             each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
@@ -99,22 +102,28 @@ def study(
     return results, each
 
 
-def measure_reliance(
-    model: Classifier, feed: Batches, seed: int, tick: Tick = silent
-) -> Reliance | str:
-    """Whether the decision uses the map; a sentence where the model has no map to replace."""
-    if not model.takes_map:
-        return NO_MAP_TO_REPLACE
+def replace_maps(
+    model: Classifier, feed: Batches, seed: int = 0, *, masks: bool = True, tick: Tick = silent
+) -> tuple[Reliance | str, Encoding | None]:
+    """Whether the decision uses the map, and whether the map gives the class away.
 
-    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+    A sentence and None where the model has no map to replace. `masks`: compare the map with the
+    ground-truth masks, where the data have them.
+    """
+    if not model.takes_map:
+        return NO_MAP_TO_REPLACE, None
+
+    def batches() -> Iterator[Batch]:
         for batch in feed:
-            yield model.preprocessing.normalise(batch.images), batch.labels
-            tick("replaced maps", len(batch.images))
+            x = model.preprocessing.normalise(batch.images)
+            yield replace(batch, images=x, masks=batch.masks if masks else None)
+            tick("replaced maps", len(x))
 
     def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
         return model(x, deterministic=True, attention_map=attention_map).logits
 
-    return map_reliance(predict, partial(own_maps, model), batches(), seed=seed)
+    decisions = swap_maps(predict, partial(own_maps, model), batches, seed=seed)
+    return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
 
 
 def _information(each: ImageMetrics) -> Information:

@@ -120,8 +120,10 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
 def _verdict(study: Study | None) -> Verdict | None:
     if study is None:
         return None
-    verdict, text = study.verdict or "", study.reliance_text
-    return Verdict(verdict, text if verdict else f"Does the decision use the map? {text}.")
+    verdict, text = study.verdict, study.verdict_text
+    if verdict is None:
+        return Verdict("", f"Does the decision use the map? {text}.")
+    return Verdict(verdict.name, text)
 
 
 def _measured_on(study: Study | None) -> Text | None:

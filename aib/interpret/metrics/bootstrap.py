@@ -1,6 +1,8 @@
-"""Bootstrap intervals over images, and metrics that come with them."""
+"""Estimates with intervals, the bootstrap over images, and metrics that come with both."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +14,33 @@ from aib.errors import AibError
 from aib.interpret.metrics.checks import shape
 
 _CHUNK = 2**21  # weights held at once: 16 MiB
+Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric with its 95% interval. None where it is undefined or was not measured."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    undefined: int | None = None  # images that do not define it
+
+    @classmethod
+    def read(cls, values: Flat, name: str) -> "Estimate":
+        """From NAME, NAME_low, NAME_high and NAME_undefined."""
+        value, low, high = (number_or_none(values.get(name + end)) for end in ("", "_low", "_high"))
+        return cls(value, low, high, values.get(f"{name}_undefined"))
+
+    def flat(self, name: str) -> dict[str, Any]:
+        """The inverse of `read`."""
+        ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
+        return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
+
+
+def number_or_none(value: Any) -> float | None:
+    """A finite number; None for what is undefined."""
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def ratio_interval(

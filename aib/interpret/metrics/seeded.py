@@ -24,6 +24,7 @@ class Stream(IntEnum):
     SHUFFLE = 3
     PARTNER = 4
     TIES = 5
+    PROBE = 8
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:
