@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from aib.figures.overlay import overlay
+from aib.figures.scale import stretch_note
 from aib.files import write_whole
 
 Array = npt.NDArray[Any]
@@ -70,12 +71,13 @@ def draw_explanation(
     axes[0].imshow(image, extent=frame, interpolation="nearest")
     axes[0].set_title("image", fontsize=10)
     low, high = (float(value) for value in map.float().aminmax())
+    note = stretch_note(low, high) if method == "attention" else ""
     _panel(
         figure,
         axes[1],
         overlay(_fine(image), map.cpu(), colormap=MAP_COLORS, alpha=0.55),
         frame,
-        f"{method} map",
+        f"{method} map" + (f"\n({note})" if note else ""),
         (low, high),
         MAP_COLORS,
     )

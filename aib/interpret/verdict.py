@@ -29,9 +29,9 @@ MEANING = {
 }
 REPLACED = {
     "mean": "its mean",
-    "shuffled": "it shuffled",
+    "shuffled": "shuffled in space",
     "another": "another image's",
-    "same_class": "another's of the same class",
+    "same_class": "one of the same class",
     "other_class": "one of another class",
 }
 
@@ -151,7 +151,7 @@ def _costs(reliance: Reliance, drops: dict[str, Drop]) -> str:
         f"{REPLACED[name]} {points(drop.drop)} ({points(drop.low)} to {points(drop.high)})"
         for name, drop in drops.items()
     )
-    return f"Accuracy {100 * reliance.accuracy:.1f}%; points lost with the map replaced by {parts}"
+    return f"Accuracy {100 * reliance.accuracy:.1f}%; points lost with another map: {parts}"
 
 
 def _point(harm: float) -> str:

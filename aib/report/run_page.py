@@ -139,7 +139,8 @@ def _gallery(gallery: Gallery | None) -> list[Block]:
     if gallery is None:
         return []
     order = ", ".join(what for what, _ in gallery.items[0].tiles)
-    text = f"A random sample of test images. From left to right: {order}. Yellow is high."
+    text = f"A random sample of test images. From left to right: {order}. Yellow is high; each "
+    text += "map is scaled to its own range, however faint it is."
     return [Text(text, soft=True), gallery]
 
 

@@ -49,12 +49,10 @@ def probe(
 
 
 def small_cnn(size: tuple[int, int], num_classes: int) -> nn.Module:
-    """Three convolutions and a linear layer that keeps the positions."""
+    """Two convolutions and a linear layer that keeps the positions."""
     cells = math.ceil(size[0] / 4) * math.ceil(size[1] / 4)
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(8, 16, 3, stride=2, padding=1),
+        nn.Conv2d(1, 16, 3, stride=2, padding=1),
         nn.ReLU(),
         nn.Conv2d(16, 32, 3, stride=2, padding=1),
         nn.ReLU(),
