@@ -223,7 +223,7 @@ def reliance(studies: Studies) -> Table:
     head = ("run", "accuracy %", "its mean", "shuffled in space", "another image's map", "map is")
     note = (
         "Percentage points of accuracy lost with the map replaced by each of these (95% interval). "
-        "Decorative: all intervals lie below one point. Used: one lies above. Undecided: neither, "
+        "Used: one interval lies above one point. Decorative: all lie below. Undecided: neither, "
         "or there is too little accuracy to lose."
     )
     return Table("Does the decision need the map?", head, tuple(rows), note)
