@@ -18,6 +18,7 @@ from aib.figures.picture import is_figure
 from aib.figures.saved import check_targets, distinct_names
 from aib.interpret import maps
 from aib.interpret.maps import Method
+from aib.interpret.runs import stored_verdict
 from aib.runs import find_model, open_runs
 from aib.types import check_seed
 
@@ -57,7 +58,12 @@ def explain(
     check_targets(out, names)
     count = parse_samples(samples) if samples else None
     [opened] = open_runs((find_model(run),), device)
-    origin = {"run": str(opened.folder), "weights_sha256": opened.checksum}
+    verdict = stored_verdict(opened) if method == "own" else None
+    origin = {
+        "run": str(opened.folder),
+        "weights_sha256": opened.checksum,
+        "verdict": verdict.to_dict() if verdict else None,
+    }
     records: list[dict[str, Any]] = []
     with progress(len(files)) as tick:
         for path, name in zip(files, names, strict=True):
@@ -78,6 +84,7 @@ def explain(
             made_with = found.made_with | origin
             found = replace(found, paths=(path,), made_with=made_with)
             subtitle = f"{opened.name} · {opened.label} · {found.samples} samples"
+            subtitle += f"\n{verdict.line}" if verdict else ""
             [picture] = found.save(out, [name], subtitle=subtitle)
             record = found.record() | {"picture": str(picture)}
             records.append(record)
@@ -88,6 +95,10 @@ def explain(
         raise AibError(f"none of the {len(files)} image(s) could be explained")
     if json:
         print(jsonlib.dumps({"explanations": records, **made_with}, indent=2))
+    elif verdict:
+        print(verdict.line)
+    if verdict and verdict.verdict.warning:
+        print(f"warning: {verdict.text}", file=sys.stderr)
 
 
 def find_images(paths: Sequence[Path]) -> list[Path]:

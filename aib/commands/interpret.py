@@ -118,7 +118,7 @@ def interpret(
         for run, feed in zip(opened, feeds, strict=True)
     ]
     counts = [feed.num_images for feed in feeds]
-    work = sum(n * (len(known) + 1) + 5 * min(subset, n) * (not quick) for n in counts)
+    work = sum(n * (len(known) + 2) + 5 * min(subset, n) * (not quick) for n in counts)
     work += sum(5 * feed.num_images for feed in thresholds if feed is not None)
     work += sum(n for run, n in zip(opened, counts, strict=True) if run.model.takes_mask)
     with progress(work) as tick:
@@ -214,7 +214,7 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
         if table.note:
             write(table.note)
     for label, found in studies.items():
-        for text in (found.reliance_text, randomisation_text(found), *found.notes):
+        for text in (found.verdict_text, randomisation_text(found), *found.notes):
             if text:
                 write(f"{label}: {text}")
 

@@ -64,8 +64,8 @@ def report(
     opened = open_runs(runs, device)
     contents = []
     for run in opened:
-        # seven modified sets, replaced maps, changed masks, the rest
-        with progress(images * (9 + run.model.takes_mask)) as tick:
+        # seven modified sets, replaced maps (twice), changed masks, the rest
+        with progress(images * (10 + run.model.takes_mask)) as tick:
             contents.append(
                 gather(
                     run,

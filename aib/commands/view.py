@@ -40,6 +40,7 @@ def view(
         max_megapixels: largest image that the page accepts.
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
+    from aib.interpret.runs import stored_verdict
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
     from aib.viewer.panels import missing
@@ -59,7 +60,9 @@ def view(
         viewer = Viewer(opened, samples=sizes, max_pixels=int(max_megapixels * 1e6))
         examples = find_examples(opened)
         for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):
-            print(". ".join([f"{one.label}: {one.name}", *missing(found)]))
+            verdict = stored_verdict(one)
+            lines = [f"{one.label}: {one.name}", *missing(found)]
+            print(". ".join(lines + ([verdict.line] if verdict else [])))
         url = serve.address_of(listener)
         print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):

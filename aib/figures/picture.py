@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from aib.figures.overlay import overlay
+from aib.figures.scale import stretch_note
 from aib.files import write_whole
 
 Array = npt.NDArray[Any]
@@ -79,12 +80,13 @@ def draw_explanation(
         axis.imshow(seen, extent=frame, interpolation="nearest")
         axis.set_title("seen by the classifier", fontsize=10)
     low, high = limits or _range(map)
+    note = stretch_note(low, high) if method == "attention" and limits is None else ""
     _panel(
         figure,
         rest.pop(0),
         overlay(_fine(image), map.cpu(), MAP_COLORS, alpha=0.55, scale=limits is None),
         frame,
-        f"{method} map",
+        f"{method} map" + (f"\n({note})" if note else ""),
         (low, high),
         MAP_COLORS,
     )

@@ -4,8 +4,9 @@ from aib.data import Batches
 from aib.figures.overlay import overlay
 from aib.interpret.comparison import Comparison, compare
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
-from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.interpret.metrics.bootstrap import Estimate, ratio_interval
 from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge, KeptCurve
 from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
 from aib.interpret.metrics.information import (
@@ -35,22 +36,25 @@ from aib.interpret.metrics.perturb import (
     occlude_color,
     occlude_foreign,
 )
-from aib.interpret.metrics.reliance import (
-    Drop,
-    Reliance,
-    from_another,
-    map_reliance,
-    shuffled,
-    spatial_mean,
-)
+from aib.interpret.metrics.probe import jittered_gaussian, probe
+from aib.interpret.metrics.reliance import Drop, Reliance, map_reliance
 from aib.interpret.metrics.road import RoadCurves, impute_linear, road
 from aib.interpret.metrics.sanity import LayerChange, randomise_layers
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.metrics.swap import (
+    Decisions,
+    Partners,
+    draw_partners,
+    shuffled,
+    spatial_mean,
+    swap_maps,
+)
 from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.results import MaskUse, Study
 from aib.interpret.study import Plan, study
+from aib.interpret.verdict import Verdict, judge
 
 __all__ = [
     "PAPER_MODIFICATIONS",
@@ -60,7 +64,10 @@ __all__ = [
     "Batches",
     "Comparison",
     "Curves",
+    "Decisions",
     "Drop",
+    "Encoding",
+    "Estimate",
     "EvaluatorResults",
     "ImageMetrics",
     "InterpretabilityScore",
@@ -70,11 +77,13 @@ __all__ = [
     "Localisation",
     "MaskUse",
     "Modification",
+    "Partners",
     "Plan",
     "Reliance",
     "RoadCurves",
     "Study",
     "Thresholds",
+    "Verdict",
     "anchor_counts",
     "anchor_perplexity",
     "block_mask",
@@ -82,18 +91,21 @@ __all__ = [
     "centre_gaussian",
     "compare",
     "deletion_insertion",
+    "draw_partners",
     "energy_inside",
     "energy_passed",
     "explain",
     "explain_batch",
     "frequency_split",
-    "from_another",
     "gradcam",
     "impute_linear",
     "index_entropy",
     "integrated_gradients",
+    "jittered_gaussian",
+    "judge",
     "keep_frequencies",
     "make_maps",
+    "map_encoding",
     "map_reliance",
     "mask_auroc",
     "mask_use",
@@ -107,6 +119,7 @@ __all__ = [
     "own_maps",
     "perplexity",
     "pointing",
+    "probe",
     "random_map",
     "randomise_layers",
     "ratio_interval",
@@ -116,4 +129,5 @@ __all__ = [
     "shuffled",
     "spatial_mean",
     "study",
+    "swap_maps",
 ]

@@ -7,9 +7,11 @@ from typing import Any
 from aib.errors import AibError
 from aib.files import finite
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_none
+from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.metrics.sanity import LayerChange
+from aib.interpret.verdict import Verdict, judge
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
 
@@ -128,6 +130,7 @@ class Study:
     stability: dict[str, Stability]  # by modification
     reliance: Reliance | str  # or why there is none
     information: Information
+    encoding: Encoding | None = None  # not in older files
     paper: dict[str, float] = field(default_factory=dict)  # the paper's scores, by modification
     own_localisation: OwnLocalisation = OwnLocalisation()
     subset_images: int = 0  # of localisation and faithfulness
@@ -156,18 +159,27 @@ class Study:
     posthoc_note: str | None = None  # what the post-hoc maps of an older study attribute
 
     @property
-    def verdict(self) -> str | None:
-        """Whether the decision uses the map; None where that was not measured."""
-        return self.reliance.verdict if isinstance(self.reliance, Reliance) else None
+    def verdict(self) -> Verdict | None:
+        """What the map is worth, by what was measured; None where nothing could be replaced."""
+        if not isinstance(self.reliance, Reliance):
+            return None
+        curve = None if self.evaluator is None else self.evaluator.maps.get("own")
+        return judge(
+            self.reliance,
+            self.encoding,
+            over_centre=curve.over_centre if curve else None,
+            over_random=curve.over_random if curve else None,
+        )
 
     @property
-    def reliance_text(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict in sentences, or why there is none."""
-        return self.reliance.text if isinstance(self.reliance, Reliance) else self.reliance
+        return self.verdict.text if self.verdict else str(self.reliance)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: interpret.json."""
-        reliance: dict[str, Any] = {"verdict": self.verdict, "words": self.reliance_text}
+        verdict = self.verdict
+        reliance = {"verdict": verdict.name if verdict else None, "words": self.verdict_text}
         if isinstance(self.reliance, Reliance):
             reliance = asdict(self.reliance) | reliance
         own = {k: v for k, v in asdict(self.own_localisation).items() if v is not None}
@@ -181,7 +193,9 @@ class Study:
                 for kind, by_name in self.map_stability.items()
             },
             "evaluator": None if self.evaluator is None else self.evaluator.to_dict(),
+            "verdict": asdict(verdict) if verdict else None,
             "reliance": reliance,
+            "encoding": asdict(self.encoding) if self.encoding else None,
             "randomised_layers": [asdict(change) for change in self.randomised_layers],
             "information": asdict(self.information),
             "mask": self.mask.to_dict() if self.mask else None,
@@ -202,6 +216,7 @@ class Study:
                 stability={k: Stability.from_dict(v) for k, v in values["stability"].items()},
                 reliance=_reliance(values["reliance"]),
                 information=_known(Information, values["information"]),
+                encoding=Encoding.from_dict(found) if (found := values.get("encoding")) else None,
                 paper={k: float(v) for k, v in values["paper"].items()},
                 own_localisation=_known(
                     OwnLocalisation, values.get("localisation_own_all_images", {})
@@ -256,7 +271,7 @@ def _reliance(values: Mapping[str, Any]) -> Reliance | str:
         replaced={name: Drop(**drop) for name, drop in values["replaced"].items()},
         harm=float(values["harm"]),
         chance=float(values.get("chance", 0.0)),  # not in older files
-        verdict=values["verdict"],
+        masked=bool(values.get("masked", False)),
     )
 
 

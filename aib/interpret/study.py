@@ -1,7 +1,7 @@
 """The study of one model's maps: every measurement of this package, on one set of images."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -9,17 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from aib.classifier import Classifier, evaluating
-from aib.data import Batches, ImageSet
+from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, missing_extra
 from aib.evaluator import Evaluator, check_evaluator
 from aib.interpret.comparison import Comparison, check_names, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
+from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.evaluator import Judge
 from aib.interpret.metrics.mask_use import mask_use
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
+from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
 from aib.interpret.posthoc import gradcam_layer, has_captum
 from aib.interpret.results import Information, MaskUse, OwnLocalisation, Stability, Study
@@ -125,7 +127,7 @@ def study(
             if each.has_maps:
                 x = _first_images(model, few, RANDOMISED)
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
-        reliance = measure_reliance(model, feed, plan.seed, tick)
+        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         mask = measure_mask(model, feed, plan.seed, tick)
     class_names = tuple(origin.get("class_names", ()))
     results = Study(
@@ -136,6 +138,7 @@ def study(
         reliance=reliance,
         mask=mask,
         information=_information(each),
+        encoding=encoding,
         paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
         own_localisation=OwnLocalisation(
             each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
@@ -154,18 +157,28 @@ def study(
     return results, each
 
 
-def measure_reliance(
-    model: Classifier, feed: Batches, seed: int, tick: Tick = silent
-) -> Reliance | str:
-    """Whether the decision uses the map; a sentence where the model has no map to replace."""
+def replace_maps(
+    model: Classifier, feed: Batches, seed: int = 0, *, masks: bool = True, tick: Tick = silent
+) -> tuple[Reliance | str, Encoding | None]:
+    """Whether the decision uses the map, and whether the map gives the class away.
+
+    A sentence and None where the model has no map to replace. `masks`: compare the map with the
+    ground-truth masks, where the data have them.
+    """
     if not model.takes_map:
-        return NO_MAP_TO_REPLACE
+        return NO_MAP_TO_REPLACE, None
+
+    def batches() -> Iterator[Batch]:
+        for batch in feed:
+            x = model.preprocessing.normalise(batch.images)
+            yield replace(batch, images=x, masks=batch.masks if masks else None)
+            tick("replaced maps", len(x))
 
     def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
         return model(x, deterministic=True, attention_map=attention_map).logits
 
-    batches = _batches(model, feed, "replaced maps", tick)
-    return map_reliance(predict, partial(own_maps, model), batches, seed=seed)
+    decisions = swap_maps(predict, partial(own_maps, model), batches, seed=seed)
+    return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
 
 
 def measure_mask(
@@ -174,16 +187,13 @@ def measure_mask(
     """Whether closed means closed; None for a model without a mask of its own."""
     if not isinstance(model, Masked) or not model.takes_map:
         return None
-    return mask_use(model, _batches(model, feed, "changed masks", tick), seed=seed)
 
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in feed:
+            yield model.preprocessing.normalise(batch.images), batch.labels
+            tick("changed masks", len(batch.images))
 
-def _batches(
-    model: Classifier, feed: Batches, what: str, tick: Tick
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Normalised images and labels, with progress."""
-    for batch in feed:
-        yield model.preprocessing.normalise(batch.images), batch.labels
-        tick(what, len(batch.images))
+    return mask_use(model, batches(), seed=seed)
 
 
 def _information(each: ImageMetrics) -> Information:

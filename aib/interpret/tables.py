@@ -11,16 +11,19 @@ from typing import Any
 
 from aib.figures.table import NOTHING, Table, number, with_columns
 from aib.files import write_whole
+from aib.interpret.metrics.bootstrap import Estimate
+from aib.interpret.metrics.encoding import SWAPS
 from aib.interpret.metrics.evaluator import SHARES
 from aib.interpret.metrics.reliance import Drop, Reliance, points
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS
 from aib.interpret.per_image import ImageMetrics
-from aib.interpret.results import Estimate, MaskUse, OwnLocalisation, Study
+from aib.interpret.results import MaskUse, OwnLocalisation, Study
 
 Studies = Mapping[str, Study]  # by label of the run
 
 STABILITY = "Do maps stay put?"
 EVALUATOR = "Would another classifier decide the same from these pixels?"
+ENCODING = "Does the map give the class away?"
 GAP = "completeness gap %"
 NAMES = {
     "own": "own map",
@@ -40,6 +43,7 @@ def all_tables(studies: Studies) -> list[Table]:
     """Every table that has rows; without the column of runs where there is one run."""
     makers = (
         overview,
+        encoding,
         stability,
         localisation,
         thresholded,
@@ -70,7 +74,7 @@ def overview(studies: Studies) -> Table:
                 number(own.auroc, 3),
                 number(_outside(own.energy_inside), 1, 100),
                 number(_outside(gradcam.energy.value if gradcam else None), 1, 100),
-                study.verdict or NOTHING,
+                study.verdict.name if study.verdict else NOTHING,
             )
         )
     head = (
@@ -383,10 +387,10 @@ def reliance(studies: Studies) -> Table:
             label,
             f"{100 * found.accuracy:.2f}",
             *(_drop(found.replaced[name]) for name in ("mean", "shuffled", "another")),
-            found.verdict,
+            study.verdict.name if study.verdict else NOTHING,
         )
-        for label, found in ((label, study.reliance) for label, study in studies.items())
-        if isinstance(found, Reliance)
+        for label, study in studies.items()
+        if isinstance(found := study.reliance, Reliance)
     ]
     head = ("run", "accuracy %", "its mean", "shuffled in space", "another image's map", "map is")
     note = (
@@ -395,6 +399,51 @@ def reliance(studies: Studies) -> Table:
         "or there is too little accuracy to lose."
     )
     return Table("Does the decision need the map?", head, tuple(rows), note)
+
+
+def encoding(studies: Studies) -> Table:
+    """What the swaps of maps cost, and how well the map alone tells the class."""
+    rows = []
+    for label, study in studies.items():
+        found = study.encoding
+        if found is None or not isinstance(study.reliance, Reliance):
+            continue
+        rows.append(
+            (
+                label,
+                _drop(study.reliance.replaced["another"]),
+                *(_drop(found.swaps[n]) if n in found.swaps else NOTHING for n in SWAPS),
+                f"{_interval(found.follows, 100)} / {100 * found.follows_chance:.1f}",
+                _interval(found.blank, 100),
+                _interval(found.probe["map"], 100),
+                _interval(found.probe.get("mask", Estimate()), 100),
+                _interval(found.probe["centre"], 100),
+                f"{100 * found.probe_chance:.1f}",
+            )
+        )
+    head = (
+        "run",
+        "another image's map",
+        "of the same class",
+        "of another class",
+        "follow the map / chance %",
+        "blank image %",
+        "probe: map %",
+        "probe: mask %",
+        "probe: centre %",
+        "most frequent class %",
+    )
+    left_out = sum(sum(s.encoding.left_out.values()) for s in studies.values() if s.encoding)
+    note = (
+        "The first three: percentage points of accuracy lost with the map of another image, of one "
+        "with the same predicted class, and of one with another (95% interval). Follow: under the "
+        "map of another class, the prediction is that class. Blank: the model's accuracy with a "
+        "blank image under the image's own map. Probe: accuracy of a small CNN that sees nothing "
+        "but the map, the object's mask, or a centred Gaussian."
+    )
+    if left_out:
+        note += f" {left_out:,} images without such a partner were left out of a swap."
+    return Table(ENCODING, head, tuple(rows), note)
 
 
 def randomisation_text(study: Study) -> str | None:

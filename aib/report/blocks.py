@@ -32,7 +32,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the decision uses the map; the verdict chooses the colour."""
+    """What the map is worth; the verdict's name chooses the colour."""
 
     kind: ClassVar[str] = "verdict"
     verdict: str

@@ -126,8 +126,10 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
 def _verdict(study: Study | None) -> Verdict | None:
     if study is None:
         return None
-    verdict, text = study.verdict or "", study.reliance_text
-    return Verdict(verdict, text if verdict else f"Does the decision use the map? {text}.")
+    verdict, text = study.verdict, study.verdict_text
+    if verdict is None:
+        return Verdict("", f"Does the decision use the map? {text}.")
+    return Verdict(verdict.name, text)
 
 
 def _measured_on(study: Study | None) -> Text | None:
@@ -143,7 +145,8 @@ def _gallery(gallery: Gallery | None) -> list[Block]:
     if gallery is None:
         return []
     order = ", ".join(what for what, _ in gallery.items[0].tiles)
-    text = f"A random sample of test images. From left to right: {order}. Yellow is high."
+    text = f"A random sample of test images. From left to right: {order}. Yellow is high; each "
+    text += "map is scaled to its own range, however faint it is."
     return [Text(text, soft=True), gallery]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from aib.errors import AibError
 from aib.figures.picture import Array
+from aib.interpret.runs import stored_verdict
 from aib.runs import Run
 from aib.viewer import panels
 from aib.viewer.examples import Example, unknown_classes
@@ -121,6 +122,8 @@ def _column(opened: Run, run: int) -> list[gr.components.Component]:
     """One run's column, in the order of COLUMN."""
     with gr.Column(min_width=320):
         _markdown(f"### {panels.escape(opened.label)} ({panels.escape(opened.name)})")
+        found = stored_verdict(opened)
+        _markdown(panels.verdict(found), visible=found is not None, elem_id=f"aib-verdict-{run}")
         parts = [
             gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
             _markdown(),

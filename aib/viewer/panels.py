@@ -11,8 +11,9 @@ from aib.errors import install
 from aib.explanation import Explanation
 from aib.figures.overlay import overlay
 from aib.figures.picture import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, image_tile
-from aib.figures.scale import FLAT, enlarge
+from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
+from aib.interpret.runs import StoredVerdict
 
 TOP = 5  # classes
 SHOWN_SAMPLES = 9
@@ -49,6 +50,14 @@ def details(found: Explanation) -> str:
     return ". ".join([*lines, *missing(found)]) + "."
 
 
+def verdict(found: StoredVerdict | None) -> str:
+    """What the model's map is worth, where that was measured."""
+    if found is None:
+        return ""
+    sign = "⚠ " if found.verdict.warning else ""
+    return f"{sign}**Map: {found.verdict.name}.** {escape(found.text)}"
+
+
 def missing(found: Explanation) -> list[str]:
     """What this model cannot show, and why."""
     if found.method is None:
@@ -75,12 +84,12 @@ def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> lis
     blank = np.zeros_like(picture)
     low, high = limits(shown)
     name = "attention" if found.method == "own" else "Grad-CAM"
-    flat = ", flat: it highlights nothing" if high - low < FLAT else ""
     colours = (low, high) if found.mask is None else (0.0, 1.0)  # a mask is a share
+    note = stretch_note(low, high) if found.method == "own" and found.mask is None else ""
     tiles = [
         (
             with_scale(overlay(picture, _unit(shown, colours), alpha=opacity, scale=False)),
-            f"{name}, {low:.3g} to {high:.3g}{flat}",
+            f"{name}, {low:.3g} to {high:.3g}" + (f", {note}" if note else ""),
         )
     ]
     if found.seen_pixels is not None and found.bits is not None:

@@ -59,7 +59,7 @@ def curve(found: Study, source: str, name: str) -> tuple[float, float]:
     ],
 )
 def test_maps_called_used_or_decorative_are_so(verdict, file, name):
-    assert {run.study.verdict for run in runs(file, name)} == {verdict}
+    assert {run.study.verdict.name for run in runs(file, name)} == {verdict}
 
 
 def test_the_paper_s_score_flatters_flat_maps():

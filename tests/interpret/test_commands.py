@@ -11,6 +11,8 @@ from PIL import Image
 from aib import runs as packaged
 from aib.cli import main
 from aib.files import sha256
+from aib.interpret.posthoc import has_captum
+from aib.interpret.results import Information, Study
 from tests.interpret.small import make_model, make_run, shapes
 
 
@@ -53,6 +55,51 @@ def test_an_image_is_explained_alike_alone_and_among_others(run, photos, tmp_pat
     assert main(["explain", str(photos), "--run", str(run), "--out", str(all_)]) == 0
     records = [json.loads((d / "photo1.json").read_text()) for d in (one, all_)]
     assert records[0]["top"] == records[1]["top"]
+
+
+def study_of(name: str) -> dict:
+    """A stored study that supports the verdict."""
+    lost = {"decorative": 0.0, "used": 0.3}[name]
+    drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
+    replaced = dict.fromkeys(("mean", "shuffled", "another"), drop)
+    reliance = {"images": 1000, "accuracy": 0.9, "replaced": replaced, "harm": 0.01, "chance": 0.1}
+    study = Study("tiny_aib_qt", 1000, 90.0, {}, "not measured", Information(), data="shapes")
+    return study.to_dict() | {"split": "test", "reliance": reliance | {"verdict": name}}
+
+
+@pytest.mark.parametrize(("name", "warns"), [("decorative", True), ("used", False)])
+def test_explain_shows_the_verdict_of_the_model_and_warns(name, warns, photos, tmp_path, capsys):
+    folder = make_run(tmp_path / "run")
+    command = ["explain", str(photos / "photo0.jpg"), "--run", str(folder), "--out"]
+    assert main([*command, str(tmp_path / "before")]) == 0
+    assert "map:" not in capsys.readouterr().out
+    (folder / "interpret.json").write_text(json.dumps(study_of(name)))
+    assert main([*command, str(tmp_path / "out")]) == 0
+    said = capsys.readouterr()
+    measured = "measured on 1,000 test images of shapes, with other weights than these"
+    assert f"map: {name} ({measured})" in said.out
+    assert ("warning: The map is decorative" in said.err) == warns
+    record = json.loads((tmp_path / "out" / "photo0.json").read_text())
+    assert record["verdict"]["name"] == name and record["verdict"]["measured"] == measured
+    found = study_of(name) | {"weights_sha256": sha256(folder / "model.safetensors")}
+    (folder / "interpret.json").write_text(json.dumps(found))
+    assert main([*command, str(tmp_path / "json"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["verdict"]["measured"] == "measured on 1,000 test images of shapes"
+    if has_captum():  # the verdict is about the model's own map
+        assert main([*command, str(tmp_path / "cam"), "--method", "gradcam"]) == 0
+        assert "map:" not in capsys.readouterr().out
+
+
+def test_a_damaged_study_is_named(photos, tmp_path, capsys):
+    folder = make_run(tmp_path / "run")
+    broken = study_of("used")
+    broken["reliance"]["replaced"]["another"] = 7
+    for content in ("{}", json.dumps(broken)):
+        (folder / "interpret.json").write_text(content)
+        command = ["explain", str(photos / "photo0.jpg"), "--run", str(folder)]
+        assert main([*command, "--out", str(tmp_path)]) == 2
+        assert "interpret.json holds no study" in capsys.readouterr().err
 
 
 def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
@@ -163,7 +210,9 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     ]
     assert {"own", "centre", "random"} <= set(result["localisation"])
     assert set(result["faithfulness"]) == set(result["localisation"])
-    assert result["reliance"]["verdict"] in ("used", "decorative", "undecided")
+    assert result["verdict"]["name"] == result["reliance"]["verdict"] == "undecided"
+    assert result["verdict"]["reasons"]
+    assert set(result["encoding"]["probe"]) == {"map", "mask", "centre"}
     assert set(result["reliance"]["replaced"]) == {"mean", "shuffled", "another"}
     assert result["randomised_layers"] and result["information"]["kl_bits"] > 0
     assert (compared[0]["qt"] / "figures" / "modified.png").stat().st_size > 1000

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from aib.data import Batch
 from aib.interpret import (
     PAPER_MODIFICATIONS,
     WSOL,
@@ -10,13 +11,16 @@ from aib.interpret import (
     Localisation,
     anchor_perplexity,
     deletion_insertion,
-    from_another,
+    draw_partners,
     gradcam,
     impute_linear,
+    jittered_gaussian,
+    map_encoding,
     map_reliance,
     random_map,
     randomise_layers,
     shuffled,
+    swap_maps,
 )
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -71,7 +75,8 @@ def test_seeded_maps_agree_to_the_bit():
     for make in (
         lambda d: random_map(index.to(d), (6, 6), seed=3),
         lambda d: shuffled(maps.to(d), index, seed=3),
-        lambda d: from_another(maps.to(d), index, seed=3),
+        lambda d: torch.stack(draw_partners(index.to(d), index.to(d) % 3, seed=3)).double(),
+        lambda d: jittered_gaussian(index.to(d), (6, 6), seed=3),
         lambda d: anchor_perplexity((20 * maps).long().to(d), 20),
     ):
         torch.testing.assert_close(make("cpu"), make("cuda").cpu(), rtol=0, atol=1e-9)
@@ -88,10 +93,12 @@ def test_explanations_run_on_the_device():
     changes = randomise_layers(net, lambda m, x: m[0](x)[:, 0], x.cuda())
     assert torch.equal(state, torch.cuda.get_rng_state())
     assert [c.layer for c in changes] == ["4", "0"]
-    reliance = map_reliance(
-        lambda x, a: net(x), lambda x: x.mean(1), [(x.cuda(), torch.zeros(6).cuda())]
-    )
+    batch = Batch(torch.arange(6).cuda(), x.cuda(), torch.zeros(6, dtype=torch.long).cuda())
+    decisions = swap_maps(lambda x, a: net(x), lambda x: x.mean(1), lambda: [batch])
+    reliance, encoding = map_reliance(decisions), map_encoding(decisions)
     assert reliance.images == 6 and all(d.drop == 0 for d in reliance.replaced.values())
+    assert encoding.probe_images == 3
+    assert torch.equal(state, torch.cuda.get_rng_state())
 
 
 def test_imputed_pixels_agree():

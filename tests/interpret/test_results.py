@@ -7,8 +7,9 @@ import pytest
 
 from aib.errors import AibError
 from aib.files import read_json
+from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.results import Estimate, Stability, Study
+from aib.interpret.results import Stability, Study
 from aib.interpret.study import Plan, study
 from aib.interpret.tables import all_tables, reliance
 from tests.interpret.small import feed, make_model, shapes
@@ -52,6 +53,10 @@ def test_a_study_is_read_back_as_it_was_written(measured):
     assert again.threshold_images == "6 images"
     titles = [table.title for table in all_tables({"a": again})]
     assert "Which box, which pixels?" in titles
+    assert again.verdict == measured.verdict and again.encoding == measured.encoding
+    if measured.verdict:
+        assert again.to_dict()["verdict"]["name"] == measured.verdict.name
+        assert again.reliance.masked == (measured.model == "tiny_aib_masked")
     assert [t.rows for t in all_tables({"a": again})] == [
         t.rows for t in all_tables({"a": measured})
     ]
@@ -76,6 +81,8 @@ def test_a_stored_study_keeps_every_number(name):
     replaced = stored["reliance"].get("replaced")
     assert written["reliance"].get("replaced") == replaced
     assert bool(reliance({"a": Study.from_dict(stored)}).rows) == bool(replaced)
+    # Nothing newer than the drops is in these files, and they support the verdict they were given.
+    assert written["reliance"]["verdict"] == stored["reliance"]["verdict"]
 
 
 @pytest.mark.parametrize("part", ["stability", "localisation", "reliance", "notes", "images"])

@@ -120,6 +120,7 @@ def test_the_packaged_model_opens_with_pictures_of_its_classes(tmp_path, monkeyp
     """As plain `aib view` does, with the data on disk and without."""
     page, act = packaged_page(tmp_path, monkeypatch)
     assert UNKNOWN in page
+    assert "⚠ **Map: decorative.** The map is decorative" in page  # its study is beside it
     assert act.start(55, 0)[0].name.startswith("shapes, test")
     write_cifar10_test(tmp_path)
     page, act = packaged_page(tmp_path, monkeypatch)

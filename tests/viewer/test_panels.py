@@ -168,3 +168,16 @@ def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
 def test_a_flat_map_is_called_flat():
     flat = replace(explanation(), map=torch.full((1, 8, 8), 0.3))
     assert panels.maps(PICTURE, flat, 0.5, 0)[0][1].endswith("it highlights nothing")
+
+
+def test_stretched_colours_of_a_faint_attention_map_are_named():
+    """Of the model's own map, whose values lie in [0, 1]; a post-hoc map has a scale of its own."""
+    faint = replace(explanation(), map=0.4 + 0.05 * explanation().map)
+    assert panels.maps(PICTURE, faint, 0.5, 0)[0][1].endswith("faint: colours stretched")
+    posthoc = replace(faint, method="gradcam")
+    assert panels.maps(PICTURE, posthoc, 0.5, 0)[0][1] == "Grad-CAM, 0.4 to 0.45"
+    drawn = replace(faint, images=(PICTURE,))
+    titles = [axis.get_title() for axis in drawn.draw().axes]
+    assert "attention map\n(faint: colours stretched)" in titles
+    titles = [axis.get_title() for axis in replace(drawn, map=explanation().map).draw().axes]
+    assert "attention map" in titles

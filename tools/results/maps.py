@@ -104,7 +104,7 @@ def mean(values: Sequence[float | None], digits: int) -> str:
 
 def verdicts(studies: Iterable[Study]) -> str:
     """'used', or 'used (2), undecided (1)' where seeds differ."""
-    counts = Counter(study.verdict for study in studies if study.verdict)
+    counts = Counter(study.verdict.name for study in studies if study.verdict)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{word} ({n})" for word, n in counts.items()) or NOTHING

@@ -11,8 +11,8 @@ from pathlib import Path
 from aib.configs.preset import spread
 from aib.errors import AibError
 from aib.figures.table import NOTHING, Table, number, with_columns
+from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.score import PRIMARY_TAU
-from aib.interpret.results import Estimate
 from aib.paper import OTHER_FORM, PAPER_ERRORS
 from aib.registry import MODELS, list_models
 from tools.results.maps import (

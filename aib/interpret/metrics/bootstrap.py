@@ -1,4 +1,4 @@
-"""Bootstrap intervals over images, and metrics that come with them."""
+"""Estimates with intervals, the bootstrap over images, and metrics that come with both."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ from torchmetrics.utilities.data import dim_zero_cat
 from aib.errors import AibError
 from aib.interpret.metrics.checks import shape
 
-Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
 _CHUNK = 2**21  # weights held at once: 16 MiB
+Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
 
 
 @dataclass(frozen=True)

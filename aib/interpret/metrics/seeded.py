@@ -25,6 +25,7 @@ class Stream(IntEnum):
     PARTNER = 4
     TIES = 5
     ROAD = 6
+    PROBE = 8
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:

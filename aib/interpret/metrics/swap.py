@@ -1,0 +1,171 @@
+"""Decisions under other maps than the image's own, in two passes over all images.
+
+The first pass stores each image's map and decision; the second decides under the map's mean, under
+the map shuffled in space, and under the maps of other images, chosen from all of them.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aib.data import Batch
+from aib.errors import AibError
+from aib.interpret.metrics.checks import check_index, check_maps
+from aib.interpret.metrics.seeded import Stream, random_words
+
+Predict = Callable[[Tensor, Tensor | None], Any]  # images and maps to logits
+Attend = Callable[[Tensor], Tensor]  # images to maps
+
+
+class Partners(NamedTuple):
+    """The image [N] whose map each image gets, by position; -1 where there is none."""
+
+    another: Tensor  # any other image
+    same_class: Tensor  # another image of the same predicted class
+    other_class: Tensor  # an image of another predicted class
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a model decides on N images, under their own maps and under others."""
+
+    labels: Tensor  # [N], on the CPU, as all but the maps and the masks
+    index: Tensor  # [N], positions in the data set
+    maps: Tensor  # [N,h,w]
+    masks: Tensor | None  # [N,h,w], the share of each position that the object covers
+    own: Tensor  # [N], the predicted class
+    under: dict[str, Tensor]  # the same with the map replaced; "blank": own map, blank image
+    partners: Partners
+    num_classes: int
+
+    def right(self, name: str | None = None) -> Tensor:
+        """Which predictions are correct, bool [N]: under the own maps, or with them replaced."""
+        return (self.own if name is None else self.under[name]) == self.labels
+
+
+def spatial_mean(maps: Tensor) -> Tensor:
+    """Each map [B,h,w] replaced by its mean: as much attention, no position."""
+    check_maps(maps)
+    return maps.mean(dim=(1, 2), keepdim=True).expand_as(maps)
+
+
+def shuffled(maps: Tensor, index: Tensor, *, seed: int = 0) -> Tensor:
+    """Each map's values at random positions, another order for each image `index` [B]."""
+    check_maps(maps)
+    check_index(index, len(maps))
+    values = maps.flatten(1)  # [B,n]
+    numbers = random_words(seed, Stream.SHUFFLE, index.to(maps.device), values.shape[1])
+    order = numbers.argsort(dim=1)
+    return values.gather(1, order).reshape(maps.shape)
+
+
+def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
+    """Draw partners for images `index` [N] of predicted `classes` [N], uniformly and seeded.
+
+    In an order that keeps each class together, the candidates are neighbours: those after the
+    image around the whole circle, around the circle of its class, and from the end of its class
+    around to its start.
+    """
+    check_index(index, len(classes))
+    count = len(classes)
+    order = classes.argsort(stable=True)
+    place = order.argsort()  # where each image stands in that order
+    sizes = classes.bincount()
+    size = sizes[classes]
+    start = (sizes.cumsum(0) - sizes)[classes]  # of the image's class
+    candidates = torch.stack([torch.full_like(size, count - 1), size - 1, count - size])  # [3,N]
+    words = random_words(seed, Stream.PARTNER, index, 3).T
+    step = (words * candidates) >> 32  # uniform from 0 to candidates - 1
+    chosen = torch.stack(
+        [
+            (place + 1 + step[0]) % count,
+            start + (place - start + 1 + step[1]) % size,
+            (start + size + step[2]) % count,
+        ]
+    )
+    return Partners(*torch.where(candidates > 0, order[chosen], -1))
+
+
+@torch.no_grad()
+def swap_maps(
+    predict: Predict,
+    attend: Attend,
+    batches: Callable[[], Iterable[Batch]],
+    *,
+    seed: int = 0,
+) -> Decisions:
+    """Decide on all images under their own maps and under replacements.
+
+    `predict(x, map)` gives logits [B,C] (or an object with `.logits`) under the map [B,h,w], or
+    under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
+    gives all images, normalised, the same in each of two calls.
+    """
+    first = [_look(predict, attend, batch) for batch in batches()]
+    if not first:
+        raise AibError("there are no images: batches is empty")
+    maps, index, labels, own = (torch.cat(parts) for parts in list(zip(*first, strict=True))[:4])
+    if len(maps) < 2:
+        raise AibError("a map of another image needs at least 2 images, not 1")
+    masks = [look.masks for look in first if look.masks is not None]
+    partners = draw_partners(index, own, seed=seed)
+    under: dict[str, list[Tensor]] = {}
+    start = 0
+    for batch in batches():
+        x, here = batch.images, slice(start, start + len(batch.images))
+        start = here.stop
+        replacements = {
+            "mean": spatial_mean(maps[here]),
+            "shuffled": shuffled(maps[here], batch.index, seed=seed),
+            # An image without a partner (-1) gets some map; the drops do not count it.
+            **{name: maps[partner[here]] for name, partner in partners._asdict().items()},
+        }
+        for name, replacement in replacements.items():
+            under.setdefault(name, []).append(_classes(predict(x, replacement), len(x))[0])
+        blank = _classes(predict(torch.zeros_like(x), maps[here]), len(x))[0]
+        under.setdefault("blank", []).append(blank)
+    return Decisions(
+        labels=labels.cpu(),
+        index=index.cpu(),
+        maps=maps,
+        masks=torch.cat(masks) if masks else None,
+        own=own.cpu(),
+        under={name: torch.cat(parts).cpu() for name, parts in under.items()},
+        partners=Partners(*(partner.cpu() for partner in partners)),
+        num_classes=first[0].num_classes,
+    )
+
+
+class _Look(NamedTuple):
+    maps: Tensor
+    index: Tensor
+    labels: Tensor
+    own: Tensor
+    masks: Tensor | None
+    num_classes: int
+
+
+def _look(
+    predict: Callable[[Tensor, Tensor | None], Any],
+    attend: Callable[[Tensor], Tensor],
+    batch: Batch,
+) -> _Look:
+    """The first pass over one batch."""
+    maps = attend(batch.images)
+    own, num_classes = _classes(predict(batch.images, None), len(batch.images))
+    masks = None
+    if batch.masks is not None:
+        size = (maps.shape[1], maps.shape[2])
+        masks = F.adaptive_avg_pool2d(batch.masks[:, None].float(), size)[:, 0]  # [B,h,w]
+    return _Look(maps, batch.index, batch.labels, own, masks, num_classes)
+
+
+def _classes(result: Any, count: int) -> tuple[Tensor, int]:
+    """The predicted classes [B], and the number of classes."""
+    logits = result if isinstance(result, Tensor) else result.logits
+    if logits.ndim != 2 or len(logits) != count:
+        raise AibError(f"predict must give [{count},classes], not {list(logits.shape)}")
+    return logits.argmax(dim=1), logits.shape[1]

@@ -1,0 +1,162 @@
+"""The verdict on a model's map, with its reasons: one rule for every table, page and command.
+
+decorative  no counted replacement of the map costs a point of accuracy
+encoding    another class's map costs accuracy, the same class's much less, and the map gives the
+            class away: it may hold the answer instead of the evidence
+faithful    used, not encoding, and by an evaluator that never saw the map its pixels are better
+            evidence than the centre and than random ones
+used        replacing the map costs accuracy; more was not shown
+undecided   too few images, or too little accuracy to lose
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from aib.interpret.metrics.bootstrap import Estimate
+from aib.interpret.metrics.encoding import SWAPS, Encoding
+from aib.interpret.metrics.reliance import Drop, Reliance, points
+
+Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
+
+ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
+SAME_MAP = 0.01  # masks that differ by less from image to image, on average, are one mask
+MEANING = {
+    "faithful": "The map is faithful: the decision uses it, and what it marks is evidence",
+    "used": "The decision uses the map",
+    "encoding": "The map encodes the class: it hands over the answer, not the evidence",
+    "decorative": "The map is decorative: it does not show what the decision rests on",
+    "undecided": "Undecided: whether the decision uses the map is open",
+}
+REPLACED = {
+    "mean": "its mean",
+    "shuffled": "shuffled in space",
+    "another": "another image's",
+    "same_class": "one of the same class",
+    "other_class": "one of another class",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word for the map, and the sentences that justify it."""
+
+    name: Name
+    reasons: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The verdict and its reasons in sentences."""
+        return " ".join(f"{sentence}." for sentence in (MEANING[self.name], *self.reasons))
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell somebody who looks at the map; None where the map may be taken seriously."""
+        return MEANING[self.name] if self.name in ("decorative", "encoding") else None
+
+
+def judge(
+    reliance: Reliance,
+    encoding: Encoding | None = None,
+    *,
+    over_centre: Estimate | None = None,
+    over_random: Estimate | None = None,
+) -> Verdict:
+    """The verdict from the drops of accuracy, the tests of encoding and an evaluator.
+
+    `over_centre` and `over_random`: how much better the map's pixels are than those controls, by
+    the evaluator's area under the curve. Whatever was not measured limits the verdict.
+    """
+    harm, point = reliance.harm, _point(reliance.harm)
+    drops = _counted(reliance, encoding)
+    costs = _costs(reliance, drops)
+    if reliance.masked and encoding is not None and encoding.variation < SAME_MAP:
+        same = (
+            f"It is the same map for every image: two differ by {encoding.variation:.4f} on average"
+        )
+        return Verdict("decorative", (same, costs))
+    if all(drop.high < harm for drop in drops.values()):
+        if reliance.accuracy - reliance.chance < ROOM * harm:
+            guess = f"Guessing gives {100 * reliance.chance:.1f}%: too little accuracy to lose"
+            return Verdict("undecided", (guess, costs))
+        return Verdict("decorative", (f"Replacing it costs less than {point} of accuracy", costs))
+    if not any(drop.low >= harm for drop in drops.values()):
+        few = f"{reliance.images} images cannot tell whether replacing it costs {point} of accuracy"
+        return Verdict("undecided", (few, costs))
+    used = (f"Replacing it costs more than {point} of accuracy", costs)
+    encodes, why = _encodes(encoding, harm)
+    if encodes:
+        return Verdict("encoding", (costs, *why))
+    if encodes is None:
+        return Verdict("used", (*used, *why))
+    faithful, evidence = _evidence(over_centre, over_random)
+    return Verdict("faithful" if faithful else "used", (*used, *why, evidence))
+
+
+def _counted(reliance: Reliance, encoding: Encoding | None) -> dict[str, Drop]:
+    """The drops that count: a masked model has only ever seen masks that belong to an image."""
+    others = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
+    return others | (encoding.swaps if encoding else {})
+
+
+def _encodes(encoding: Encoding | None, harm: float) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether the map hands over the class, and why; None where that was not tested."""
+    same, other = (encoding.swaps.get(name) if encoding else None for name in SWAPS)
+    if encoding is None or same is None or other is None:
+        return None, ("Whether the map encodes the class was not tested",)
+    costs = f"A map of another class costs {points(other.drop)} points, of the same class "
+    costs += points(same.drop)
+    if other.low < harm or same.drop >= other.drop / 2 or same.high >= other.low:
+        return False, (f"{costs}: the difference does not speak for a map that encodes the class",)
+    told = _told(encoding)
+    if not told:
+        return False, (f"{costs}, but the map alone does not tell the class",)
+    return True, (costs, *told)
+
+
+def _told(encoding: Encoding) -> tuple[str, ...]:
+    """In which ways the map alone tells the class, beyond the intervals."""
+    told = []
+    alone, reference = encoding.probe["map"], encoding.probe[encoding.reference]
+    if _above(alone, reference.high):
+        name = {"mask": "the object's mask", "centre": "a centred Gaussian"}[encoding.reference]
+        told.append(
+            f"The map alone tells the class of {_percent(alone)} of the images, "
+            f"{name} of {_percent(reference)}"
+        )
+    if _above(encoding.follows, 2 * encoding.follows_chance):
+        told.append(
+            f"{_percent(encoding.follows)} of the predictions follow the map's class instead of "
+            f"the image's; chance is {100 * encoding.follows_chance:.1f}%"
+        )
+    return tuple(told)
+
+
+def _evidence(centre: Estimate | None, random: Estimate | None) -> tuple[bool, str]:
+    """Whether an evaluator finds more evidence in the map than in both controls."""
+    if centre is None or random is None:
+        return False, 'No evaluator was used, and without one the verdict is at most "used"'
+    worse = [name for name, e in (("centre", centre), ("random", random)) if not _above(e, 0.0)]
+    if worse:
+        controls = " and ".join(worse)
+        return False, f"An evaluator finds no more evidence there than in {controls} pixels"
+    return True, "An evaluator that never saw it prefers its pixels to centre and random ones"
+
+
+def _above(found: Estimate, bound: float | None) -> bool:
+    return found.low is not None and bound is not None and found.low > bound
+
+
+def _costs(reliance: Reliance, drops: dict[str, Drop]) -> str:
+    parts = "; ".join(
+        f"{REPLACED[name]} {points(drop.drop)} ({points(drop.low)} to {points(drop.high)})"
+        for name, drop in drops.items()
+    )
+    return f"Accuracy {100 * reliance.accuracy:.1f}%; points lost with another map: {parts}"
+
+
+def _point(harm: float) -> str:
+    return f"{100 * harm:g} point{'' if harm == 0.01 else 's'}"
+
+
+def _percent(found: Estimate) -> str:
+    return "?" if found.value is None else f"{100 * found.value:.1f}%"

@@ -1,0 +1,112 @@
+"""Which image lends its map to which, and what is decided under it."""
+
+import pytest
+import torch
+
+from aib.data import Batch
+from aib.errors import AibError
+from aib.interpret import draw_partners, shuffled, spatial_mean, swap_maps
+
+CLASSES = torch.tensor([2, 0, 2, 5, 0, 2, 0, 0])  # class 5 has one image
+INDEX = torch.tensor([3, 4, 8, 11, 12, 20, 21, 30])
+
+
+def candidates(i: int, relation: str) -> list[int]:
+    """By going through all pairs."""
+    same = [j for j in range(len(CLASSES)) if j != i and CLASSES[j] == CLASSES[i]]
+    other = [j for j in range(len(CLASSES)) if CLASSES[j] != CLASSES[i]]
+    return {"same_class": same, "other_class": other, "another": sorted(same + other)}[relation]
+
+
+@pytest.mark.parametrize("relation", ["another", "same_class", "other_class"])
+def test_partners_are_drawn_evenly_from_all_images_that_qualify(relation):
+    seeds = 2000
+    drawn = torch.stack(
+        [getattr(draw_partners(INDEX, CLASSES, seed=seed), relation) for seed in range(seeds)]
+    )  # [seeds,N]
+    for i in range(len(CLASSES)):
+        allowed = candidates(i, relation)
+        assert sorted(set(drawn[:, i].tolist())) == (allowed or [-1])
+        if allowed:
+            shares = drawn[:, i].bincount(minlength=len(CLASSES))[allowed] / seeds
+            assert (shares - 1 / len(allowed)).abs().max() < 0.05
+
+
+def test_images_of_one_class_have_no_partner_of_another():
+    partners = draw_partners(torch.arange(4), torch.ones(4, dtype=torch.long))
+    assert (partners.other_class == -1).all() and (partners.same_class >= 0).all()
+    assert torch.equal(partners.same_class == torch.arange(4), torch.zeros(4, dtype=torch.bool))
+
+
+def test_a_partner_depends_on_seed_and_index_of_the_image():
+    first = draw_partners(INDEX, CLASSES, seed=1)
+    again = draw_partners(INDEX, CLASSES, seed=1)
+    assert torch.equal(torch.stack(first), torch.stack(again))
+    for other in (draw_partners(INDEX, CLASSES, seed=2), draw_partners(INDEX + 1, CLASSES, seed=1)):
+        assert not torch.equal(first.another, other.another)
+
+
+def test_replacements_do_what_they_say():
+    maps = torch.rand(6, 5, 4, generator=torch.Generator().manual_seed(0))
+    index = torch.arange(6)
+    torch.testing.assert_close(spatial_mean(maps).mean((1, 2)), maps.mean((1, 2)))
+    assert float(spatial_mean(maps).std(dim=(1, 2)).max()) < 1e-6
+    mixed = shuffled(maps, index, seed=1)
+    assert torch.equal(mixed.flatten(1).sort().values, maps.flatten(1).sort().values)
+    assert not torch.equal(mixed, maps)
+    assert torch.equal(mixed[2:4], shuffled(maps[2:4], index[2:4], seed=1))
+
+
+def attend(x):
+    """The map [B,2,2] spells the image's number in binary."""
+    bits = (x[:, 0, 0, 0].long()[:, None] >> torch.arange(4)) & 1
+    return bits.float().view(-1, 2, 2)
+
+
+def predict(x, given):
+    """The number that the map spells, as the class; a third of the image's number without one."""
+    if given is None:
+        return torch.nn.functional.one_hot(x[:, 0, 0, 0].long() // 3, 16).float()
+    value = (given.flatten(1).round() * 2 ** torch.arange(4)).sum(1).long()
+    return torch.nn.functional.one_hot(value, 16).float()
+
+
+def numbered(batch_size: int, masks: bool = False):
+    """Images whose pixels are their number, 1 to 8."""
+    number = torch.arange(1, 9)
+    x = number.float().view(-1, 1, 1, 1).expand(-1, 3, 4, 4)
+    half = torch.zeros(8, 4, 4, dtype=torch.bool)
+    half[:, :, :2] = True
+    return [
+        Batch(INDEX[rows], x[rows], number[rows], half[rows] if masks else None)
+        for rows in torch.arange(8).split(batch_size)
+    ]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_each_image_is_decided_under_the_map_of_its_partner(batch_size):
+    """By brute force: the class under a swapped map is the partner's number."""
+    number = torch.arange(1, 9)
+    found = swap_maps(predict, attend, lambda: numbered(batch_size), seed=3)
+    assert found.num_classes == 16 and torch.equal(found.own, number // 3)
+    partners = draw_partners(INDEX, number // 3, seed=3)
+    for name, partner in partners._asdict().items():
+        has = partner >= 0
+        assert torch.equal(found.under[name][has], number[partner[has]])
+        assert torch.equal(getattr(found.partners, name), partner)
+    assert torch.equal(found.under["blank"], number)  # the image's own map on a blank image
+    assert found.right("blank").all() and found.masks is None
+
+
+def test_masks_are_averaged_to_the_grid_of_the_map():
+    found = swap_maps(predict, attend, lambda: numbered(3, masks=True))
+    assert torch.equal(found.masks, torch.tensor([1.0, 0.0]).expand(8, 2, 2))
+
+
+def test_bad_input_is_named():
+    with pytest.raises(AibError, match="batches is empty"):
+        swap_maps(predict, attend, list)
+    with pytest.raises(AibError, match="at least 2 images"):
+        swap_maps(predict, attend, lambda: numbered(1)[:1])
+    with pytest.raises(AibError, match=r"\[8,classes\], not \[8\]"):
+        swap_maps(lambda x, a: x.mean((1, 2, 3)), attend, lambda: numbered(8))

@@ -1,0 +1,113 @@
+"""The rules of the verdict, one by one, and models that are known to be what they are."""
+
+from dataclasses import replace
+
+import pytest
+
+from aib.interpret import Encoding, Estimate, Plan, judge, study
+from aib.interpret.metrics.reliance import Drop, Reliance
+from tests.interpret import planted
+
+
+def drop(value: float, reach: float = 0.5) -> Drop:
+    """In points."""
+    return Drop(0.9, value / 100, (value - reach) / 100, (value + reach) / 100)
+
+
+def estimate(value: float, reach: float = 0.02) -> Estimate:
+    return Estimate(value, value - reach, value + reach)
+
+
+def reliance(mean=0.0, shuffled=0.0, another=0.0, **options) -> Reliance:
+    drops = {"mean": drop(mean), "shuffled": drop(shuffled), "another": drop(another)}
+    return Reliance(1000, 0.9, drops, 0.01, 0.1, **options)
+
+
+def encoding(same=0.0, other=0.0, **options) -> Encoding:
+    values = {
+        "swaps": {"same_class": drop(same), "other_class": drop(other)},
+        "left_out": {"same_class": 0, "other_class": 0},
+        "follows": estimate(0.05),
+        "follows_chance": 0.1,
+        "blank": estimate(0.1),
+        "probe": {"map": estimate(0.2), "centre": estimate(0.1), "mask": estimate(0.2)},
+        "probe_chance": 0.1,
+        "probe_images": 500,
+        "variation": 0.2,
+    }
+    return Encoding(**values | options)
+
+
+BETTER = {"over_centre": estimate(5.0, 1), "over_random": estimate(9.0, 1)}
+LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimate(0.2)}}
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "parts", "evaluator", "reason"),
+    [
+        ("decorative", reliance(), encoding(), BETTER, "less than 1 point"),
+        ("undecided", reliance(another=0.8), encoding(), BETTER, "1000 images cannot tell"),
+        ("used", reliance(another=5), None, {}, "was not tested"),
+        ("used", reliance(another=5), None, BETTER, "was not tested"),
+        ("used", reliance(another=5), encoding(5, 5), {}, "at most"),
+        ("faithful", reliance(another=5), encoding(5, 5), BETTER, "never saw it"),
+        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(1, 2)},
+         "than in centre pixels"),
+        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_random": Estimate()},
+         "than in random pixels"),
+        # Encoding: another class's map costs, the same class's much less, and the map tells.
+        ("encoding", reliance(another=5), encoding(0.5, 6, **LEAK), BETTER, "tells the class"),
+        ("encoding", reliance(another=5), encoding(0.5, 6, follows=estimate(0.25)), {}, "follow"),
+        ("faithful", reliance(another=5), encoding(0.5, 6), BETTER, "does not tell the class"),
+        ("faithful", reliance(another=5), encoding(3.5, 6, **LEAK), BETTER, "does not speak for"),
+        ("used", reliance(another=5), encoding(2, 6, follows=estimate(0.19)), {}, "at most"),
+        # Silhouettes tell the class, too: without masks the centre is the reference.
+        ("encoding", reliance(another=5),
+         encoding(0.5, 6, probe={"map": estimate(0.2), "centre": estimate(0.1)}), {}, "Gaussian"),
+        # One kind of partner is missing.
+        ("used", reliance(another=5), encoding(swaps={}), BETTER, "not tested"),
+        # Masked models: mean and shuffled maps are outside of what the classifier was trained on.
+        ("decorative", reliance(50, 50, masked=True), encoding(), {}, "less than 1 point"),
+        ("used", reliance(50, 50), encoding(), {}, "more than 1 point"),
+        ("decorative", reliance(another=5, masked=True), encoding(5, 5, variation=0.001), BETTER,
+         "the same map for every image"),
+        ("used", reliance(another=5), encoding(5, 5, variation=0.001), {}, "at most"),
+    ],
+)  # fmt: skip
+def test_the_verdict_and_its_reason(name, found, parts, evaluator, reason):
+    verdict = judge(found, parts, **evaluator)
+    assert verdict.name == name
+    assert any(reason in sentence for sentence in verdict.reasons), verdict.reasons
+    assert all(sentence in verdict.text for sentence in verdict.reasons)
+    assert bool(verdict.warning) == (name in ("decorative", "encoding"))
+
+
+def test_a_model_that_guesses_has_nothing_to_lose():
+    verdict = judge(replace(reliance(), accuracy=0.12), encoding())
+    assert verdict.name == "undecided" and "Guessing gives 10.0%" in verdict.text
+
+
+def test_overlapping_intervals_do_not_show_that_a_map_encodes():
+    wide = {"same_class": drop(2, 3), "other_class": drop(6, 3)}
+    assert judge(reliance(another=5), encoding(swaps=wide, **LEAK)).name == "used"
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "name", "reason"),
+    [
+        (planted.Selector, "used", "No evaluator"),
+        (planted.Encoder, "encoding", "follow the map's class"),
+        (planted.Constant, "decorative", ""),
+        (planted.Random, "decorative", "less than 1 point"),
+    ],
+)
+def test_planted_models_get_the_verdict_they_deserve(kind, name, reason, masked):
+    feed = planted.feed(300)
+    found, _ = study(kind(masked), feed, Plan({}), expensive=False)
+    assert found.verdict.name == name and reason in found.verdict.text
+    if kind is planted.Selector:
+        judged = judge(found.reliance, found.encoding, **BETTER)
+        assert judged.name == "faithful"
+    if kind is planted.Constant and masked:
+        assert "the same map for every image" in found.verdict.text
