@@ -76,7 +76,6 @@ def attach(
     network = deepcopy(backbone)  # the caller's network stays unchanged
     head = head or last_linear(network)
     embedding_dim = _remove_head(network, head)
-    find_layer(network, at)
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
     parts: dict[str, Any] = {
         "num_classes": num_classes,
@@ -154,14 +153,13 @@ class AttachedAIB(AIB):
 def _check_options(masked: bool, given: list[str]) -> None:
     """Raise an error for an unknown option, and for one of the other kind of model."""
     check("masked", masked, bool)
-    known = {*OPTIONS[False], *OPTIONS[True], *READING}
-    reject_unknown(given, sorted(known), "attach has no option")
+    modulating, masking = OPTIONS[False], (*OPTIONS[True], *READING)
+    reject_unknown(given, dict.fromkeys((*modulating, *masking)), "attach has no option")
     for name in given:
-        if not masked and name in {*OPTIONS[True], *READING} - {*OPTIONS[False]}:
-            raise AibError(f"{name} is for masked models: add masked=True, or leave it out")
-        if masked and name not in {*OPTIONS[True], *READING}:
+        if name not in (masking if masked else modulating):
+            kind = "attention that modulates features" if masked else "masked models"
             raise AibError(
-                f"{name} is for attention that modulates features: leave it out with masked=True"
+                f"{name} is for {kind}: leave it out{'' if masked else ', or add masked=True'}"
             )
 
 

@@ -74,6 +74,7 @@ class FirstPass(nn.Module):
         """The features at the layer; BatchNorm in training updates this pass's buffers."""
         own = {key.replace("/", "."): buffer for key, buffer in self.named_buffers()}
         self._active = True
+        self._features.clear()  # of a pass that failed
         try:
             out = functional_call(network, own, (x,))
         finally:

@@ -65,6 +65,18 @@ def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_seco
     assert not model.first_pass._features
 
 
+def test_a_pass_that_failed_leaves_no_trace():
+    model, x = attached().eval(), images(B)
+    expected = model(x, deterministic=True).logits
+    hook = model.body.fc.register_forward_hook(lambda *_: 1 / 0)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            model(x)
+    hook.remove()
+    assert torch.equal(model(x, deterministic=True).logits, expected)
+    assert not model.first_pass._features
+
+
 def test_the_head_is_batchnorm_and_linear_and_latent_dim_adds_the_bottleneck():
     plain, bottleneck = attached(), attached(latent_dim=6)
     assert isinstance(plain.head, LinearHead) and isinstance(plain.head.norm, nn.BatchNorm1d)
@@ -130,7 +142,7 @@ def test_the_callers_network_is_neither_changed_nor_shared():
     [
         ({"modulation": "gate"}, "modulation is for attention that modulates features: leave it"),
         ({"attention_guide": True}, "attention_guide is for attention that modulates"),
-        ({"masked": False, "area": 0.5}, "area is for masked models: add masked=True"),
+        ({"masked": False, "area": 0.5}, "area is for masked models: leave it out, or add"),
         ({"masked": False, "noise_std": 0.5}, "noise_std is for masked models"),
         ({"masked": False, "layout": "nchw"}, "layout is for masked models"),
         ({"masked": False, "prefix_tokens": 1}, "prefix_tokens is for masked models"),
