@@ -120,8 +120,8 @@ def measure_reliance(
 def measure_mask(
     model: Classifier, feed: Batches, seed: int, tick: Tick = silent
 ) -> MaskUse | None:
-    """Whether closed means closed; None for a model without a mask."""
-    if not isinstance(model, Masked):
+    """Whether closed means closed; None for a model without a mask of its own."""
+    if not isinstance(model, Masked) or not model.takes_map:  # it may only take masks
         return None
     return mask_use(model, _batches(model, feed, "changed masks", tick), seed=seed)
 
