@@ -50,6 +50,8 @@ def aib_loss(
         kl = divergence(out.latent.mu, out.latent.sigma).mean()  # over S and B
 
     mean_area = zero if out.attention is None else widen(out.attention.a_q).mean()
+    if out.mask is not None:
+        mean_area = widen(out.mask).mean()
     excess = zero
     if out.mask is not None and out.attention is not None:
         opened = area_per_image(out.attention.mu, out.mask)  # [B]

@@ -185,7 +185,7 @@ def measure_mask(
     model: Classifier, feed: Batches, seed: int, tick: Tick = silent
 ) -> MaskUse | None:
     """Whether closed means closed; None for a model without a mask of its own."""
-    if not isinstance(model, Masked) or not model.takes_map:
+    if not isinstance(model, Masked) or not model.takes_map:  # it may only take masks
         return None
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:

@@ -8,11 +8,14 @@ import torch
 from torch import nn
 
 from aib.attention import AttentionParameters
+from aib.data import Batches
 from aib.errors import AibError
 from aib.interpret.metrics.mask_use import blur, mask_use, shift
 from aib.interpret.results import MaskUse
+from aib.interpret.study import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
+from tests.helpers import shapes
 
 N, C, SIDE, STD = 23, 3, 6, 0.8
 FIELD = np.random.Generator(np.random.PCG64(0)).standard_normal((3, SIDE, SIDE))
@@ -172,3 +175,13 @@ def test_shift_and_blur_keep_shape_and_a_flat_map():
 def test_no_images_is_an_error():
     with pytest.raises(AibError, match="no images"):
         mask_use(make(), [])
+
+
+def test_a_model_that_only_takes_masks_has_none_of_its_own():
+    class GivenOnly(Masked):
+        takes_map = False
+
+    model = make()
+    model.__class__ = GivenOnly
+    data = shapes(2)
+    assert measure_mask(model, Batches(data, 2), seed=0) is None
