@@ -32,7 +32,9 @@ def test_there_are_twelve_models():
 
 def test_models_are_listed_by_wildcard_size_and_exclusion():
     assert aib.list_models("wrn_a*") == ["wrn_abn", "wrn_aib", "wrn_aib_qt", "wrn_aib_masked"]
-    assert aib.list_models("wrn*", exclude="*_masked") == [n for n in TWELVE if "wrn" in n]
+    ours = ["wrn_aib_masked", "wrn_evaluator"]
+    assert aib.list_models("wrn*") == [*(n for n in TWELVE if "wrn" in n), *ours]
+    assert aib.list_models("wrn*", exclude="*_*") == ["wrn"]
     assert aib.list_models(image_size=224) == AT_224
     assert aib.list_models("*_masked", image_size=224) == ["vgg_aib_masked", "wrn_aib_masked"]
     assert aib.list_models("vgg_aib") == ["vgg_aib"]

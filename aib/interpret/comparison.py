@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError
-from aib.interpret.maps import ImagesToMaps, given_maps, make_maps
+from aib.interpret.maps import ImagesToMaps, Method, given_maps, make_maps
 from aib.interpret.metrics.bootstrap import mean_estimates
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
@@ -75,7 +75,7 @@ def compare(
     def make(x: Tensor, batch: Batch, kind: str) -> Tensor:
         if kind in functions:
             return given_maps(functions[kind], x)
-        return maps_of_kind(model, x, batch, cast(MapKind, kind), seed, feed.batch_size)
+        return maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
 
     outlines, chosen = not feed.data.has_only_boxes, {}
     if masks and threshold_images is not None:
@@ -143,7 +143,7 @@ def choose_thresholds(
 
 
 def maps_of_kind(
-    model: Classifier, x: Tensor, batch: Batch, kind: MapKind, seed: int, chunk: int
+    model: Classifier, x: Tensor, batch: Batch, kind: str, seed: int, chunk: int
 ) -> Tensor:
     """Maps of one kind for a batch of normalised images."""
     size = (x.shape[2], x.shape[3])
@@ -151,7 +151,7 @@ def maps_of_kind(
         return centre_gaussian(len(x), size, device=x.device)
     if kind == "random":
         return random_map(batch.index, size, seed=seed)
-    return make_maps(model, x, kind, chunk=chunk)
+    return make_maps(model, x, cast(Method, kind), chunk=chunk)
 
 
 def no_masks(data: ImageSet) -> str | None:

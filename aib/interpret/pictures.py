@@ -73,8 +73,7 @@ def kept_plot(results: EvaluatorResults) -> Any:
                 elinewidth=0.8,
                 capsize=2,
             )
-        axis.axhline(results.accuracy, color=GRAY, linewidth=0.8, linestyle=":")
-        axis.annotate("whole images", (0.01, results.accuracy), xycoords=("axes fraction", "data"))
+        axis.axhline(results.accuracy, color=GRAY, linestyle=":", label="whole images")
         axis.set_xlabel("pixels kept, %")
         axis.set_title("accuracy of the evaluator, %", loc="left")
         axis.legend()
