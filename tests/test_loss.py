@@ -157,8 +157,8 @@ def test_labels_may_be_probabilities(profile):
 @pytest.mark.parametrize(
     "y, message",
     [
-        (torch.ones(B, C + 1) / (C + 1), r"float probabilities of shape \(4, 5\), not torch.float32"),
-        (torch.ones(B), r"float probabilities of shape \(4, 5\), not torch.float32 of shape \(4,\)"),
+        (torch.ones(B, C + 1) / (C + 1), r"probabilities of shape \(4, 5\), not torch.float32"),
+        (torch.ones(B), r"probabilities of shape \(4, 5\), not torch.float32 of shape \(4,\)"),
         (torch.ones(B, C, dtype=torch.int64), "not torch.int64"),
         (torch.ones(B, C), "add up to 1 .* off by 4"),
         (torch.eye(C)[:B] * 2 - 0.2, "the lowest is -0.2"),

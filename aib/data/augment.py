@@ -88,8 +88,8 @@ def check_cutout(side: int, size: int) -> None:
 def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:
     """Set a square at a random position of each image to zero, the mean of normalised images.
 
-    x [B,3,H,W] is changed in place; uniform [B,10]. The centre is any pixel, so near an edge part of
-    the square lies outside (DeVries and Taylor, 2017).
+    x [B,3,H,W] is changed in place; uniform [B,10]. The centre is any pixel, so near an edge part
+    of the square lies outside (DeVries and Taylor, 2017).
     """
     inside = []
     for u, size in ((uniform[:, 5:6], x.shape[2]), (uniform[:, 6:7], x.shape[3])):
@@ -107,7 +107,7 @@ def _reflect(index: Tensor, size: int) -> Tensor:
 
 
 def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) -> Image.Image:
-    """A random crop of a large image, resized: area, aspect ratio and position from uniform [10]."""
+    """A random crop of a large image, resized: area, ratio and position from uniform [10]."""
     down, across, mirror, u_area, u_ratio = uniform[:5].tolist()
     area = image.width * image.height * (MIN_AREA + (1 - MIN_AREA) * u_area)
     ratio = math.exp((2 * u_ratio - 1) * math.log(MAX_RATIO))

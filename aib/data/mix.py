@@ -13,10 +13,10 @@ from torch import Tensor
 class Mix:
     """Mixes each image of a batch with its partner: the image at the same position from the end.
 
-    mixup (Zhang et al., 2018): share x + (1 - share) partner. CutMix (Yun et al., 2019): a rectangle
-    of the partner replaces the image's. The share is sampled once per batch, from Beta(alpha,
-    alpha), and the labels are mixed with it; with both, one is chosen at random per batch.
-    `label_smoothing` moves that part of each label to all classes alike.
+    mixup (Zhang et al., 2018): share * image + (1 - share) * partner. CutMix (Yun et al., 2019): a
+    rectangle of the partner replaces the image's. The share is sampled once per batch, from
+    Beta(alpha, alpha), and the labels are mixed with it; with both, one of them is chosen at random
+    per batch. `label_smoothing` moves that part of each label to all classes alike.
     """
 
     num_classes: int

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -17,7 +16,7 @@ def estimate_batch_norm(
     """Set running means and variances to their mean over batches of images and all processes.
 
     Every process has to call it. All else is in evaluation mode. A first pass of the model updates
-    its own statistics, since it puts them in place of the layers'. Layers named `frozen` keep theirs.
+    its own statistics, as it puts them in place of the layers'. Layers named `frozen` keep theirs.
     """
     kept = set(norms_in(model, frozen))
     norms = [norm for norm in norms_in(model) if norm not in kept]
@@ -27,7 +26,7 @@ def estimate_batch_norm(
             norm.train()
         for number, x in enumerate(batches, 1):
             for norm in norms:
-                norm.momentum = 1 / number  # the mean so far; the first batch replaces what was there
+                norm.momentum = 1 / number  # a plain mean; the first batch replaces the old value
             model(x, (1, 1))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

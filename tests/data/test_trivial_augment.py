@@ -144,7 +144,8 @@ def test_evaluation_is_not_augmented() -> None:
 def mirrored(batches: Batches, epoch: int) -> dict[int, bool]:
     """Whether each image of the epoch is mirrored: red on the left becomes red on the right."""
     x, y = (torch.cat(part) for part in zip(*batches.epoch(epoch), strict=True))
-    return {int(label): bool(image[0, 0, 0] < image[0, 0, -1]) for image, label in zip(x, y)}
+    flipped = x[:, 0, 0, 0] < x[:, 0, 0, -1]
+    return dict(zip(y.tolist(), flipped.tolist(), strict=True))
 
 
 def half_red(count: int = 40) -> ImageSet:

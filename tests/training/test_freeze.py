@@ -1,4 +1,4 @@
-"""Frozen layers: nothing of them changes, they cost no optimizer state, and unknown ones are named."""
+"""Frozen layers: they do not change, have no optimizer state, and unknown ones are named."""
 
 from dataclasses import replace
 
