@@ -30,18 +30,21 @@ def aib_loss(
     position costs nothing, and the object may be high or low on the map.
     Masked models add lambda_area * mean_i relu(area_i - area): what the mask of each image opens
     beyond its budget `area`; 1 is no budget.
+    Labels `y` are class indices, int64 [B], or probabilities, float [B,C].
     Terms that a model does not have are zero. `beta` and `area` may be tensors, so that a schedule
     does not recompile a compiled step.
     """
     _check_labels(out.sample_logits, y)
     profile = PROFILES[out.profile]
     zero = out.sample_logits.new_zeros((), dtype=torch.float32)
+    if y.is_floating_point():
+        y = y.to(widen(out.sample_logits).dtype)
 
     if profile.average_logits:
         nll = F.cross_entropy(out.average("logits"), y)
     else:  # E_a E_z [-log q(y|z)]
         samples = widen(out.sample_logits)  # [S,M,B,C]
-        target = y.expand(samples.shape[:-1]).flatten()  # [S*M*B]
+        target = y.expand(*samples.shape[:2], *y.shape).flatten(0, 2)  # [S*M*B] or [S*M*B,C]
         nll = F.cross_entropy(samples.flatten(0, 2), target)
 
     kl = zero
@@ -88,13 +91,23 @@ def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:
 
 def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
     batch, num_classes = sample_logits.shape[-2:]
-    if y.dtype != torch.int64 or tuple(y.shape) != (batch,):
+    soft = y.is_floating_point()
+    wanted = (batch, num_classes) if soft else (batch,)
+    if tuple(y.shape) != wanted or not (soft or y.dtype == torch.int64):
         raise AibError(
-            f"labels must be int64 class indices of shape ({batch},), "
-            f"not {y.dtype} of shape {tuple(y.shape)}"
+            f"labels must be int64 class indices of shape ({batch},) or float probabilities of "
+            f"shape ({batch}, {num_classes}), not {y.dtype} of shape {tuple(y.shape)}"
         )
     # On an accelerator reading the values would synchronise, so that only the CPU checks them.
     if y.device.type != "cpu" or torch.compiler.is_compiling() or batch == 0:
+        return
+    if soft:
+        low, off = float(y.min()), float((y.sum(1) - 1).abs().max())
+        if not (low >= 0 and off < 0.01):  # also if not a number
+            raise AibError(
+                "labels that are probabilities must be at least 0 and add up to 1 for each image; "
+                f"the lowest is {low:g}, and a sum is off by {off:g}"
+            )
         return
     low, high = int(y.min()), int(y.max())
     if low < 0 or high >= num_classes:

@@ -63,6 +63,8 @@ class Settings:
     """Weight of the penalty on a masked model's area above its budget."""
     beta_warmup: NonNegative = 0.0
     """Epochs over which beta rises from 0 to its value."""
+    label_smoothing: Fraction = 0.0
+    """Part of each label that is moved to all classes alike."""
 
     # --- optimisation
     epochs: Count = 200
@@ -91,6 +93,11 @@ class Settings:
     """Epochs over which the learning rate rises from 0."""
     ema: Annotated[float, Rule("between 0 and 1", lambda v: 0 < v < 1)] | None = None
     """Decay of a moving average of the weights; the average is then evaluated and saved."""
+    ema_batch_norm: NonNegativeInt = 0
+    """Training batches from which the average's BatchNorm statistics are estimated anew before an
+    evaluation and at the end; with 0 they are averaged like the weights."""
+    freeze: tuple[str, ...] = ()
+    """Layers that are not trained, with all inside them; their BatchNorm stays as in evaluation."""
     revive_anchors: bool = False
     """Move anchors that were unused for an epoch next to the most used one."""
 
@@ -98,9 +105,17 @@ class Settings:
     holdout: Fraction = 0.0
     """Fraction of the training set held out to choose settings on (never the test set)."""
     augment: bool = True
-    """Random crops, cut-out and, where a mirrored image keeps its class, flips."""
+    """Random crops, where a mirrored image keeps its class flips, and the five settings below."""
     cutout: NonNegativeInt = 0
     """Side in pixels of a blank square at a random position of each training image; 0 for none."""
+    trivial_augment: bool = False
+    """One random operation on each training image (TrivialAugment, wide)."""
+    alternate_flip: bool = False
+    """Mirror each image in every second epoch instead of at random; the first is random."""
+    mixup: NonNegative = 0.0
+    """alpha of mixup: two images and their labels are blended; 0 for none."""
+    cutmix: NonNegative = 0.0
+    """alpha of CutMix: a rectangle of another image is pasted. With mixup: one of them per batch."""
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
     workers: NonNegativeInt = 2
@@ -142,6 +157,8 @@ class Settings:
             raise AibError(
                 "graphs cannot record accumulated parts, nor fp16's loss scale: add --no-graphs"
             )
+        if self.ema_batch_norm and self.ema is None:
+            raise AibError("ema_batch_norm is for averaged weights: add --ema, for example 0.999")
         parts = self.devices * self.nodes * self.accumulate
         if self.batch_size % parts:
             raise AibError(

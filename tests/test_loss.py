@@ -139,3 +139,32 @@ def test_bf16_logits_are_scored_in_float32():
 def test_wrong_labels_are_refused_and_named(y, named):
     with pytest.raises(aib.AibError, match=named):
         aib.aib_loss(output(), y)
+
+
+@pytest.mark.parametrize("profile", ["paper", "released"])
+def test_labels_may_be_probabilities(profile):
+    """The likelihood is linear in the labels, and that of a certain label is that of its index."""
+    out, y = output(profile, auxiliary=True), labels()
+    certain, other = torch.eye(C)[y], torch.eye(C)[y.flip(0)]
+    hard, mirrored = aib.aib_loss(out, y), aib.aib_loss(out, y.flip(0))
+    soft, mixed = aib.aib_loss(out, certain), aib.aib_loss(out, 0.7 * certain + 0.3 * other)
+    for name in ("total", "nll", "auxiliary"):
+        first, last = getattr(hard, name), getattr(mirrored, name)
+        torch.testing.assert_close(getattr(soft, name), first)
+        torch.testing.assert_close(getattr(mixed, name), 0.7 * first + 0.3 * last)
+
+
+@pytest.mark.parametrize(
+    "y, message",
+    [
+        (torch.ones(B, C + 1) / (C + 1), r"probabilities of shape \(4, 5\), not torch.float32"),
+        (torch.ones(B), r"probabilities of shape \(4, 5\), not torch.float32 of shape \(4,\)"),
+        (torch.ones(B, C, dtype=torch.int64), "not torch.int64"),
+        (torch.ones(B, C), "add up to 1 .* off by 4"),
+        (torch.eye(C)[:B] * 2 - 0.2, "the lowest is -0.2"),
+        (torch.full((B, C), math.nan), "add up to 1"),
+    ],
+)
+def test_wrong_probabilities_are_an_error(y, message):
+    with pytest.raises(aib.AibError, match=message):
+        aib.aib_loss(output(), y)

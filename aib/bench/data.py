@@ -50,8 +50,16 @@ def bench_data(
     pad: int = 4,
     flip: bool = True,
 ) -> dict[str, Any]:
-    """Images per second of both loaders, each measured for about `seconds` after a warm-up."""
-    ours = Batches(dataset, batch_size, train=True, device=device, pad=pad, flip=flip)
+    """Images per second of both loaders, each measured for about `seconds` after a warm-up.
+
+    Ours also with TrivialAugment, which the DataLoader does not have.
+    """
+    ours, augmented = (
+        Batches(
+            dataset, batch_size, train=True, device=device, pad=pad, flip=flip, trivial_augment=more
+        )
+        for more in (False, True)
+    )
     plain = DataLoader(
         OneByOne(dataset, pad, flip),
         batch_size,
@@ -62,7 +70,9 @@ def bench_data(
         pin_memory=device.startswith("cuda"),
         generator=torch.Generator().manual_seed(0),
     )
-    ours_rate = _rate((ours.epoch(e) for e in count()), seconds, device)
+    ours_rate, augmented_rate = (
+        _rate(map(batches.epoch, count()), seconds, device) for batches in (ours, augmented)
+    )
     plain_rate = _rate(repeat(plain), seconds, device)
     return {
         "data": dataset.name,
@@ -70,6 +80,7 @@ def bench_data(
         "batch_size": batch_size,
         "device": device,
         "device_images_per_second": round(ours_rate),
+        "trivial_augment_images_per_second": round(augmented_rate),
         "dataloader_images_per_second": round(plain_rate),
         "dataloader_workers": workers,
         "ratio": round(ours_rate / plain_rate, 2),

@@ -25,7 +25,8 @@ class EpochPlan:
     """
 
     order: Tensor  # int64 [N], the image at each position
-    # float32 [N,7] in [0,1): vertical, horizontal, mirror, area, ratio; row, column of a cut-out
+    # float32 [N,10] in [0,1): vertical, horizontal, mirror, area, ratio; row, column of a cut-out;
+    # operation, strength, sign of TrivialAugment. A new column comes last: old runs keep theirs.
     uniform: Tensor
 
     @classmethod
@@ -36,7 +37,20 @@ class EpochPlan:
         order = torch.randperm(count, generator=generator)
         crops = torch.rand(count, 5, generator=generator)
         cuts = torch.rand(count, 2, generator=generator)
-        return cls(order, torch.cat([crops, cuts], 1))
+        operations = torch.rand(count, 3, generator=generator)
+        return cls(order, torch.cat([crops, cuts, operations], 1))
+
+    def alternate_flip(self, *, seed: int, epoch: int) -> "EpochPlan":
+        """Mirror an image as in epoch 0 in every even epoch, the other way round in odd ones.
+
+        Each pair of epochs then shows both views of every image (Jordan, 2024).
+        """
+        first = EpochPlan.sample(len(self.order), seed=seed, epoch=0)
+        mirrored = torch.empty(len(self.order), dtype=torch.bool)
+        mirrored[first.order] = first.uniform[:, 2] < 0.5  # by image
+        uniform = self.uniform.clone()
+        uniform[:, 2] = torch.where(mirrored[self.order] ^ bool(epoch % 2), 0.0, 0.5)
+        return EpochPlan(self.order, uniform)
 
     @classmethod
     def in_order(cls, count: int) -> "EpochPlan":
@@ -47,7 +61,7 @@ class EpochPlan:
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
     """Random crops of images[indices] with reflect padding, half of them mirrored if `flip`.
 
-    images uint8 [N,3,H,W], indices [B], uniform [B,7] -> uint8 [B,3,H,W]. Nothing is padded in
+    images uint8 [N,3,H,W], indices [B], uniform [B,10] -> uint8 [B,3,H,W]. Nothing is padded in
     memory: the indices of rows and columns are reflected. Selecting rows first and then columns is
     faster on a CPU than one gather of single pixels.
     """
@@ -74,8 +88,8 @@ def check_cutout(side: int, size: int) -> None:
 def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:
     """Set a square at a random position of each image to zero, the mean of normalised images.
 
-    x [B,3,H,W] is changed in place; uniform [B,7]. The centre is any pixel, so near an edge part of
-    the square lies outside (DeVries and Taylor, 2017).
+    x [B,3,H,W] is changed in place; uniform [B,10]. The centre is any pixel, so near an edge part
+    of the square lies outside (DeVries and Taylor, 2017).
     """
     inside = []
     for u, size in ((uniform[:, 5:6], x.shape[2]), (uniform[:, 6:7], x.shape[3])):
@@ -93,7 +107,7 @@ def _reflect(index: Tensor, size: int) -> Tensor:
 
 
 def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) -> Image.Image:
-    """A random crop of a large image, resized: area, aspect ratio and position from uniform [7]."""
+    """A random crop of a large image, resized: area, ratio and position from uniform [10]."""
     down, across, mirror, u_area, u_ratio = uniform[:5].tolist()
     area = image.width * image.height * (MIN_AREA + (1 - MIN_AREA) * u_area)
     ratio = math.exp((2 * u_ratio - 1) * math.log(MAX_RATIO))

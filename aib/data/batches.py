@@ -13,6 +13,7 @@ from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cu
 from aib.data.decode import to_tensor
 from aib.data.imageset import ImageSet
 from aib.data.split import sample_indices
+from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.preprocessing import normalise
 
@@ -41,7 +42,8 @@ class Batches:
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
     processes. `indices` restricts the data set to some of its images. `pad` (pixels, images in
     memory only) and `flip` default to the data set's; `cutout` is the side of a blank square in
-    each training image, 0 for none.
+    each training image, 0 for none. `trivial_augment` adds one random operation per image, and with
+    `alternate_flip` every second epoch mirrors exactly the images that the one before did not.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class Batches:
         pad: int | None = None,
         flip: bool | None = None,
         cutout: int = 0,
+        trivial_augment: bool = False,
+        alternate_flip: bool = False,
     ) -> None:
         if batch_size < 1 or seed < 0 or workers < 0 or not 0 <= rank < world_size:
             raise AibError(
@@ -72,7 +76,8 @@ class Batches:
         self.pad = data.pad if pad is None else pad
         self.flip = data.mirror if flip is None else flip
         self.cutout = cutout if train else 0
-        self.augment = train and (pad != 0 or flip is not False)
+        self.alternate_flip = alternate_flip
+        self.augment = train and (pad != 0 or flip is not False or trivial_augment)
         size = data.preprocessing.image_size
         check_cutout(cutout, size)
         if train and data.images is not None and not 0 <= self.pad < size:
@@ -84,6 +89,10 @@ class Batches:
                 f"{world_size} process(es): choose a smaller batch size"
             )
         self._statistics = data.preprocessing.statistics(self.device)
+        self._operations: TrivialAugment | None = None
+        if train and trivial_augment:  # files are augmented by the workers
+            where = self.device if data.files is None else "cpu"
+            self._operations = TrivialAugment(size, size, where)
         if data.images is not None:
             self._images = data.images.contiguous().to(self.device)  # [N,3,S,S]
             self._labels = data.labels.to(self.device)  # [N]
@@ -137,13 +146,15 @@ class Batches:
         return spans
 
     def _load(self, epoch: int, start: int, masks: bool) -> Iterator[tuple[Batch, Tensor]]:
-        """This rank's batches from step `start` on, with the random numbers [B,7] of each."""
+        """This rank's batches from step `start` on, with the random numbers [B,10] of each."""
         spans = self._spans[start:]
         if not spans:
             return
         plan = EpochPlan.in_order(self.num_images)
         if self.train:
             plan = EpochPlan.sample(self.num_images, seed=self.seed, epoch=epoch)
+            if self.alternate_flip:
+                plan = plan.alternate_flip(seed=self.seed, epoch=epoch)
         mine = torch.cat([torch.arange(*span) for span in spans])
         index, uniform = self.indices[plan.order[mine]], plan.uniform[mine]
         sizes = [end - begin for begin, end in spans]
@@ -162,6 +173,7 @@ class Batches:
         for index, u in zip(indices, uniform, strict=True):
             if self.train:
                 images = crop_batch(self._images, index, u, pad=self.pad, flip=self.flip)
+                images = self._operations(images, u) if self._operations else images
             else:
                 images = self._images.index_select(0, index)
             mask = None if stored is None else stored.index_select(0, index)
@@ -171,8 +183,9 @@ class Batches:
         self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool
     ) -> Iterator[Batch]:
         masks = masks and (self.data.masks is not None or self.data.boxes is not None)
+        chosen = uniform if self.augment else None
         loader = DataLoader(
-            _Decoded(self.data, index, uniform if self.augment else None, self.flip, masks),
+            _Decoded(self.data, index, chosen, self.flip, masks, self._operations),
             batch_sampler=[part.tolist() for part in torch.arange(len(index)).split(sizes)],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
@@ -199,10 +212,16 @@ class _Decoded(Dataset):
     """
 
     def __init__(
-        self, data: ImageSet, index: Tensor, uniform: Tensor | None, flip: bool, masks: bool
+        self,
+        data: ImageSet,
+        index: Tensor,
+        uniform: Tensor | None,
+        flip: bool,
+        masks: bool,
+        operations: TrivialAugment | None = None,
     ) -> None:
         self.data, self.index, self.uniform = data, index, uniform
-        self.flip, self.masks = flip, masks
+        self.flip, self.masks, self.operations = flip, masks, operations
 
     def __len__(self) -> int:
         return len(self.index)
@@ -220,7 +239,9 @@ class _Decoded(Dataset):
             return self.data.pixels(index)
         assert self.data.files is not None
         image, size = self.data.files.decode(index), self.data.preprocessing.image_size
-        return to_tensor(crop_image(image, self.uniform[position], size=size, flip=self.flip))
+        u = self.uniform[position]
+        pixels = to_tensor(crop_image(image, u, size=size, flip=self.flip))
+        return self.operations(pixels[None], u[None])[0] if self.operations else pixels
 
 
 def _collate(items: list[Any]) -> Any:

@@ -10,6 +10,7 @@ from lightning.fabric import Fabric
 
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
+from aib.data.mix import Mix
 from aib.errors import AibError
 from aib.evaluate import evaluate
 from aib.settings import Settings
@@ -115,7 +116,11 @@ class Loop:
             pad=None if s.augment else 0,
             flip=None if s.augment else False,
             cutout=s.cutout if s.augment else 0,
+            trivial_augment=s.trivial_augment and s.augment,
+            alternate_flip=s.alternate_flip,
         )
+        alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
+        self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
         self.steps_per_epoch = len(self.batches) // s.accumulate
         if self.steps_per_epoch == 0:
             raise AibError(
@@ -139,6 +144,7 @@ class Loop:
         s, began = self.settings, time.monotonic()
         self.report.begin(self.total_steps, self.step, s.epochs)
         self.take_step.objective.train()
+        self.take_step.frozen.hold()
         self.log_time = self.save_time = began
         row: dict[str, Any] = {}
         try:
@@ -146,7 +152,8 @@ class Loop:
                 epoch, first = divmod(self.step, self.steps_per_epoch)
                 if first == 0 and self.quantizer is not None:
                     self.quantizer.reset_usage()  # counted per epoch
-                batches = self.batches.epoch(epoch, start=first * s.accumulate)
+                start = first * s.accumulate
+                batches = self.mix.batches(self.batches.epoch(epoch, start), epoch, start)
                 for _ in range(first, self.steps_per_epoch):
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
@@ -164,6 +171,7 @@ class Loop:
         finally:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
+            self.take_step.frozen.release()
         final = self.take_step.final_model.eval()
         return Fitted(final, self.step, time.monotonic() - began, row)
 
@@ -196,7 +204,10 @@ class Loop:
         """Validate if due, log the anchors and revive unused ones."""
         s = self.settings
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
-        due = epoch == s.epochs - 1 or (epoch + 1) % s.evaluate_every == 0
+        last = epoch == s.epochs - 1
+        due = last or (epoch + 1) % s.evaluate_every == 0
+        if last or (due and self.validation is not None):
+            self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
         if self.validation is not None and due and self.fabric.is_global_zero:
             validation = evaluate(
                 self.take_step.final_model,

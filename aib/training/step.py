@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import torch
@@ -10,10 +11,13 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
+from aib.evaluate import autocast
 from aib.loss import aib_loss
 from aib.settings import Settings
+from aib.training.batch_norm import estimate_batch_norm
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage
+from aib.training.freeze import FrozenLayers
 from aib.training.metrics import MEANS, TERMS, NonFiniteError
 from aib.training.optim import (
     area_at,
@@ -37,7 +41,8 @@ class Objective(nn.Module):
         """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
         out = self.model(x)
         terms = aib_loss(out, y, beta, *self.weights, area)
-        wrong = (out.logits.detach().argmax(-1) != y).sum()
+        label = y.argmax(-1) if y.is_floating_point() else y  # the larger part of a mixture
+        wrong = (out.logits.detach().argmax(-1) != label).sum()
         values = terms.detached()
         bits = self.model.mask_bits(x, out)
         passed = torch.zeros_like(values["total"]) if bits is None else bits.mean()
@@ -72,6 +77,7 @@ class TrainingStep:
             fabric.device, memory_format=self.memory_format
         )
         self.average = WeightAverage(self.model, s.ema) if s.ema else None
+        self.frozen = FrozenLayers(self.model, s.freeze)
         objective: nn.Module = Objective(self.model, s)
         if s.compile:
             objective = torch.compile(objective)  # type: ignore[assignment]
@@ -150,10 +156,22 @@ class TrainingStep:
         # fp16 has infinite gradients while its loss scale settles, and skips those steps itself.
         return torch.zeros_like(norm) if s.precision == "fp16" else norm
 
+    def estimate_batch_norm(self, batches: Iterator[tuple[Tensor, Tensor]]) -> None:
+        """Estimate the average's BatchNorm statistics anew, if the settings ask for it."""
+        s = self.settings
+        if self.average is None or not s.ema_batch_norm:
+            return
+        images = (
+            x.contiguous(memory_format=self.memory_format)
+            for x, _ in islice(batches, s.ema_batch_norm)
+        )
+        with autocast(self.fabric.device, s.precision):
+            estimate_batch_norm(self.average.model, images, s.freeze, self.fabric.global_rank)
+
     def revive_anchors(self) -> int:
         """Move unused anchors, reset their optimizer state and return their number."""
         quantizer = self.model.quantizer
-        if quantizer is None:
+        if quantizer is None or not quantizer.anchors.requires_grad:
             return 0
         moved = quantizer.revive_unused()
         if moved:

@@ -20,7 +20,8 @@ def close(a, b) -> bool:
 @pytest.mark.parametrize("train", [True, False])
 def test_the_gpu_gives_what_the_cpu_gives(train):
     data = load("shapes:count=500", "test")
-    cpu, gpu = (Batches(data, 64, train=train, pad=4, device=d) for d in ("cpu", "cuda"))
+    options = {"train": train, "pad": 4, "trivial_augment": True}
+    cpu, gpu = (Batches(data, 64, device=d, **options) for d in ("cpu", "cuda"))
     assert close(cpu.epoch(1), gpu.epoch(1))
 
 
@@ -34,7 +35,8 @@ def test_files_reach_the_gpu_through_pinned_memory(tmp_path):
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("train", [True, False])
 def test_the_loop_never_waits_for_the_device(train):
-    batches = Batches(load("shapes:count=500", "test"), 64, train=train, pad=4, device="cuda")
+    options = {"train": train, "pad": 4, "trivial_augment": True, "alternate_flip": True}
+    batches = Batches(load("shapes:count=500", "test"), 64, device="cuda", **options)
     torch.cuda.set_sync_debug_mode("error")
     try:
         assert sum(len(x) for x, _ in batches.epoch(0)) >= 448

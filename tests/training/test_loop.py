@@ -326,6 +326,7 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(TrainingStep, "__call__", strict)
     s = replace(SMALL, accelerator="cuda", precision="bf16", clip=1.0, ema=0.9, accumulate=2)
+    s = replace(s, trivial_augment=True, mixup=0.4, cutmix=1.0, label_smoothing=0.1)
     fit(tiny(), image_set(), s)
     assert len(steps) == 10
 

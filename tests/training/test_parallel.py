@@ -73,7 +73,8 @@ def train_with(devices: int, folder: Path) -> dict:
 def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
     words = (
         "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 2 --batch-size 16 "
-        "--holdout 0.2 --accelerator cpu --devices 2 --oversubscribe --log-every 2 --out run"
+        "--holdout 0.2 --accelerator cpu --devices 2 --oversubscribe --log-every 2 --out run "
+        "--ema 0.9 --ema-batch-norm 2 --mixup 0.4 --trivial-augment --freeze stem.0"
     )
     done = subprocess.run(
         [sys.executable, "-m", "aib", "train", *words.split()],

@@ -1,0 +1,41 @@
+"""Layers that are not trained."""
+
+from collections.abc import Iterator
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from aib.attach import find_layer
+from aib.errors import AibError
+
+
+class FrozenLayers:
+    """The layers of these names: no gradient, and BatchNorm in evaluation mode."""
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...]):
+        self.names, self.norms = names, list(norms_in(model, names))
+        inside = [p for name in names for p in find_layer(model, name).parameters()]
+        self.parameters = [p for p in inside if p.requires_grad]
+        for parameter in self.parameters:
+            parameter.requires_grad_(False)
+        if self.parameters and not any(p.requires_grad for p in model.parameters()):
+            self.release()
+            raise AibError(f"--freeze {' '.join(names)} leaves no parameter to train")
+
+    def hold(self) -> None:
+        """Put BatchNorm back into evaluation mode, after the whole model went into training."""
+        for norm in self.norms:
+            norm.eval()
+
+    def release(self) -> None:
+        """Let the parameters be trained again."""
+        for parameter in self.parameters:
+            parameter.requires_grad_(True)
+
+
+def norms_in(model: nn.Module, names: tuple[str, ...] = ("",)) -> Iterator[_NormBase]:
+    """The BatchNorm layers inside the layers of these names; "" is the whole model."""
+    for name in names:
+        for layer in find_layer(model, name).modules():
+            if isinstance(layer, _NormBase) and layer.track_running_stats:
+                yield layer

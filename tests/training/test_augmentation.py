@@ -1,0 +1,56 @@
+"""Training with augmentation and soft labels, end to end."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from aib.settings import Settings
+from aib.training.loop import fit
+from aib.training.step import Objective
+from tests.helpers import SMALL, image_set, images, small_model
+
+ALL: dict = {"trivial_augment": True, "alternate_flip": True, "mixup": 0.4, "cutmix": 1.0}
+
+
+def weights(s: Settings) -> list[torch.Tensor]:
+    return list(fit(small_model(num_classes=4), image_set(), s).model.state_dict().values())
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", [*ALL, "label_smoothing"])
+def test_each_setting_reaches_the_training(name: str) -> None:
+    value = ALL.get(name, 0.1)
+    changed = weights(replace(SMALL, **{name: value}))
+    assert not same(changed, weights(SMALL))
+    assert same(changed, weights(replace(SMALL, **{name: value})))
+
+
+def test_without_augmentation_none_of_them_applies() -> None:
+    s = replace(SMALL, augment=False)
+    assert same(weights(s), weights(replace(s, **ALL)))
+
+
+def test_wrong_predictions_are_counted_against_the_larger_label() -> None:
+    objective = Objective(small_model(num_classes=4).eval(), SMALL)
+    x, y = images(16), torch.arange(16) % 4
+    soft = 0.6 * torch.eye(4)[y] + 0.4 * torch.eye(4)[y.flip(0)]
+    schedule = torch.tensor(0.01), torch.tensor(1.0)
+    hard = objective(x, y, *schedule)[1][-1]
+    assert 0 < hard <= 16
+    assert objective(x, soft, *schedule)[1][-1] == hard
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_step_takes_soft_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    s = replace(SMALL, accelerator="cuda", graphs=True, lr=0.01, label_smoothing=0.1, **ALL)
+    captured = fit(small_model(num_classes=4), image_set(), s)
+    monkeypatch.setattr("aib.training.step.CapturedStep", lambda step: step)
+    launched = fit(small_model(num_classes=4), image_set(), s)
+    assert captured.last["total"] == pytest.approx(launched.last["total"], rel=1e-3)
+    for value, other in zip(captured.model.parameters(), launched.model.parameters(), strict=True):
+        torch.testing.assert_close(value, other, rtol=1e-3, atol=1e-4)

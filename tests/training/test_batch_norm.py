@@ -1,0 +1,85 @@
+"""BatchNorm's statistics, estimated anew, against statistics computed by hand."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import aib
+from aib.data import Batches
+from aib.settings import Settings
+from aib.training.batch_norm import estimate_batch_norm
+from aib.training.loop import fit
+from tests.helpers import SMALL, SmallNet, image_set, images, small_model
+
+
+class Inputs:
+    """What a layer receives, call by call."""
+
+    def __init__(self, layer: nn.Module):
+        self.seen: list[Tensor] = []
+        self.hook = layer.register_forward_pre_hook(lambda _, x: self.seen.append(x[0].clone()))
+
+    def means(self, every: int = 1, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Mean over calls of each call's mean and unbiased variance, of every n-th call."""
+        calls = [x.transpose(0, 1).flatten(1).double() for x in self.seen[first::every]]
+        return (
+            torch.stack([x.mean(1) for x in calls]).mean(0).float(),
+            torch.stack([x.var(1) for x in calls]).mean(0).float(),
+        )
+
+
+def assert_statistics(found: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]) -> None:
+    for value, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_they_are_the_means_over_the_batches() -> None:
+    torch.manual_seed(0)
+    model = aib.attach(SmallNet(), "features", 4, latent_dim=8, image_size=32).eval()
+    norm = model.tail.features[1]
+    inputs, batches = Inputs(norm), [images(5), 3 + images(5), 2 * images(5)]
+    estimate_batch_norm(model, batches)
+    assert len(inputs.seen) == 3
+    assert_statistics((norm.running_mean, norm.running_var), inputs.means())
+    assert norm.momentum == 0.1 and not any(m.training for m in model.modules())
+
+
+def test_both_passes_of_a_model_that_looks_twice_have_their_own() -> None:
+    model = small_model("tiny_aib_masked", propose="twice").eval()
+    name, norm = next((n, m) for n, m in model.body.named_modules() if "Norm" in type(m).__name__)
+    inputs = Inputs(norm)
+    estimate_batch_norm(model, [images(8), 2 + images(8)])
+    assert len(inputs.seen) == 4  # first pass, second pass, twice
+    own = dict(model.first_pass.named_buffers())
+    first = (own[f"{name}.{kind}".replace(".", "/")] for kind in ("running_mean", "running_var"))
+    assert_statistics(tuple(first), inputs.means(2, 0))
+    assert_statistics((norm.running_mean, norm.running_var), inputs.means(2, 1))
+    assert not torch.allclose(norm.running_mean, own[f"{name}.running_mean".replace(".", "/")])
+
+
+def test_training_ends_with_those_of_the_averaged_weights() -> None:
+    """The last epoch's first batches through the averaged model, whose own weights stay."""
+    s = replace(SMALL, ema=0.9, ema_batch_norm=3)
+    plain = fit(small_model(num_classes=4), image_set(), replace(s, ema_batch_norm=0)).model
+    fitted = fit(small_model(num_classes=4), image_set(), s, validation=image_set(8)).model
+    batches = Batches(image_set(), 8, train=True).epoch(s.epochs - 1)
+    estimate_batch_norm(plain, [next(batches)[0] for _ in range(3)])
+    for name, value in plain.state_dict().items():
+        if "num_batches" not in name:
+            assert torch.equal(value, fitted.state_dict()[name]), name
+
+
+def test_the_training_itself_does_not_change() -> None:
+    """Noise and order are those of a run without it, as the last weights show."""
+    first, second = small_model(num_classes=4), small_model(num_classes=4)
+    fit(first, image_set(), replace(SMALL, ema=0.9), validation=image_set(8))
+    fit(second, image_set(), replace(SMALL, ema=0.9, ema_batch_norm=2), validation=image_set(8))
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name]), name
+
+
+def test_it_needs_an_average() -> None:
+    with pytest.raises(aib.AibError, match="add --ema"):
+        Settings(ema_batch_norm=5)

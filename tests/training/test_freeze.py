@@ -1,0 +1,61 @@
+"""Frozen layers: they do not change, have no optimizer state, and unknown ones are named."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import aib
+from aib.commands.options import parse
+from aib.settings import Settings
+from aib.training.loop import Loop, fit
+from tests.helpers import SMALL, SmallNet, image_set, small_model
+
+
+def attached() -> aib.Classifier:
+    torch.manual_seed(0)
+    return aib.attach(SmallNet(), "features", 4, latent_dim=8, image_size=32)
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_only_the_other_layers_change(ema: float | None) -> None:
+    model = attached()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    s = replace(SMALL, freeze=("tail.features",), ema=ema, ema_batch_norm=2 if ema else 0)
+    fitted = fit(model, image_set(), s, validation=image_set(8))  # also after an evaluation
+    for trained in (model, fitted.model):
+        after = trained.state_dict()
+        kept = {name for name in before if torch.equal(before[name], after[name])}
+        assert kept == {name for name in before if name.startswith("tail.features.")}
+    assert all(p.requires_grad for p in model.parameters())  # a second training may train all
+
+
+def test_frozen_parameters_have_no_optimizer_state() -> None:
+    loop = Loop(attached(), image_set(), replace(SMALL, freeze=("tail.features", "attention")))
+    loop.take_step(loop.batches.epoch(0), 0)
+    with_state = {id(p) for p in loop.take_step.optimizer.optimizer.state}
+    for name, parameter in loop.take_step.model.named_parameters():
+        frozen = name.startswith(("tail.features.", "attention."))
+        assert (id(parameter) in with_state) != frozen, name
+
+
+def test_frozen_anchors_stay() -> None:
+    model = small_model(num_classes=4)
+    before = model.quantizer.anchors.detach().clone()
+    fit(model, image_set(), replace(SMALL, freeze=("quantizer",), revive_anchors=True))
+    assert torch.equal(model.quantizer.anchors, before)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(aib.AibError, match=r"no layer 'tail.feature'; .*tail\.features"):
+        fit(attached(), image_set(), replace(SMALL, freeze=("tail.feature",)))
+    model = attached()
+    everything = tuple(name for name, _ in model.named_children())
+    with pytest.raises(aib.AibError, match="leaves no parameter to train"):
+        fit(model, image_set(), replace(SMALL, freeze=everything))
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_layers_are_given_after_the_flag() -> None:
+    s = parse(Settings, "--freeze stem tail.0 --epochs 3".split(), "aib train")
+    assert s == Settings(freeze=("stem", "tail.0"), epochs=3)
