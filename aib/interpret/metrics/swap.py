@@ -104,13 +104,13 @@ def swap_maps(
     under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
     gives all images, normalised, the same in each of two calls.
     """
-    first = [_look(predict, attend, batch) for batch in batches()]
+    first = [_first_pass(predict, attend, batch) for batch in batches()]
     if not first:
         raise AibError("there are no images: batches is empty")
     maps, index, labels, own = (torch.cat(parts) for parts in list(zip(*first, strict=True))[:4])
     if len(maps) < 2:
         raise AibError("a map of another image needs at least 2 images, not 1")
-    masks = [look.masks for look in first if look.masks is not None]
+    masks = [one.masks for one in first if one.masks is not None]
     partners = draw_partners(index, own, seed=seed)
     under: dict[str, list[Tensor]] = {}
     start = 0
@@ -139,28 +139,28 @@ def swap_maps(
     )
 
 
-class _Look(NamedTuple):
+class _FirstPass(NamedTuple):
     maps: Tensor
-    index: Tensor
+    positions: Tensor
     labels: Tensor
     own: Tensor
     masks: Tensor | None
     num_classes: int
 
 
-def _look(
+def _first_pass(
     predict: Callable[[Tensor, Tensor | None], Any],
     attend: Callable[[Tensor], Tensor],
     batch: Batch,
-) -> _Look:
+) -> _FirstPass:
     """The first pass over one batch."""
     maps = attend(batch.images)
     own, num_classes = _classes(predict(batch.images, None), len(batch.images))
     masks = None
     if batch.masks is not None:
         size = (maps.shape[1], maps.shape[2])
-        masks = F.adaptive_avg_pool2d(batch.masks[:, None].float(), size)[:, 0]  # [B,h,w]
-    return _Look(maps, batch.index, batch.labels, own, masks, num_classes)
+        masks = F.adaptive_avg_pool2d((batch.masks == 1)[:, None].float(), size)[:, 0]  # [B,h,w]
+    return _FirstPass(maps, batch.index, batch.labels, own, masks, num_classes)
 
 
 def _classes(result: Any, count: int) -> tuple[Tensor, int]:
