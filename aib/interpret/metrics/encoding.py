@@ -105,7 +105,8 @@ def _following(decisions: Decisions) -> tuple[Estimate, float]:
 def _probes(decisions: Decisions, seed: int) -> tuple[dict[str, Tensor], Tensor]:
     """What the probe says of each kind of map, and the truth, [n] each."""
     maps, index = decisions.maps, decisions.index.to(decisions.maps.device)
-    seen = {"map": maps, "centre": jittered_gaussian(index, maps.shape[1:], seed=seed)}
+    size = (maps.shape[1], maps.shape[2])
+    seen = {"map": maps, "centre": jittered_gaussian(index, size, seed=seed)}
     if decisions.masks is not None:
         seen["mask"] = decisions.masks
     said, truth = {}, decisions.labels
