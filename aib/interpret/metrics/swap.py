@@ -78,7 +78,7 @@ def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
     size = sizes[classes]
     start = (sizes.cumsum(0) - sizes)[classes]  # of the image's class
     candidates = torch.stack([torch.full_like(size, count - 1), size - 1, count - size])  # [3,N]
-    words = random_words(seed, Stream.PARTNER, index, 3).T
+    words = random_words(seed, Stream.PARTNER, index.to(classes.device), 3).T
     step = (words * candidates) >> 32  # uniform from 0 to candidates - 1
     chosen = torch.stack(
         [
@@ -107,7 +107,10 @@ def swap_maps(
     first = [_first_pass(predict, attend, batch) for batch in batches()]
     if not first:
         raise AibError("there are no images: batches is empty")
-    maps, index, labels, own = (torch.cat(parts) for parts in list(zip(*first, strict=True))[:4])
+    maps, index, labels, own = (
+        torch.cat([getattr(one, name) for one in first])
+        for name in ("maps", "index", "labels", "own")
+    )
     if len(maps) < 2:
         raise AibError("a map of another image needs at least 2 images, not 1")
     masks = [one.masks for one in first if one.masks is not None]
@@ -139,9 +142,10 @@ def swap_maps(
     )
 
 
-class _FirstPass(NamedTuple):
+@dataclass(frozen=True)
+class _FirstPass:
     maps: Tensor
-    positions: Tensor
+    index: Tensor
     labels: Tensor
     own: Tensor
     masks: Tensor | None
