@@ -56,7 +56,9 @@ def test_cutmix_pastes_one_rectangle_and_labels_have_the_share_of_its_area() -> 
     assert len(seen) > 10
 
 
-@pytest.mark.parametrize("share, rows, columns", [(0.75, (4, 12), (6, 18)), (1.0, (8, 8), (12, 12))])
+@pytest.mark.parametrize(
+    "share, rows, columns", [(0.75, (4, 12), (6, 18)), (1.0, (8, 8), (12, 12))]
+)
 def test_a_rectangle_in_the_middle(share: float, rows: tuple, columns: tuple) -> None:
     x = torch.stack([torch.zeros(3, 16, 24), torch.ones(3, 16, 24)])
     z, kept = paste(x, share, 0.5, 0.5)
