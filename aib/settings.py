@@ -115,7 +115,7 @@ class Settings:
     mixup: NonNegative = 0.0
     """alpha of mixup: two images and their labels are blended; 0 for none."""
     cutmix: NonNegative = 0.0
-    """alpha of CutMix: a rectangle of another image is pasted. With mixup one of both per batch."""
+    """alpha of CutMix: a rectangle of another image is pasted; both: one of them per batch."""
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
     workers: NonNegativeInt = 2

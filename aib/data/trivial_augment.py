@@ -81,9 +81,9 @@ class TrivialAugment:
         grey = _grey(images)  # [B,1,H,W]
         count = grey[0].numel()
         mean = (2 * grey.sum((1, 2, 3), keepdim=True) + count) // (2 * count)  # rounded
-        other = torch.where(operation == CODE["color"], grey, 0)
-        other = torch.where(operation == CODE["contrast"], mean, other)
-        other = torch.where(operation == CODE["sharpness"], _smooth(images), other).float()
+        other = torch.where(operation == CODE["color"], grey.float(), 0)
+        other = torch.where(operation == CODE["contrast"], mean.float(), other)
+        other = torch.where(operation == CODE["sharpness"], _smooth(images), other)
         factor = self.factor[operation.flatten(), level][:, None, None, None]
         return (other + factor * (images - other)).clamp(0, 255).to(torch.uint8)
 
@@ -158,15 +158,15 @@ def _table(name: str, level: int) -> list[int]:
 
 
 def _grey(images: Tensor) -> Tensor:
-    """The luminance of ITU-R 601, int64 [B,1,H,W]."""
-    red, green, blue = images.long().split(1, dim=1)
+    """The luminance of ITU-R 601, int32 [B,1,H,W]."""
+    red, green, blue = images.int().split(1, dim=1)
     return (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
 
 
 def _smooth(images: Tensor) -> Tensor:
-    """The mean over 3 x 3 pixels, the middle one with weight 5; the border is unchanged."""
-    x = images.long()
+    """The rounded mean over 3 x 3 pixels, the middle one with weight 5; the border is unchanged."""
+    x = images.float()
     rows = x[:, :, :-2] + x[:, :, 1:-1] + x[:, :, 2:]  # [B,3,H-2,W]
     total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * x[:, :, 1:-1, 1:-1]
-    x[:, :, 1:-1, 1:-1] = (2 * total + 13) // 26  # rounded
+    x[:, :, 1:-1, 1:-1] = (total / 13 + 0.5).floor()
     return x
