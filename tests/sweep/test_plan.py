@@ -74,9 +74,9 @@ def test_values_have_the_settings_type():
         ("devices=1,2", "devices is no knob: it says where and how"),
         ("root=a,b", "root is no knob"),
         ("beta=much", "beta must be a number, not 'much'"),
-        ("K=1e3", "K must be an integer, not '1e3'"),
+        ("K=1e3", "K must be an integer or None, not '1e3'"),
         ("augment=2", "augment must be true or false, not '2'"),
-        ("schedule=linear", "schedule must be one of steps, cosine, not 'linear'"),
+        ("schedule=linear", "schedule must be one of 'steps', 'cosine', not 'linear'"),
     ],
 )
 def test_a_bad_grid_is_an_error(text, message):
