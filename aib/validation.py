@@ -78,12 +78,12 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
     if origin is Annotated:
         value = _parse(arguments[0], value, name)
     elif origin in (typing.Union, types.UnionType):
-        kinds = [one for one in arguments if one is not type(None)]
-        if value is None and len(kinds) < len(arguments):
+        others = [one for one in arguments if one is not type(None)]
+        if value is None and len(others) < len(arguments):
             return None
-        if len(kinds) == 1:
-            return _parse(kinds[0], value, name)
-        for one in kinds:
+        if len(others) == 1:
+            return _parse(others[0], value, name)
+        for one in others:
             with suppress(AibError):
                 return _parse(one, value, name)
     elif origin is tuple and isinstance(value, list | tuple):
@@ -98,7 +98,7 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
         given = {k: v for k, v in value.items() if k in hints}
         known = {k: _parse(hints[k], v, f"{name}.{k}".strip(".")) for k, v in given.items()}
         try:
-            return kind(**known)
+            return typing.cast(Any, kind)(**known)
         except TypeError as error:
             raise AibError(f"{name or 'it'} lacks {str(error).partition(': ')[2]}") from error
     check(name or "it", value, kind)

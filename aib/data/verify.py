@@ -50,8 +50,8 @@ def verify(name: str, root: str | Path | None = None) -> Report:
             report.differences.append(f"{split}: {error}")
             continue
         if official:
-            found = _differing_facts(SPECS[kind], dataset, facts)
-            report.differences += [f"{split}: {text}" for text in found]
+            differing = _differing_facts(SPECS[kind], dataset, facts)
+            report.differences += [f"{split}: {text}" for text in differing]
         if name == "shapes" and split == "train":
             _compare(report, "first 200 images (SHA-256)", shapes_sha256(dataset), SHAPES_SHA256)
     if not report.splits:
