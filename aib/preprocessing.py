@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.validation import Count, Positive, Rule, check, check_fields, from_json
+from aib.validation import Count, Positive, Rule, check, check_fields, parse_json, reject_unknown
 
 Resize = Literal["squash", "crop"]
 THREE = Rule("(three in all)", lambda values: len(values) == 3)
@@ -58,7 +58,9 @@ class Preprocessing:
         missing = sorted(set(cls.__dataclass_fields__) - set(values))
         if missing:
             raise AibError(f"{where}: preprocessing has no {missing[0]}")
-        return from_json(cls, values, where)
+        reject_unknown(values, cls.__dataclass_fields__, f"{where}: no setting")
+        read: Preprocessing = parse_json(cls, values, where)
+        return read
 
 
 def normalise(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from aib.validation import (
     Rule,
     Seed,
     check_fields,
-    from_json,
+    parse_json,
     reject_unknown,
 )
 
@@ -204,8 +204,8 @@ class Settings:
         """
         reject_unknown(values, setting_types(), f"{where}: no setting")
         options = {name: value for name, value in values.items() if name in OPTION_NAMES}
-        others = {name: value for name, value in values.items() if name not in options}
-        return from_json(cls, others | {"options": from_json(ModelOptions, options, where)}, where)
+        read: Settings = parse_json(cls, values, where)
+        return replace(read, options=parse_json(ModelOptions, options, where))
 
 
 def setting_types() -> dict[str, Any]:

@@ -3,7 +3,7 @@
     lr: Annotated[float, above(0)] = 0.1
 
 is all that has to be written: `check_fields` in `__post_init__` raises a readable error for a
-value of another type or outside the range, and `from_json` also names the file.
+value of another type or outside the range, and `parse_json` also names the file.
 """
 
 import difflib
@@ -11,13 +11,12 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from contextlib import suppress
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple
 
 from aib.errors import AibError
-
-T = TypeVar("T")
 
 
 class Rule(NamedTuple):
@@ -53,8 +52,8 @@ Seed = Annotated[int, Rule("of at least 0 and below 2^31", lambda value: 0 <= va
 
 def check(name: str, value: object, hint: Any) -> None:
     """Raise a readable error unless `value` has the annotated type and obeys its rules."""
-    if not _fits(value, hint):
-        raise AibError(f"{name} must be {describe(hint)}, not {value!r}")
+    if not fits(value, hint):
+        raise AibError(f"{name} must be {describe(hint)}, not {value!r:.80}")
 
 
 def check_fields(record: Any) -> None:
@@ -63,60 +62,47 @@ def check_fields(record: Any) -> None:
         check(name, getattr(record, name), hint)
 
 
-def from_json(cls: type[T], values: dict[str, Any], where: Path) -> T:
-    """A dataclass from a JSON object; errors name the file. A missing key takes its default."""
-    ready = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+def parse_json(kind: Any, value: Any, where: Path | str) -> Any:
+    """A dataclass, or the type of one of its fields, from plain JSON types.
+
+    A missing key takes the field's default; unknown keys are ignored. Errors name file and field.
+    """
     try:
-        reject_unknown(values, typing.get_type_hints(cls), "no setting")
-        return cls(**ready)
+        return _parse(kind, value, "")
     except AibError as error:
         raise AibError(f"{where}: {error}") from error
 
 
-def parse_json(kind: Any, value: Any, where: str) -> Any:
-    """A dataclass, or the type of one of its fields, from plain JSON types.
-
-    A missing key takes the field's default; unknown keys are ignored. An error names the field.
-    """
+def _parse(kind: Any, value: Any, name: str) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any or (origin is Literal and value in arguments):
-        return value
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
+    if origin is Annotated:
+        value = _parse(arguments[0], value, name)
+    elif origin in (typing.Union, types.UnionType):
+        others = [one for one in arguments if one is not type(None)]
+        if value is None and len(others) < len(arguments):
             return None
-        return _one_of([k for k in arguments if k is not type(None)], value, where)
-    if origin is tuple and isinstance(value, list | tuple):
+        if len(others) == 1:
+            return _parse(others[0], value, name)
+        for one in others:
+            with suppress(AibError):
+                return _parse(one, value, name)
+    elif origin is tuple and isinstance(value, list | tuple):
         kinds = arguments[:1] * len(value) if arguments[-1] is ... else arguments
         if len(kinds) == len(value):
             pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(parse_json(k, v, f"{where}[{i}]") for i, (k, v) in pairs)
-    if origin is dict and isinstance(value, dict):
-        return {k: parse_json(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
-    if is_dataclass(kind) and isinstance(value, dict):
-        return _dataclass_from(kind, value, where)
-    if kind is float and type(value) is int and abs(value) < 1e300:  # JSON may write 1.0 as 1
-        return float(value)
-    if isinstance(kind, type) and type(value) is kind:  # bool is no int here
-        return value
-    raise AibError(f"{where} cannot be {value!s:.60}")
-
-
-def _one_of(kinds: list[Any], value: Any, where: str) -> Any:
-    for kind in kinds[:-1]:
+            value = tuple(_parse(one, item, f"{name}[{i}]") for i, (one, item) in pairs)
+    elif origin is dict and isinstance(value, dict):
+        return {k: _parse(arguments[1], v, f"{name}.{k}".strip(".")) for k, v in value.items()}
+    elif is_dataclass(kind) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        given = {k: v for k, v in value.items() if k in hints}
+        known = {k: _parse(hints[k], v, f"{name}.{k}".strip(".")) for k, v in given.items()}
         try:
-            return parse_json(kind, value, where)
-        except AibError:
-            continue
-    return parse_json(kinds[-1], value, where)
-
-
-def _dataclass_from(kind: Any, value: dict[str, Any], where: str) -> Any:
-    hints, names = typing.get_type_hints(kind), {field.name for field in fields(kind)}
-    known = {k: parse_json(hints[k], v, f"{where}.{k}") for k, v in value.items() if k in names}
-    try:
-        return kind(**known)
-    except TypeError as error:
-        raise AibError(f"{where} lacks {str(error).partition(': ')[2]}") from error
+            return typing.cast(Any, kind)(**known)
+        except TypeError as error:
+            raise AibError(f"{name or 'it'} lacks {str(error).partition(': ')[2]}") from error
+    check(name or "it", value, kind)
+    return float(value) if kind is float else value
 
 
 def reject_unknown(given: Iterable[str], known: Iterable[str], message: str) -> None:
@@ -143,28 +129,32 @@ def describe(hint: Any) -> str:
             return f"a list, each {describe(arguments[0])}"
         return f"{len(arguments)} values, each {describe(arguments[0])}"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
-    return names.get(hint) or ("None" if hint is type(None) else f"a {hint.__name__}")
+    names |= {type(None): "None"}
+    return names.get(hint, "an object")
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
+    """Whether the value has the annotated type and obeys its rules."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         base, *rules = arguments
-        return _fits(value, base) and all(r.holds(value) for r in rules if isinstance(r, Rule))
+        return fits(value, base) and all(r.holds(value) for r in rules if isinstance(r, Rule))
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, argument) for argument in arguments)
+        return any(fits(value, argument) for argument in arguments)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         hints = [arguments[0]] * len(value) if arguments[-1] is ... else arguments
-        return len(value) == len(hints) and all(map(_fits, value, hints))
+        return len(value) == len(hints) and all(map(fits, value, hints))
+    if hint is Any:
+        return True
     if hint in (int, float) and isinstance(value, bool):
         return False
     if hint is float:  # an integer will do, as JSON may write 1 for 1.0
         return isinstance(value, int | float) and _is_finite(value)
-    return isinstance(value, hint)
+    return isinstance(value, origin or hint)
 
 
 def _is_finite(number: float) -> bool:

@@ -47,7 +47,7 @@ def test_the_help_of_a_command_has_an_example(capsys, command):
 def test_models_prints_a_table(capsys):
     code, out, err = run(capsys, "models", "vgg_a*")
     assert code == 0 and err == ""
-    for text in ("vgg_aib_qt", "20,040,801", "20.05 M", "3.79 G", "16x16", "running statistics"):
+    for text in ("vgg_aib_qt", "20,040,801", "20.05", "3.79", "16x16", "running statistics"):
         assert text in out
     assert "wrn" not in out and "vgg_gap" not in out
 

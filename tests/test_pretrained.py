@@ -134,32 +134,29 @@ def test_options_that_an_older_file_does_not_name_have_their_defaults(folder):
         aib.from_pretrained(folder, backbone=make(attention_noise=0.1))
 
 
-def test_a_missing_key_is_an_error(folder):
-    edit_weights(folder, lambda w: w.pop("head.encode.bias"))
-    assert_refused(folder, r"1 keys missing \(head.encode.bias first\), 0 unexpected")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda w: w.pop("head.encode.bias"),
+            r"1 keys missing \(head.encode.bias first\), 0 unexp",
+        ),
+        (lambda w: w.update(extra=torch.zeros(1)), r"0 keys missing, 1 unexpected \(extra first\)"),
+        (
+            lambda w: w.update({"head.encode.bias": torch.zeros(5)}),
+            r"head.encode.bias is \[5\] in the file and \[64\] in the model",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_an_error(folder, change, message):
+    edit_weights(folder, change)
+    assert_refused(folder, message)
 
 
-def test_an_unexpected_key_is_an_error(folder):
-    edit_weights(folder, lambda w: w.update({"extra": torch.zeros(1)}))
-    assert_refused(folder, r"0 keys missing, 1 unexpected \(extra first\)")
-
-
-def test_a_wrong_shape_is_an_error_with_both_shapes(folder):
-    edit_weights(folder, lambda w: w.update({"head.encode.bias": torch.zeros(5)}))
-    assert_refused(folder, r"head.encode.bias is \[5\] in the file and \[64\] in the model")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
-def test_a_truncated_file_is_an_error(folder, share):
+@pytest.mark.parametrize("damage", [lambda w: b"", lambda w: w[:-1], lambda w: b"\x80\x04."])
+def test_a_truncated_file_or_one_of_another_kind_is_an_error(folder, damage):
     path = folder / "model.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * share)])
-    assert_refused(folder, "truncated or not a safetensors file")
-
-
-@pytest.mark.parametrize("content", [b"not weights at all", b"\x80\x04.", b"\xff" * 100])
-def test_a_file_of_another_kind_is_an_error(folder, content):
-    (folder / "model.safetensors").write_bytes(content)
+    path.write_bytes(damage(path.read_bytes()))
     assert_refused(folder, "truncated or not a safetensors file")
 
 
@@ -235,9 +232,9 @@ def test_a_section_of_the_wrong_type_is_an_error(folder, part, value):
         ({"image_size": True}, "image_size .* not True"),
         ({"image_size": 0}, "image_size .* not 0"),
         ({"mean": "abc"}, "mean .* not 'abc'"),
-        ({"mean": [0, 0]}, r"mean .* not \(0, 0\)"),
-        ({"std": [1, 0, 1]}, r"std .* not \(1, 0, 1\)"),
-        ({"std": [1, "1", 1]}, r"std .* not \(1, '1', 1\)"),
+        ({"mean": [0, 0]}, r"mean .* not \(0.0, 0.0\)"),
+        ({"std": [1, 0, 1]}, r"std\[1\] .* not 0.0"),
+        ({"std": [1, "1", 1]}, r"std\[1\] .* not '1'"),
         ({"std": [1, float("nan"), 1]}, "nan"),
         ({"std": None}, "std .* not None"),
         ({"class_names": [1, 2, 3]}, "class_names"),

@@ -125,7 +125,7 @@ def test_an_integer_in_json_may_stand_for_a_float() -> None:
     ],
 )
 def test_a_wrong_value_in_json_names_the_file_and_the_key(change: dict) -> None:
-    with pytest.raises(aib.AibError, match=f"config.json: {next(iter(change))} must be"):
+    with pytest.raises(aib.AibError, match=rf"config.json: {next(iter(change))}(\[0\])? must be"):
         Settings.from_dict(Settings().to_dict() | change, HERE)
 
 

@@ -1,7 +1,6 @@
 """Parameters and multiply-adds of the models, with the paper's counts."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -24,9 +23,6 @@ class Row:
     paper_parameters: float | None  # millions
     paper_multiply_adds: float | None  # billions
     summary: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def measure(

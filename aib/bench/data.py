@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain, count, repeat
 from typing import Any
 
@@ -71,9 +71,10 @@ def bench_data(
         generator=torch.Generator().manual_seed(0),
     )
     ours_rate, augmented_rate = (
-        _rate(map(batches.epoch, count()), seconds, device) for batches in (ours, augmented)
+        images_per_second(map(batches.epoch, count()), seconds, device)
+        for batches in (ours, augmented)
     )
-    plain_rate = _rate(repeat(plain), seconds, device)
+    plain_rate = images_per_second(repeat(plain), seconds, device)
     return {
         "data": dataset.name,
         "image_size": dataset.preprocessing.image_size,
@@ -90,21 +91,28 @@ def bench_data(
     }
 
 
-def _rate(epochs: Iterable[Iterable[tuple[Tensor, Tensor]]], seconds: float, device: str) -> float:
+def images_per_second(
+    epochs: Iterable[Iterable[tuple[Tensor, Tensor]]],
+    seconds: float,
+    device: torch.device | str,
+    step: Callable[[Tensor, Tensor], None] = lambda x, y: None,
+) -> float:
+    """Images per second of `step(x, y)`, for about `seconds` after three steps to warm up."""
     images, begin = 0, 0.0
-    for step, (x, y) in enumerate(chain.from_iterable(epochs)):
+    for number, (x, y) in enumerate(chain.from_iterable(epochs)):
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-        if step == 2:  # workers have started, memory is allocated
+        step(x, y)
+        if number < 3:  # workers have started, memory is allocated
             _synchronise(device)
-            images, begin = 0, time.perf_counter()
+            begin = time.perf_counter()
+            continue
         images += len(x)
-        if step > 2 and time.perf_counter() - begin > seconds:
+        if time.perf_counter() - begin > seconds:
             break
     _synchronise(device)
-    # The batch at which the clock started was ready before.
-    return (images - len(x)) / (time.perf_counter() - begin)
+    return images / (time.perf_counter() - begin)
 
 
-def _synchronise(device: str) -> None:
-    if device.startswith("cuda"):
+def _synchronise(device: torch.device | str) -> None:
+    if torch.device(device).type == "cuda":
         torch.cuda.synchronize()

@@ -10,12 +10,12 @@ from aib.interpret.per_image import Tick
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Tick]:
+def progress(total: int, transient: bool = True) -> Iterator[Tick]:
     """Show a bar; yields a function to call with (current task, images done since then)."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
     with Progress(
-        *columns, console=console, disable=not console.is_terminal, transient=True
+        *columns, console=console, disable=not console.is_terminal, transient=transient
     ) as bar:
         task = bar.add_task("starting", total=total)
 

@@ -2,7 +2,7 @@
 
 import json as jsonlib
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ import tyro
 
 from aib.bench.data import bench_data
 from aib.bench.latency import BATCHES, bench_latency
-from aib.bench.throughput import SpeedOptions, bench_infer, bench_train, make_model
+from aib.bench.throughput import Workload, bench_infer, bench_train
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
 from aib.data.load import load
@@ -19,59 +19,77 @@ from aib.errors import AibError
 from aib.settings import Precision
 
 
+@dataclass(frozen=True)
+class Model:
+    """Options of `train` and `infer`."""
+
+    model: str = "vgg_aib_qt"
+    """Model name."""
+    width: float = 1.0
+    """Scales the model's channels."""
+    image_size: int = 32
+    """Size of the random images."""
+    batch_size: int | None = None
+    """Our batch size (default: 512 on a GPU, 64 on a CPU); the plain one is 128, or ours on a CPU
+    without training."""
+    precision: Precision | None = None
+    """Our precision (default: bf16 on a GPU, fp32 on a CPU)."""
+    compile: bool | None = None
+    """Use torch.compile (default: on a GPU); False also leaves it out of the latency."""
+    device: str | None = None
+    """cpu or cuda (default: cuda if available)."""
+    json: bool = False
+    """Print JSON."""
+
+    def workload(self, device: torch.device, graphs: bool | None = None) -> Workload:
+        """The values given, and the device's defaults: everything on for a GPU. On a CPU compiling
+        takes longer than it saves."""
+        gpu = device.type == "cuda"
+        batch_size = (512 if gpu else 64) if self.batch_size is None else self.batch_size
+        if batch_size < 1:
+            raise AibError(f"batch_size must be at least 1, not {batch_size}")
+        return Workload(
+            self.model,
+            self.width,
+            self.image_size,
+            device,
+            batch_size,
+            self.precision or ("bf16" if gpu else "fp32"),
+            channels_last=gpu,
+            compile=gpu if self.compile is None else self.compile,
+            # The loss scale of fp16 cannot be captured.
+            graphs=gpu and self.precision != "fp16" if graphs is None else graphs,
+        )
+
+
+DEFAULTS = Model()
+
+
 def train(
-    model: str = "vgg_aib_qt",
-    width: float = 1.0,
-    image_size: int = 32,
-    batch_size: int | None = None,
-    precision: Precision | None = None,
-    compile: bool | None = None,
+    common: Model = DEFAULTS,
     graphs: bool | None = None,
     steps: int | None = None,
     workers: int = 2,
-    device: str | None = None,
-    json: bool = False,
 ) -> None:
     """Training with augmentation: a plain PyTorch loop against ours, in one run.
 
     Example: aib bench train --model tiny_aib_qt
 
     Args:
-        model: model name.
-        width: scales the model's channels.
-        image_size: size of the random images.
-        batch_size: our batch size (default: 512 on a GPU, 64 on a CPU); the plain loop uses 128.
-        precision: our precision (default: bf16 on a GPU, fp32 on a CPU).
-        compile: use torch.compile (default: on a GPU).
         graphs: capture the step as a CUDA graph (default: on a GPU, except with fp16).
         steps: steps per epoch; four epochs are run.
         workers: workers of the plain loop's DataLoader.
-        device: cpu or cuda (default: cuda if available).
-        json: print JSON.
     """
-    target = pick_device(device)
+    device = pick_device(common.device)
     if steps is not None and steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
-    steps = steps or (100 if target.type == "cuda" else 5)
-    options = speed_options(target, batch_size, precision, compile, graphs)
-    result = bench_train(
-        model, target, options, steps=steps, workers=workers, image_size=image_size, width=width
-    )
-    print_result(result, json)
+    steps = steps or (100 if device.type == "cuda" else 5)
+    result = bench_train(common.workload(device, graphs), steps=steps, workers=workers)
+    print_result(result, common.json)
 
 
 def infer(
-    model: str = "vgg_aib_qt",
-    samples: str = "4x12",
-    width: float = 1.0,
-    image_size: int = 32,
-    batch_size: int | None = None,
-    precision: Precision | None = None,
-    compile: bool | None = None,
-    seconds: float = 3.0,
-    latency: bool = True,
-    device: str | None = None,
-    json: bool = False,
+    common: Model = DEFAULTS, samples: str = "4x12", seconds: float = 3.0, latency: bool = True
 ) -> None:
     """Evaluation with S x M samples: fp32 and eager against ours, in one run. On a CPU also the
     latency of one deterministic pass: eager, compiled, ONNX.
@@ -79,39 +97,23 @@ def infer(
     Example: aib bench infer --model tiny_aib_qt --samples 4x12
 
     Args:
-        model: model name.
         samples: attention x latent samples.
-        width: scales the model's channels.
-        image_size: size of the random images.
-        batch_size: our batch size (default: 512 on a GPU, 64 on a CPU); on a GPU the plain one is
-            128.
-        precision: our precision (default: bf16 on a GPU, fp32 on a CPU).
-        compile: use torch.compile (default: on a GPU); False also leaves it out of the latency.
         seconds: duration of each measurement.
         latency: on a CPU, also measure the latency of a single image and of a small batch.
-        device: cpu or cuda (default: cuda if available).
-        json: print JSON.
     """
-    target = pick_device(device)
+    device = pick_device(common.device)
     check_seconds(seconds)
-    result = bench_infer(
-        model,
-        target,
-        speed_options(target, batch_size, precision, compile),
-        samples=parse_samples(samples),
-        seconds=seconds,
-        image_size=image_size,
-        width=width,
-    )
-    if latency and target.type == "cpu":
+    work = common.workload(device)
+    result = bench_infer(work, samples=parse_samples(samples), seconds=seconds)
+    if latency and device.type == "cpu":
         with progress(1 + len(BATCHES)) as tick:
             result["latency"] = bench_latency(
-                make_model(model, image_size, width),
+                work.make_model(),
                 seconds=seconds,
-                compile=compile is not False,  # None does not switch it off
+                compile=common.compile is not False,  # None does not switch it off
                 tick=tick,
             )
-    print_result(result, json)
+    print_result(result, common.json)
 
 
 def data(
@@ -151,25 +153,6 @@ def check_seconds(seconds: float) -> None:
         raise AibError(f"seconds must be above 0 and finite, not {seconds:g}")
 
 
-def speed_options(
-    device: torch.device,
-    batch_size: int | None,
-    precision: Precision | None,
-    compile: bool | None,
-    graphs: bool | None = None,
-) -> SpeedOptions:
-    """The device's defaults, with the values that are given."""
-    if batch_size is not None and batch_size < 1:
-        raise AibError(f"batch_size must be at least 1, not {batch_size}")
-    if precision == "fp16" and graphs is None:
-        graphs = False  # its loss scale cannot be captured
-    given = {
-        "batch_size": batch_size, "precision": precision, "compile": compile, "graphs": graphs
-    }  # fmt: skip
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    return replace(SpeedOptions.for_device(device), **changes)
-
-
 def print_result(result: dict[str, Any], as_json: bool) -> None:
     """Print JSON, or one line per value."""
     if as_json:
@@ -204,5 +187,5 @@ def main(argv: list[str]) -> None:
         args=argv,
         prog="aib bench",
         description="Speed on this machine, relative to a baseline in the same run.",
-        config=(tyro.conf.FlagCreatePairsOff,),
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
     )

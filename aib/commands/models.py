@@ -1,15 +1,16 @@
 """`aib models`: the table of models."""
 
-import json
+import json as jsonlib
+from dataclasses import asdict
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from aib.bench.counts import Row, measure, remarks
-from aib.commands.options import parse
+from aib.commands.options import parse, wide_console
 from aib.errors import AibError
+from aib.figures.table import number
 from aib.registry import list_models
 from aib.types import ProfileName
 
@@ -40,46 +41,32 @@ def models(
         raise AibError(f"no model matches {filter!r} at image_size {image_size}")
     rows = [measure(name, num_classes, image_size, width, profile) for name in names]
     if json:
-        print_json(rows)
+        found = {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}
+        print(jsonlib.dumps(found, indent=2))
     else:
         print_table(rows)
 
 
-def print_json(rows: list[Row]) -> None:
-    """Print counts and remarks as JSON."""
-    print(json.dumps({"models": [r.to_dict() for r in rows], "remarks": remarks(rows)}, indent=2))
-
-
 def print_table(rows: list[Row]) -> None:
     """Print counts and remarks as a table."""
-    table = Table(
-        title=f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
-    )
-    table.add_column("model")
-    for column in ("parameters", "paper", "mult-adds", "paper", "map"):
-        table.add_column(column, justify="right")
-    table.add_column("what it is")
+    title = f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
+    numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
+    right = (Column(name, justify="right") for name in numbers)
+    table = Table("model", *right, "what it is", title=title)
     for row in rows:
         table.add_row(
             row.name,
             f"{row.parameters:,}",
-            _or_dash(row.paper_parameters, " M"),
-            f"{row.multiply_adds / 1e9:.2f} G",
-            _or_dash(row.paper_multiply_adds, " G"),
+            number(row.paper_parameters, 2),
+            f"{row.multiply_adds / 1e9:.2f}",
+            number(row.paper_multiply_adds, 2),
             "x".join(map(str, row.attention)) if row.attention else "-",
             row.summary,
         )
-    console = Console()
-    # A pipe's 80 columns would make the table unreadable.
-    if not console.is_terminal:
-        console.width = 200
+    console = wide_console()
     console.print(table)
     for note in remarks(rows):
         console.print(note)
-
-
-def _or_dash(value: float | None, unit: str) -> str:
-    return "-" if value is None else f"{value:.2f}{unit}"
 
 
 def main(argv: list[str]) -> None:

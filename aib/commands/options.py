@@ -1,12 +1,16 @@
-"""Parse the options of a command from a signature or dataclass and its docstrings."""
+"""What commands share: options from a signature or dataclass, presets, a console for tables."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tyro
+from rich.console import Console
 
+from aib.configs import get_preset
+from aib.configs.preset import Preset
 from aib.errors import AibError
+from aib.settings import Settings
 
 
 def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
@@ -22,3 +26,23 @@ def parse_samples(text: str) -> tuple[int, int]:
     if match is None:
         raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
     return int(match[1]), int(match[2])
+
+
+def take_preset(argv: list[str]) -> tuple[Preset | None, list[str]]:
+    """The preset that the first argument names, if it is no option, and the other arguments."""
+    if argv and not argv[0].startswith("-"):
+        return get_preset(argv[0]), argv[1:]
+    return None, argv
+
+
+def run_name(preset: Preset | None, s: Settings) -> str:
+    """The name of a run or sweep."""
+    return preset.name if preset else f"{s.data}-{s.model}"
+
+
+def wide_console(columns: int = 200) -> Console:
+    """A console for tables. A pipe's 80 columns would break every cell."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = columns
+    return console

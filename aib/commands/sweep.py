@@ -1,38 +1,32 @@
 """`aib sweep`: ablation studies."""
 
+import itertools
 import json as jsonlib
+import re
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from aib.commands.bar import progress
 from aib.commands.interpret import rich_table
-from aib.commands.options import parse
-from aib.configs import get_preset
+from aib.commands.options import parse, run_name, take_preset, wide_console
 from aib.errors import AibError
 from aib.figures.picture import save_figure
 from aib.files import write_whole
 from aib.report.sweep_page import sweep_page
-from aib.runs import read_metrics
 from aib.settings import Settings
 from aib.sweep.cluster import Request, run_cluster
 from aib.sweep.grid import parse_grid
-from aib.sweep.local import OnEnd, OnPoll, run_local
+from aib.sweep.local import run_local
 from aib.sweep.one import check_settings, is_done, read_measurement
 from aib.sweep.panels import draw_panels, error_bar_note
 from aib.sweep.plan import Plan, PlannedRun, make_plan
 from aib.sweep.results import RESULTS, collect_results, write_results
 from aib.sweep.tables import sweep_tables
 from aib.training.interrupt import SignalCatcher
-
-REFRESH = 2.0  # seconds between updates of the progress bar
 
 
 @dataclass(frozen=True)
@@ -84,14 +78,12 @@ class Options:
 
 def main(argv: list[str]) -> None:
     """Entry point of the command table. PRESET, if given, comes first."""
-    preset = None
-    if argv and not argv[0].startswith("-"):
-        preset, argv = get_preset(argv[0]), argv[1:]
+    preset, argv = take_preset(argv)
     default = Options(settings=preset.settings if preset else Settings())
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
     if options.jobs is not None and options.jobs < 1:
         raise AibError(f"--jobs must be at least 1, not {options.jobs}")
-    name = preset.name if preset else f"{options.settings.data}-{options.settings.model}"
+    name = run_name(preset, options.settings)
     plan = make_plan(
         name,
         options.settings,
@@ -100,7 +92,7 @@ def main(argv: list[str]) -> None:
         product=options.product,
         quick=options.quick,
     )
-    folder = options.out or Path("runs") / f"sweep-{name.replace(':', '-').replace('/', '-')}"
+    folder = options.out or Path("runs") / f"sweep-{re.sub('[:/]', '-', name)}"
     if options.list:
         show_plan(plan, folder)
         return
@@ -133,19 +125,22 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
         f"{started} started, {len(left) - started} to do"
     )
     failed: dict[str, str] = {}
-    with SignalCatcher() as stop, progress(folder, len(left)) as (show_end, on_poll):
+    ended = itertools.count(1)
+    with SignalCatcher() as stop, progress(len(left), transient=False) as tick:
 
         def on_end(run: PlannedRun, error: str | None) -> None:
             if error is not None:
                 failed[run.name] = error
-            show_end(run, error)
+            line = f"{run.name}: {outcome(folder / run.name, error)}"
+            message(f"{next(ended)} of {len(left)}: {line}")
+            tick("runs", 1)
             write_results(folder, collect_results(plan, folder, failed))
 
         if options.engine == "submitit":
             request = Request(options.partition, options.timeout_min, options.gpus, options.cpus)
-            run_cluster(folder, left, request, options.jobs, on_end, on_poll, stop)
+            run_cluster(folder, left, request, options.jobs, on_end, stop)
         else:
-            run_local(folder, left, options.jobs or 1, on_end, on_poll, stop)
+            run_local(folder, left, options.jobs or 1, on_end, stop)
     finish(plan, folder, failed, options.json)
     done = sum(read_measurement(folder / run.name) is not None for run in plan.runs)
     if stop.signal is not None:
@@ -172,60 +167,21 @@ def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None
     text = sweep_page(results)
     write_whole(page, lambda partial: partial.write_text(text, encoding="utf-8"))
     if not json:
-        console = Console()
-        if not console.is_terminal:
-            console.width = 120
+        console = wide_console(120)
         for table in sweep_tables(results):
             console.print(rich_table(table))
         console.print(table.note, highlight=False, markup=False)
         print(f"written: {folder / RESULTS}, {picture}, {page}")
 
 
-@contextmanager
-def progress(folder: Path, count: int) -> Iterator[tuple[OnEnd, OnPoll]]:
-    """Print a line to standard error for each run that ends; on a terminal show a bar too."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    ended, refreshed = 0, -REFRESH
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=count)
-
-        def show_end(run: PlannedRun, error: str | None) -> None:
-            nonlocal ended
-            ended += 1
-            found = read_measurement(folder / run.name)
-            outcome = f"failed: {error}"
-            if error == "stopped":
-                outcome = "stopped"
-            elif found is not None:
-                outcome = f"accuracy {found.metrics.accuracy:.2f}%"
-            bar.update(task, completed=ended)
-            message(f"{ended} of {count}: {run.name}: {outcome}", bar.console)
-
-        def on_poll(running: Sequence[PlannedRun]) -> None:
-            nonlocal refreshed
-            if console.is_terminal and time.monotonic() > refreshed + REFRESH:
-                refreshed = time.monotonic()
-                done = ended + sum(fraction(folder / run.name, run.settings) for run in running)
-                bar.update(task, completed=done, description=f"{len(running)} running")
-
-        yield show_end, on_poll
+def outcome(folder: Path, error: str | None) -> str:
+    """How a run ended."""
+    if error is not None:
+        return error if error == "stopped" else f"failed: {error}"
+    found = read_measurement(folder)
+    return f"accuracy {found.metrics.accuracy:.2f}%" if found else "not measured"
 
 
-def fraction(folder: Path, settings: Settings) -> float:
-    """Fraction of a run's epochs that are done."""
-    rows = read_metrics(folder)
-    return 0.95 * rows[-1]["epoch"] / settings.epochs if rows else 0.0
-
-
-def message(text: str, console: Console | None = None) -> None:
+def message(text: str) -> None:
     """Print to standard error."""
-    if console is not None and console.is_terminal:
-        console.print(text, highlight=False, markup=False)
-    else:
-        print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)

@@ -1,5 +1,6 @@
 """`aib train`: train a model."""
 
+import re
 import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -7,12 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from aib.commands.eval import print_evaluation
-from aib.commands.options import parse
-from aib.configs import PRESETS, get_preset
+from aib.commands.options import parse, run_name, take_preset, wide_console
+from aib.configs import PRESETS
 from aib.errors import AibError
 from aib.runs import read_settings
 from aib.settings import Settings
@@ -49,9 +49,7 @@ class Options:
 
 def main(argv: list[str]) -> None:
     """Run the command. PRESET, if given, is the first argument."""
-    preset = None
-    if argv and not argv[0].startswith("-"):
-        preset, argv = get_preset(argv[0]), argv[1:]
+    preset, argv = take_preset(argv)
     resumed = _value_of("--resume", argv)
     default = Settings() if preset is None else preset.settings
     if resumed is not None:
@@ -62,11 +60,11 @@ def main(argv: list[str]) -> None:
     if options.list:
         print_presets()
         return
-    name = preset.name if preset else f"{options.settings.data}-{options.settings.model}"
+    name = run_name(preset, options.settings)
     if options.evaluator:
         options = replace(options, settings=evaluator_settings(options.settings))
         name += "-evaluator"
-    start(options, name.replace(":", "-").replace("/", "-"))
+    start(options, re.sub("[:/]", "-", name))
 
 
 def start(options: Options, name: str) -> None:
@@ -90,21 +88,14 @@ def start(options: Options, name: str) -> None:
 
 def print_presets() -> None:
     """Print a table of the presets: name, model, data, the paper's error and ours."""
-    table = Table()
-    for column in ("preset", "model", "data", "epochs"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("paper, % error", justify="right")
-    table.add_column("ours, % error")
-    table.add_column("description")
+    columns = ("preset", "model", "data", "epochs", "paper, % error", "ours, % error")
+    table = Table(*(Column(name, no_wrap=True) for name in columns), "description")
     for preset in PRESETS.values():
         s = preset.settings
         error = "-" if preset.paper_error is None else f"{preset.paper_error:.2f}"
         ours = "-" if preset.ours is None else str(preset.ours)
         table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+    wide_console().print(table)
 
 
 def _value_of(option: str, argv: list[str]) -> str | None:

@@ -29,14 +29,12 @@ def locate(spec: Spec, root: str | Path | None) -> Path | None:
     candidates = [base / folder for folder in spec.folders]
     candidates += [base / spec.name / folder for folder in spec.folders]
     found = next((folder for folder in candidates if folder.is_dir()), None)
-    if found is None and (base.name in spec.folders or _has_loose_file(spec, base)):
+    single = [a for a in spec.archives if not a.is_tar]  # files that may lie there without a folder
+    if found is None and (
+        base.name in spec.folders or any((base / a.file_name).is_file() for a in single)
+    ):
         found = base if base.is_dir() else None
     return found
-
-
-def _has_loose_file(spec: Spec, base: Path) -> bool:
-    """Some sets are single files without a folder."""
-    return any((base / a.file_name).is_file() for a in spec.archives if not a.folder)
 
 
 def require(spec: Spec, root: str | Path | None) -> Path:

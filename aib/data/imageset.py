@@ -29,9 +29,6 @@ class ImageFiles:
     paths: tuple[Path, ...]
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
     def decode(self, index: int) -> Image.Image:
         image = open_rgb(self.paths[index])
         if self.crops is None:
@@ -71,35 +68,21 @@ class ImageSet(Dataset):
     def __post_init__(self) -> None:
         if (self.images is None) == (self.files is None):
             raise AibError("an ImageSet needs either images or files")
-        if self.labels.dtype != torch.int64 or self.labels.ndim != 1:
-            raise AibError(f"labels must be int64 [N], not {_describe(self.labels)}")
-        count = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
-        if count != len(self.labels):
-            raise AibError(f"{self.name} has {count} images and {len(self.labels)} labels")
+        count = len(self.labels)
+        _require("labels", self.labels, torch.int64, (count,))
+        found = len(self.files.paths if self.files else self.images)  # type: ignore[arg-type]
+        if found != count:
+            raise AibError(f"{self.name} has {found} images and {count} labels")
         if count == 0:
             raise AibError(f"{self.name} has no images in split '{self.split}'")
-        self._check_images()
+        side = self.preprocessing.image_size
+        _require("images", self.images, torch.uint8, (count, 3, side, side))
+        _require("masks", self.masks, torch.bool, (count, side, side))
         low, high = int(self.labels.min()), int(self.labels.max())
-        if low < 0 or high >= len(self.class_names):
+        if low < 0 or high >= self.num_classes:
             raise AibError(
-                f"labels of {self.name} run from {low} to {high}, but it has "
-                f"{len(self.class_names)} classes"
-            )
-
-    def _check_images(self) -> None:
-        size = self.preprocessing.image_size
-        if self.images is not None and (
-            self.images.dtype != torch.uint8 or self.images.shape[1:] != (3, size, size)
-        ):
-            raise AibError(
-                f"images must be uint8 [N,3,{size},{size}], not {_describe(self.images)}"
-            )
-        masks = self.masks
-        if masks is not None and (
-            masks.dtype != torch.bool or masks.shape != (len(self), size, size)
-        ):
-            raise AibError(
-                f"masks must be bool [{len(self)},{size},{size}], not {_describe(masks)}"
+                f"labels of {self.name} run from {low} to {high}, but it has {self.num_classes} "
+                "classes"
             )
 
     @classmethod
@@ -143,8 +126,8 @@ class ImageSet(Dataset):
         mirror: bool = True,
     ) -> "ImageSet":
         """A data set from tensors: images uint8 [N,3,S,S], labels of any integer type [N]."""
-        if images.ndim != 4 or images.shape[-1] != images.shape[-2]:
-            raise AibError(f"images must be uint8 [N,3,S,S], not {_describe(images)}")
+        side = images.shape[-1]
+        _require("images", images, torch.uint8, (len(images), 3, side, side))
         if not class_names and len(labels):
             class_names = [str(i) for i in range(int(labels.max()) + 1)]
         return cls(
@@ -152,7 +135,7 @@ class ImageSet(Dataset):
             split=split,
             labels=labels.to(torch.int64),
             preprocessing=Preprocessing(
-                image_size=images.shape[-1],
+                image_size=side,
                 mean=tuple(mean),
                 std=tuple(std),
                 class_names=tuple(class_names),
@@ -160,7 +143,7 @@ class ImageSet(Dataset):
             images=images,
             masks=masks,
             mirror=mirror,
-            pad=images.shape[-1] // 8,
+            pad=side // 8,
         )
 
     @property
@@ -211,14 +194,12 @@ class ImageSet(Dataset):
 
     def subset(self, indices: Tensor, *, split: str | None = None) -> "ImageSet":
         """The images at these indices, in this order."""
+        tensors = {n: getattr(self, n) for n in ("labels", "images", "masks", "boxes")}
         return replace(
             self,
             split=self.split if split is None else split,
-            labels=self.labels[indices],
-            images=None if self.images is None else self.images[indices],
             files=None if self.files is None else self.files.subset(indices),
-            masks=None if self.masks is None else self.masks[indices],
-            boxes=None if self.boxes is None else self.boxes[indices],
+            **{n: tensor[indices] for n, tensor in tensors.items() if tensor is not None},
         )
 
     def prepared_for(self, preprocessing: Preprocessing) -> "ImageSet":
@@ -265,8 +246,11 @@ def check_memory(count: int, size: int) -> None:
         )
 
 
-def _describe(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+def _require(name: str, tensor: Tensor | None, dtype: torch.dtype, shape: Sequence[int]) -> None:
+    """Raise an error for a tensor of another type or shape."""
+    if tensor is not None and (tensor.dtype != dtype or list(tensor.shape) != list(shape)):
+        wanted, found = (str(kind).removeprefix("torch.") for kind in (dtype, tensor.dtype))
+        raise AibError(f"{name} must be {wanted} {list(shape)}, not {found} {list(tensor.shape)}")
 
 
 def _resize_images(images: Tensor, size: int) -> Tensor:

@@ -13,6 +13,7 @@ from aib.data.specs import SPECS, spec_of
 from aib.data.split import split_indices
 from aib.errors import AibError
 from aib.types import check_seed
+from aib.validation import reject_unknown
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,
@@ -61,7 +62,7 @@ def load(
     else:
         fixed = {"seed": seed} if kind == "shapes" else {"root": root}
         own_val = False
-        _check_split(kind, split)
+        reject_unknown([split], [*SPECS[kind].sizes, "val"], f"{kind} has no split")
     official = "train" if split == "val" and not own_val else split
     reader = READERS[kind]
     dataset = reader(official, **fixed, **_checked_options(kind, reader, fixed, options))
@@ -114,12 +115,6 @@ def _parse_options(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() if equals else "true" for key, equals, value in pairs}
 
 
-def _check_split(kind: str, split: str) -> None:
-    known = [*SPECS[kind].sizes, "val"]
-    if split not in known:
-        raise AibError(f"{kind} has no split '{split}'; it has {', '.join(known)}")
-
-
 def _checked_options(
     kind: str, reader: Callable[..., ImageSet], fixed: dict[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
@@ -128,10 +123,7 @@ def _checked_options(
     defaults = {
         p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in fixed
     }
-    for key in options:
-        if key not in defaults:
-            known = ", ".join([*defaults, "image_size", "holdout"])
-            raise AibError(f"{kind} has no option '{key}'; it has {known}")
+    reject_unknown(options, [*defaults, "image_size", "holdout"], f"{kind} has no option")
     return {key: _convert(key, value, type(defaults[key])) for key, value in options.items()}
 
 

@@ -1,6 +1,6 @@
 """The known data sets: classes, split sizes, channel statistics, official files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aib.errors import AibError
 
@@ -33,16 +33,19 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Archive:
-    """One official download. `folder` is what it unpacks to; "" for a single file."""
+    """One official download: a tar file of the set's first folder, or a single file of a split."""
 
     url: str
-    checksum: str  # as pooch takes it, "md5:..."; the publishers give MD5
-    folder: str = ""
-    split: str = ""  # the split of a file that has only one
+    md5: str  # as published
+    split: str = ""
 
     @property
     def file_name(self) -> str:
         return self.url.rsplit("/", 1)[-1]
+
+    @property
+    def is_tar(self) -> bool:
+        return not self.split
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Spec:
     std: tuple[float, float, float]
     folders: tuple[str, ...] = ()  # possible folders under a root, the preferred one first
     archives: tuple[Archive, ...] = ()
-    checksums: tuple[tuple[str, str], ...] = ()  # (file inside a folder, MD5 of the official one)
+    checksums: dict[str, str] = field(default_factory=dict)  # file in the folder -> official MD5
     mirror: bool = True  # a mirrored image keeps its class
     pad: int = 4  # pixels of reflect padding on each side for training crops
 
@@ -92,27 +95,21 @@ CIFAR10 = Spec(
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
     folders=("cifar-10-batches-bin", "cifar-10-batches-py"),
-    archives=(
-        Archive(
-            _TORONTO + "cifar-10-binary.tar.gz",
-            "md5:c32a1d4ab5d03f1284b67883e8d87530",
-            "cifar-10-batches-bin",
-        ),
-    ),
-    checksums=(
-        ("data_batch_1.bin", "5dd7e06a14cb22eb9f671a540d1b7c25"),
-        ("data_batch_2.bin", "5ea93a67294ea407fff1d09f752e9692"),
-        ("data_batch_3.bin", "942cd6a4bcdd0dd3c604fbe906cb4421"),
-        ("data_batch_4.bin", "ae636b3ba5c66a11e91e8cb52e771fcb"),
-        ("data_batch_5.bin", "53f37980c15c3d472c316c40844f3f0d"),
-        ("test_batch.bin", "803d5f7f4d78ea53de84dbe85f74fb6d"),
-        ("data_batch_1", "c99cafc152244af753f735de768cd75f"),
-        ("data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"),
-        ("data_batch_3", "54ebc095f3ab1f0389bbae665268c751"),
-        ("data_batch_4", "634d18415352ddfa80567beed471001a"),
-        ("data_batch_5", "482c414d41f54cd18b22e5b47cb7c3cb"),
-        ("test_batch", "40351d587109b95175f43aff81a1287e"),
-    ),
+    archives=(Archive(_TORONTO + "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
+    checksums={
+        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+        "data_batch_1": "c99cafc152244af753f735de768cd75f",
+        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+        "data_batch_4": "634d18415352ddfa80567beed471001a",
+        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        "test_batch": "40351d587109b95175f43aff81a1287e",
+    },
 )
 
 CIFAR100 = Spec(
@@ -125,19 +122,13 @@ CIFAR100 = Spec(
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
     folders=("cifar-100-binary", "cifar-100-python"),
-    archives=(
-        Archive(
-            _TORONTO + "cifar-100-binary.tar.gz",
-            "md5:03b5dce01913d631647c71ecec9e9cb8",
-            "cifar-100-binary",
-        ),
-    ),
-    checksums=(
-        ("train.bin", "6172c7755cfe09b2fe270c85cebc1b15"),
-        ("test.bin", "4499cfba6c016c1be1438163640a0898"),
-        ("train", "16019d7e3df5f24257cddd939b257f8d"),
-        ("test", "f0ef6b0ae62326f3e7ffdfab6717acfc"),
-    ),
+    archives=(Archive(_TORONTO + "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
+    checksums={
+        "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
+        "test.bin": "4499cfba6c016c1be1438163640a0898",
+        "train": "16019d7e3df5f24257cddd939b257f8d",
+        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+    },
 )
 
 SVHN = Spec(
@@ -151,26 +142,9 @@ SVHN = Spec(
     std=(0.1980, 0.2010, 0.1970),
     folders=("svhn",),
     archives=(
-        Archive(
-            _HOUSE_NUMBERS + "train_32x32.mat",
-            "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
-            split="train",
-        ),
-        Archive(
-            _HOUSE_NUMBERS + "test_32x32.mat",
-            "md5:eb5a983be6a315427106f1b164d9cef3",
-            split="test",
-        ),
-        Archive(
-            _HOUSE_NUMBERS + "extra_32x32.mat",
-            "md5:a93ce644f1a588dc4d68dda5feec44a7",
-            split="extra",
-        ),
-    ),
-    checksums=(
-        ("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
-        ("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
-        ("extra_32x32.mat", "a93ce644f1a588dc4d68dda5feec44a7"),
+        Archive(_HOUSE_NUMBERS + "train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", "train"),
+        Archive(_HOUSE_NUMBERS + "test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", "test"),
+        Archive(_HOUSE_NUMBERS + "extra_32x32.mat", "a93ce644f1a588dc4d68dda5feec44a7", "extra"),
     ),
     mirror=False,  # a mirrored 2 is not a digit
 )
@@ -188,16 +162,15 @@ STL10 = Spec(
     archives=(
         Archive(
             "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
-            "md5:91f7769df0f17e558f3565bffb0c7dfb",
-            "stl10_binary",
+            "91f7769df0f17e558f3565bffb0c7dfb",
         ),
     ),
-    checksums=(
-        ("train_X.bin", "918c2871b30a85fa023e0c44e0bee87f"),
-        ("train_y.bin", "5a34089d4802c674881badbb80307741"),
-        ("test_X.bin", "7f263ba9f9e0b06b93213547f721ac82"),
-        ("test_y.bin", "36f9794fa4beb8a2c72628de14fa638e"),
-    ),
+    checksums={
+        "train_X.bin": "918c2871b30a85fa023e0c44e0bee87f",
+        "train_y.bin": "5a34089d4802c674881badbb80307741",
+        "test_X.bin": "7f263ba9f9e0b06b93213547f721ac82",
+        "test_y.bin": "36f9794fa4beb8a2c72628de14fa638e",
+    },
     pad=12,  # the same share of the side as 4 of 32
 )
 
@@ -214,8 +187,7 @@ CUB200 = Spec(
     archives=(
         Archive(
             "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
-            "md5:97eceeb196236b17998738112f37df78",
-            "CUB_200_2011",
+            "97eceeb196236b17998738112f37df78",
         ),
     ),
 )

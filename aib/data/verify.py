@@ -1,6 +1,7 @@
 """Compare a data set with the official one: counts, checksums, class balance, statistics."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,19 +35,74 @@ class Report:
 def verify(name: str, root: str | Path | None = None) -> Report:
     """Check all splits of a data set."""
     kind, path, _ = parse_name(name)
-    if kind == "folder":
-        return _verify_folder(name, path)
-    spec = SPECS[kind]
-    if not spec.folders:
-        return _verify_shapes(name, spec)
-    location = require(spec, root)
+    spec = SPECS.get(kind)  # None for a folder
+    official = spec is not None and bool(spec.folders)
+    location = path if spec is None else require(spec, root) if official else "generated"
     report = Report(name, str(location))
-    for split in _expected_splits(spec, location):
-        _verify_split(report, spec, name, split, root)
-    _verify_checksums(report, spec, location)
+    for split in _splits(spec, Path(location)):
+        try:
+            options = {"partial": True} if official else {}
+            dataset = load(name, split, root=root, holdout=0.0, **options)
+            found = [*dataset.skipped, *(_differing_files(dataset) if official else ())]
+            report.differences += [f"{split}: {text}" for text in found]
+            report.splits[split] = facts = describe(dataset)
+        except AibError as error:
+            report.differences.append(f"{split}: {error}")
+            continue
+        if official:
+            differing = _differing_facts(SPECS[kind], dataset, facts)
+            report.differences += [f"{split}: {text}" for text in differing]
+        if name == "shapes" and split == "train":
+            _compare(report, "first 200 images (SHA-256)", shapes_sha256(dataset), SHAPES_SHA256)
     if not report.splits:
         raise AibError(f"nothing of {name} can be read: {report.differences[0]}")
+    if spec is not None:
+        single = {a.file_name: a.md5 for a in spec.archives if not a.is_tar}
+        for file, md5 in (spec.checksums | single).items():
+            if (Path(location) / file).is_file():
+                _compare(report, file, pooch.file_hash(Path(location) / file, "md5"), md5)
     return report
+
+
+def _splits(spec: Spec | None, location: Path) -> list[str]:
+    """The splits to check; `extra`, which few need, only if its file is there."""
+    if spec is None:
+        return [s for s in folders.SPLITS if folders.has_split(location, s)] or ["train"]
+    files = {archive.split: archive.file_name for archive in spec.archives}
+    return [s for s in spec.sizes if s != "extra" or (location / files[s]).is_file()]
+
+
+def _compare(report: Report, file: str, checksum: str, official: str) -> None:
+    report.checksums[file] = "official" if checksum == official else "differs"
+    if checksum != official:
+        report.differences.append(f"{file}: checksum {checksum}, officially {official}")
+
+
+def _differing_files(dataset: ImageSet) -> Iterator[str]:
+    paths, boxes = dataset.files.paths if dataset.files else (), dataset.boxes
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        yield f"{len(missing):,} files are missing, such as {missing[0].name}"
+    if others := sorted({path.suffix for path in paths} - {".jpg"}):
+        yield f"images are {', '.join(others)}, officially .jpg"
+    if boxes is not None and len(boxes) > 1 and len(boxes.unique(dim=0)) == 1:
+        yield f"every bounding box is {boxes[0].tolist()}, so images are cropped"
+
+
+def _differing_facts(spec: Spec, dataset: ImageSet, facts: dict[str, Any]) -> Iterator[str]:
+    official = spec.sizes[dataset.split]
+    if facts["images"] != official:
+        yield f"{facts['images']:,} images, officially {official:,}"
+    if facts["classes"] != dataset.num_classes:
+        yield f"images of {facts['classes']} of the {dataset.num_classes} classes"
+    if dataset.files is not None:
+        return
+    if bool((dataset.labels.diff() >= 0).all()):
+        yield "images are sorted by class, officially mixed"
+    if dataset.split == "train":
+        for name, published in (("mean", spec.mean), ("std", spec.std)):
+            if facts[name] != list(published):
+                yield f"channel {name} {facts[name]}, officially {list(published)}"
 
 
 def shapes_sha256(dataset: ImageSet) -> str:
@@ -56,39 +112,6 @@ def shapes_sha256(dataset: ImageSet) -> str:
     for tensor in (dataset.images, dataset.masks, dataset.labels):
         digest.update(tensor[:200].contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _expected_splits(spec: Spec, location: Path) -> list[str]:
-    """All splits; `extra`, which few need, only if its file is there."""
-    files = {archive.split: archive.file_name for archive in spec.archives}
-    return [s for s in spec.sizes if s != "extra" or (location / files[s]).is_file()]
-
-
-def _verify_split(
-    report: Report, spec: Spec, name: str, split: str, root: str | Path | None
-) -> None:
-    try:
-        dataset = load(name, split, root=root, holdout=0.0, partial=True)
-        if dataset.files is not None:
-            _verify_files(report, dataset)
-        report.splits[split] = facts = describe(dataset)
-    except AibError as error:
-        report.differences.append(f"{split}: {error}")
-        return
-    if facts["images"] != spec.sizes[split]:
-        report.differences.append(
-            f"{split}: {facts['images']:,} images, officially {spec.sizes[split]:,}"
-        )
-    if facts["classes"] != len(dataset.class_names):
-        report.differences.append(
-            f"{split}: images of {facts['classes']} of the {len(dataset.class_names)} classes"
-        )
-    if dataset.files is not None:
-        return
-    if bool((dataset.labels.diff() >= 0).all()):
-        report.differences.append(f"{split}: images are sorted by class, officially mixed")
-    if split == "train":
-        _verify_statistics(report, spec, facts)
 
 
 def describe(dataset: ImageSet) -> dict[str, Any]:
@@ -125,66 +148,3 @@ def _channel_statistics(images: torch.Tensor) -> tuple[list[float], list[float]]
         means.append(round(float(mean), 4))
         stds.append(round(float(variance.sqrt()), 4))
     return means, stds
-
-
-def _verify_statistics(report: Report, spec: Spec, facts: dict[str, Any]) -> None:
-    for name, published in (("mean", spec.mean), ("std", spec.std)):
-        if facts[name] != list(published):
-            report.differences.append(
-                f"train: channel {name} {facts[name]}, officially {list(published)}"
-            )
-
-
-def _verify_checksums(report: Report, spec: Spec, location: Path) -> None:
-    for name, official in spec.checksums:
-        if not (location / name).is_file():
-            continue
-        same = pooch.file_hash(location / name, "md5") == official
-        report.checksums[name] = "official" if same else "differs"
-        if not same:
-            report.differences.append(f"{name}: not the official file (the MD5 differs)")
-
-
-def _verify_files(report: Report, dataset: ImageSet) -> None:
-    assert dataset.files is not None
-    missing = [path for path in dataset.files.paths if not path.is_file()]
-    if missing:
-        report.differences.append(
-            f"{dataset.split}: {len(missing):,} files are missing, such as {missing[0].name}"
-        )
-    others = sorted({p.suffix for p in dataset.files.paths} - {".jpg"})
-    if others:
-        report.differences.append(
-            f"{dataset.split}: images are {', '.join(others)}, officially .jpg"
-        )
-    boxes = dataset.boxes
-    if boxes is not None and len(boxes.unique(dim=0)) == 1 and len(boxes) > 1:
-        report.differences.append(
-            f"{dataset.split}: every bounding box is {boxes[0].tolist()}, so images are cropped"
-        )
-
-
-def _verify_folder(name: str, path: Path) -> Report:
-    report = Report(name, str(path))
-    present = [split for split in folders.SPLITS if folders.has_split(path, split)] or ["train"]
-    for split in present:
-        dataset = load(name, split, holdout=0.0)
-        report.splits[split] = describe(dataset)
-        report.differences += [f"{split}: {message}" for message in dataset.skipped]
-    return report
-
-
-def _verify_shapes(name: str, spec: Spec) -> Report:
-    report = Report(name, "generated")
-    for split in spec.sizes:
-        dataset = load(name, split, holdout=0.0)
-        report.splits[split] = describe(dataset)
-        if split == "train" and name == "shapes":
-            digest = shapes_sha256(dataset)
-            same = digest == SHAPES_SHA256
-            report.checksums["first 200 images (SHA-256)"] = "official" if same else "differs"
-            if not same:
-                report.differences.append(
-                    f"train: SHA-256 of the first 200 images is {digest}, expected {SHAPES_SHA256}"
-                )
-    return report

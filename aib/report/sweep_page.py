@@ -13,7 +13,7 @@ from aib.report.blocks import (
     WideChart,
     render,
 )
-from aib.sweep.panels import MAX_LEGEND, describe, draw_panels, error_bar_note
+from aib.sweep.panels import MAX_LEGEND, draw_panels, error_bar_note
 from aib.sweep.results import SweepResults
 from aib.sweep.tables import sweep_tables
 
@@ -22,7 +22,9 @@ def sweep_page(results: SweepResults) -> str:
     """One self-contained HTML page."""
     sections = [Section("Summary", "summary", _summary(results))]
     for metric in results.metrics:
-        svg = to_svg(draw_panels(results, [metric]), describe(results, metric))
+        knobs = ", ".join(panel.knob for panel in results.panels)
+        label = f"{metric.title} against {knobs}; the tables below have the numbers"
+        svg = to_svg(draw_panels(results, [metric]), label)
         blocks: list[Block] = [WideChart(svg, len(results.panels))]
         if len(results.panels[0].lines) > MAX_LEGEND:
             text = "Each line is one choice of the other knobs; the table below names them."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aib.errors import AibError, missing_extra
-from aib.sweep.local import OnEnd, OnPoll
+from aib.sweep.local import OnEnd
 from aib.sweep.one import LOGS, is_done, run_one
 from aib.sweep.plan import PlannedRun
 from aib.training.interrupt import Interrupted, SignalCatcher
@@ -59,7 +59,6 @@ def run_cluster(
     request: Request,
     jobs: int | None,
     on_end: OnEnd,
-    on_poll: OnPoll,
     stop: SignalCatcher,
     poll: float = 5.0,
 ) -> None:
@@ -80,7 +79,6 @@ def run_cluster(
                 del waiting[run]
                 done = is_done(sweep / run.name)
                 on_end(run, None if done else "stopped" if cancelled else failure(job))
-        on_poll(list(waiting))
         time.sleep(min(poll, 0.2) if cancelled else poll)
 
 

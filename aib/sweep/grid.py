@@ -1,19 +1,21 @@
 """Parse the knobs of a sweep: `beta=1e-3,1e-2` on the command line to values of a setting."""
 
-import types
 import typing
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from aib.errors import AibError
 from aib.settings import MACHINE, Settings, setting_types
+from aib.validation import describe, fits
 
 # The paper's letters for two of the settings.
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}
 LETTERS = {name: letter for letter, name in ALIASES.items()}
 
 Value = str | int | float | bool | None
+WORDS = {"none": None, "true": True, "yes": True, "false": False, "no": False}
 
 
 @dataclass(frozen=True)
@@ -61,25 +63,12 @@ def parse_grid(text: str) -> Grid:
 
 def parse_value(knob: str, hint: Any, word: str) -> Value:
     """Parse one value as the setting's type; `none` where the setting is optional."""
-    kinds = (
-        typing.get_args(hint)
-        if typing.get_origin(hint) in (typing.Union, types.UnionType)
-        else (hint,)
-    )
-    if type(None) in kinds and word.lower() == "none":
-        return None
-    choices = [c for kind in kinds if typing.get_origin(kind) is Literal for c in kind.__args__]
-    if choices:
-        if word in choices:
-            return word
-        raise AibError(f"{knob} must be one of {', '.join(choices)}, not {word!r}")
-    [kind] = [kind for kind in kinds if kind is not type(None)]
-    flags = {"true": True, "yes": True, "false": False, "no": False}
-    try:
-        return flags[word.lower()] if kind is bool else kind(word)
-    except (KeyError, ValueError) as error:
-        rule = {bool: "true or false", int: "an integer", float: "a number"}[kind]
-        raise AibError(f"{knob} must be {rule}, not {word!r}") from error
+    for convert in (WORDS.__getitem__, int, float, str):
+        with suppress(KeyError, ValueError):
+            value: Value = convert(word.lower() if convert == WORDS.__getitem__ else word)
+            if fits(value, hint):
+                return value
+    raise AibError(f"{knob} must be {describe(hint)}, not {word!r}")
 
 
 def check_grids(grids: typing.Sequence[Grid]) -> None:

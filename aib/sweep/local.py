@@ -16,7 +16,6 @@ from aib.sweep.plan import PlannedRun
 from aib.training.interrupt import SignalCatcher
 
 OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
-OnPoll = Callable[[Sequence[PlannedRun]], None]  # the active runs
 POLL = 0.2  # seconds
 
 
@@ -25,7 +24,6 @@ def run_local(
     runs: Sequence[PlannedRun],
     jobs: int,
     on_end: OnEnd,
-    on_poll: OnPoll,
     stop: SignalCatcher,
 ) -> None:
     """Do all runs. A failed run does not affect the others; on a stop, active runs save first."""
@@ -43,7 +41,6 @@ def run_local(
                 if process.poll() is not None:
                     del running[slot]
                     on_end(run, failure(process.returncode, log_path(sweep, run.name)))
-            on_poll([run for run, _ in running.values()])
             time.sleep(POLL)
     finally:  # after a second Ctrl-C or an error: leave no process behind
         for _, process in running.values():

@@ -68,37 +68,11 @@ def _known(
 
 
 def positions(values: Sequence[Value]) -> list[float]:
-    """Positions on the axis: logarithms of widely spread numbers, else the numbers themselves.
-
-    Words, and numbers that have no logarithm, stand side by side.
-    """
+    """Positions on the axis: logarithms of widely spread numbers, else side by side."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) < len(values):
-        return [float(i) for i in range(len(values))]
-    if min(numbers) > 0 and max(numbers) >= LOG_RATIO * min(numbers):
+    if len(numbers) == len(values) and 0 < LOG_RATIO * min(numbers) <= max(numbers):
         return [math.log10(number) for number in numbers]
-    if max(numbers) - min(numbers) <= LOG_RATIO * max(min(map(abs, numbers)), 1e-300):
-        return [float(number) for number in numbers]
     return [float(i) for i in range(len(values))]
-
-
-def describe(results: SweepResults, metric: Metric) -> str:
-    """The points of a row of panels as text, for readers who cannot see the plot."""
-    return ". ".join(
-        f"{metric.title} against {panel.knob}: " + "; ".join(_read_out(panel, metric))
-        for panel in results.panels
-    )
-
-
-def _read_out(panel: Panel, metric: Metric) -> list[str]:
-    return [
-        (f"{line.name}: " if line.name else "")
-        + ", ".join(
-            f"{format_value(p.value)}: {p.spread(metric).format(metric.digits)}"
-            for p in line.points
-        )
-        for line in panel.lines
-    ]
 
 
 def error_bar_note(results: SweepResults) -> str:

@@ -21,6 +21,7 @@ from aib.validation import parse_json
 
 RESULTS = "sweep_results.json"
 SCHEMA = 1
+MEASURED = ("metrics", "split", "images", "samples", "train_seconds")
 
 
 @dataclass(frozen=True)
@@ -163,12 +164,8 @@ def collect_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> Swee
         runs[run.name] = RunResult(
             point=run.point,
             seed=run.settings.seed,
-            metrics=found.metrics if found else None,
-            split=found.split if found else None,
-            images=found.images if found else None,
-            samples=found.samples if found else None,
-            train_seconds=found.train_seconds if found else None,
             device=found.environment.get("device") if found else None,
+            **{name: getattr(found, name, None) for name in MEASURED},
         )
     return SweepResults(
         preset=plan.preset,

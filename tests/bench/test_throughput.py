@@ -9,7 +9,7 @@ from torch import nn
 
 import aib
 from aib.cli import main
-from aib.commands.bench import speed_options
+from aib.commands.bench import Model
 from aib.settings import Precision, Settings
 
 
@@ -53,7 +53,7 @@ def test_evaluation_is_measured(capsys: pytest.CaptureFixture) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
-    options = speed_options(torch.device("cuda"), None, precision, None)
+    options = Model(precision=precision).workload(torch.device("cuda"))
     assert options.graphs == (precision != "fp16")
     Settings(precision=precision, compile=options.compile, graphs=options.graphs)
 

@@ -53,13 +53,6 @@ def test_the_batched_crop_equals_one_image_after_another(pad, flip):
         assert torch.equal(batch[position].float(), expected)
 
 
-def test_crops_reach_every_offset_and_half_are_mirrored():
-    plan = EpochPlan.sample(20_000, seed=0, epoch=0)
-    offsets = (plan.uniform[:, :2] * 9).long()
-    assert offsets.min() == 0 and offsets.max() == 8
-    assert abs((plan.uniform[:, 2] < 0.5).float().mean() - 0.5) < 0.02
-
-
 def test_a_crop_of_a_large_image_has_the_area_ratio_and_position_of_its_random_numbers():
     """Found from two ramps: red rises from left to right, green from top to bottom."""
     ramp = np.linspace(0, 255, 400).astype(np.uint8)
@@ -225,15 +218,6 @@ def test_the_number_of_workers_changes_nothing(on_disk, train):
     alone, two = (Batches(on_disk, 4, train=train, seed=1, workers=w) for w in (0, 2))
     assert same(alone.epoch(1), two.epoch(1))
     assert same(list(alone.epoch(1))[2:], two.epoch(1, start=2))
-
-
-def test_files_and_memory_have_one_interface(on_disk):
-    for data in (on_disk, in_memory(27, 72)):
-        batches = Batches(data, 5, train=True)
-        x, y = next(batches.epoch(0))
-        assert x.shape == (5, 3, 72, 72) and x.dtype == torch.float32
-        assert y.shape == (5,) and y.dtype == torch.int64
-        assert len(batches) == len(list(batches.epoch(0))) == 5
 
 
 def test_files_leave_the_global_generator_alone(on_disk):

@@ -44,7 +44,11 @@ def test_verify_lists_the_differences_and_exits_with_2(capsys, tmp_path):
     assert main(["data", "verify", "cifar10", "--root", str(tmp_path), "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
     text = " ".join(report["differences"])
-    assert "100 images, officially 50,000" in text and "MD5" in text and "mean" in text
+    assert (
+        "100 images, officially 50,000" in text
+        and "data_batch_1.bin: checksum" in text
+        and "mean" in text
+    )
     assert report["splits"]["train"]["images_per_class"] == [10, 10]
 
 

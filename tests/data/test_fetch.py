@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from aib.cli import main
 from aib.data import fetch as fetching
@@ -71,8 +72,8 @@ def cifar_at(site, name="cifar.tar.gz", content: bytes | None = None):
             tar.add(folder / "made/cifar-10-batches-bin", "cifar-10-batches-bin")
         content = buffer.getvalue()
     (folder / name).write_bytes(content)
-    checksum = "md5:" + hashlib.md5(content).hexdigest()
-    return replace(CIFAR10, archives=(Archive(address + name, checksum, "cifar-10-batches-bin"),))
+    md5 = hashlib.md5(content).hexdigest()
+    return replace(CIFAR10, archives=(Archive(address + name, md5),))
 
 
 def names_in(root: Path) -> list[str]:
@@ -155,7 +156,7 @@ def test_an_archive_of_something_else_leaves_nothing(site, tmp_path, content):
 def test_ctrl_c_while_unpacking_leaves_nothing(site, tmp_path, monkeypatch):
     spec, root = cifar_at(site), tmp_path / "root"
 
-    def interrupted(archive, target, progress):
+    def interrupted(archive, target):
         (target / "cifar-10-batches-bin").mkdir()
         (target / "cifar-10-batches-bin/data_batch_1.bin").write_bytes(b"half")
         raise KeyboardInterrupt
@@ -192,13 +193,13 @@ def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
 
 
 def test_two_fetches_of_one_set_at_once_are_an_error(site, tmp_path):
-    fcntl = pytest.importorskip("fcntl")
     root = tmp_path / "root"
     root.mkdir()
-    with (root / ".fetch-cifar10.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(AibError, match="another process"):
-            fetch(cifar_at(site), root)
+    with (
+        FileLock(root / ".fetch-cifar10.lock"),
+        pytest.raises(AibError, match="another process"),
+    ):
+        fetch(cifar_at(site), root)
 
 
 def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
@@ -207,7 +208,7 @@ def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
     archives = tuple(
         Archive(
             f"{address}svhn/{split}_32x32.mat",
-            "md5:" + hashlib.md5((folder / f"svhn/{split}_32x32.mat").read_bytes()).hexdigest(),
+            hashlib.md5((folder / f"svhn/{split}_32x32.mat").read_bytes()).hexdigest(),
             split=split,
         )
         for split in ("train", "test", "extra")

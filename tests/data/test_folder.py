@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from aib.cli import main
-from aib.data import ImageSet, load, require_trainable
+from aib.data import load, require_trainable
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
 from tests.data import official
-from tests.helpers import pixels
 
 
 def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
@@ -99,13 +97,6 @@ def test_a_name_may_hold_a_path_with_colons_and_options():
     assert parse_name("shapes_spurious:size=small")[2] == {"size": "small", "spurious": "true"}
 
 
-def test_images_from_tensors():
-    images = pixels(6)
-    mine = ImageSet.from_tensors(images, torch.tensor([0, 1, 2] * 2), class_names=("a", "b", "c"))
-    assert len(mine) == 6 and mine.preprocessing.image_size == 32
-    assert mine[4][1] == 1 and torch.equal(mine[4][0], images[4])
-
-
 def test_a_class_without_a_readable_image_is_an_error(tmp_path):
     official.write_folder(tmp_path, classes=2)
     (tmp_path / "empty").mkdir()
@@ -114,15 +105,6 @@ def test_a_class_without_a_readable_image_is_an_error(tmp_path):
     (tmp_path / "empty" / "bad.png").write_bytes(b"not a picture")
     with pytest.raises(AibError, match=r"empty has no readable image \(.*bad\.png"):
         load(f"folder:{tmp_path}", "val")
-
-
-def test_one_class_can_be_read_and_not_be_trained_on(tmp_path):
-    official.write_folder(tmp_path, classes=1)
-    images = load(f"folder:{tmp_path}", "train", holdout=0)
-    with pytest.raises(
-        AibError, match=rf"{tmp_path} has one class folder, 'class_0'.*add a folder"
-    ):
-        require_trainable(f"folder:{tmp_path}", images)
 
 
 @pytest.mark.parametrize("inside", ["", "train"])

@@ -46,11 +46,6 @@ def test_an_image_does_not_depend_on_their_number(block):
     assert np.array_equal(fewer.masks, block.masks[: BLOCK + 7])
 
 
-def test_splits_and_seeds_differ(block):
-    assert not np.array_equal(generate("test", 50, 0, Difficulty()).images, block.images[:50])
-    assert not np.array_equal(generate("train", 50, 1, Difficulty()).images, block.images[:50])
-
-
 def test_classes_are_balanced_and_named(block):
     assert (np.bincount(block.labels) == 40).all()
     assert tuple(GLYPHS) == SHAPES.classes

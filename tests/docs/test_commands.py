@@ -68,7 +68,7 @@ def test_commands_were_found():
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=text_of)
-def test_a_way_is_known_to_run_it(command):
+def test_each_command_has_a_way_to_run_it(command):
     assert way_of(command) is not None, f"{command.page} shows a command that no test runs"
 
 
@@ -90,10 +90,8 @@ def test_it_runs(command, workshop, capsys):
         run_in_processes(words_of(command, way), workshop)
     elif way.how == "view":
         run_viewer(words_of(command, way), workshop)
-    elif way.how == "make":
-        run_make(command, slow=bool(way.slow), folder=workshop)
-    elif way.how == "pip":
-        run_pip(command)
+    elif way.how == "make":  # dry: most of them would run this very test
+        run([*command.words[:1], "-n", *command.words[1:]], ROOT)
     elif way.how == "tool":
         results_main(words_of(command, way)[3:])
     else:
@@ -133,17 +131,17 @@ def test_a_training_has_valid_settings(command, monkeypatch):
 @pytest.mark.usefixtures("workshop")
 def test_a_sweep_has_a_valid_plan(command, capsys):
     assert cli.main([*command.words[1:], "--list"]) == 0
-    said = capsys.readouterr().out.splitlines()[-1]
-    # The pages say how many runs the paper's figure takes.
-    assert said == ("42 runs" if "--seeds" in command.words else "2 runs")
+    last = capsys.readouterr().out.splitlines()[-1]
+    # The pages state how many runs the paper's figure takes.
+    assert last == ("42 runs" if "--seeds" in command.words else "2 runs")
 
 
 @pytest.mark.slow
 def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
     """With the run that the first of them made, not with one that stood ready."""
-    told = [c for c in commands(ROOT / "README.md") if "runs/photos" in c.words]
-    assert [c.words[1] for c in told] == ["train", "eval", "explain"]
-    for command in told:
+    shown = [c for c in commands(ROOT / "README.md") if "runs/photos" in c.words]
+    assert [c.words[1] for c in shown] == ["train", "eval", "explain"]
+    for command in shown:
         way = way_of(command)
         assert way is not None
         words = [*expanded(command.words), *way.add.split()]
@@ -157,7 +155,7 @@ def test_extras_exist(page):
         assert set(asked.split(",")) <= known_extras(), f"{name_of(page)}: {asked}"
 
 
-def test_sentences_name_extras_that_exist():
+def test_errors_name_extras_that_exist():
     sources = [path.read_text() for path in (ROOT / "aib").rglob("*.py")]
     asked = {name for s in sources for name in re.findall(r"(?:extra|install)\([\"'](\w+)", s)}
     assert {"onnx", "posthoc"} <= asked <= known_extras()
@@ -184,7 +182,7 @@ def test_fetch_for_real(command, tmp_path):
 
 
 def words_of(command: Command, way: Way) -> list[str]:
-    """As the shell would give them, with what makes the command small; its runs stand ready."""
+    """Words as a shell splits them, with options that make it small; writes the runs it needs."""
     words = command.words
     made_by_it = {words[i + 1] for i, word in enumerate(words) if word == "--out"}
     for word in words:
@@ -199,25 +197,34 @@ def expanded(words: list[str]) -> list[str]:
     return [name for word in words for name in names.get(word) or [word]]
 
 
-def run_in_processes(words: list[str], folder: Path) -> None:
-    program = {"torchrun": ["-m", "torch.distributed.run"], "aib": ["-m", "aib"]}[words[0]]
+def run(words: list[str], folder: Path) -> str:
+    """Run a program to its end; return what it printed."""
+    environment = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
+    environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(
-        [sys.executable, *program, *words[1:]],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_in_processes(words: list[str], folder: Path) -> None:
+    program = {"torchrun": ["-m", "torch.distributed.run"], "aib": ["-m", "aib"]}[words[0]]
+    printed = run([sys.executable, *program, *words[1:]], folder)
     if "train" in words:
-        assert done.stdout.count("top-1 error") == 1  # the first process alone speaks
+        assert printed.count("top-1 error") == 1  # only the first process prints
     else:
         assert list(folder.glob("runs/*/sweep_results.json"))
 
 
+@pytest.mark.slow
+def test_the_demo_writes_its_report(tmp_path):
+    run([sys.executable, "-m", "tools.demo"], tmp_path)
+    assert list(tmp_path.glob("runs/demo-*/report.html"))
+
+
 def run_viewer(words: list[str], folder: Path) -> None:
-    """Started, looked at once, and ended as a person would."""
+    """Start it, load the page once, and end it by Ctrl-C."""
     quiet = [] if "--no-browser" in words else ["--no-browser"]
     process = subprocess.Popen(
         [sys.executable, "-m", "aib", *words[1:], *quiet],
@@ -234,56 +241,5 @@ def run_viewer(words: list[str], folder: Path) -> None:
             assert answer.status == 200 and b"aib view" in answer.read()
     finally:
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-
-
-def run_make(command: Command, slow: bool, folder: Path) -> None:
-    """Dry for what would run these tests; for real, in a folder of its own, for the demo.
-
-    Its environment is the one of this test under another name, so that nothing is installed.
-    """
-    if not slow:
-        done = subprocess.run(
-            ["make", "-n", *command.words[1:]], cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        assert "python" in done.stdout
-        return
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, folder)
-    (folder / "tools").symlink_to(ROOT / "tools")
-    environment = folder / "venv"
-    environment.mkdir()
-    for path in Path(sys.prefix).iterdir():
-        if path.name != ".installed":
-            (environment / path.name).symlink_to(path)
-    (environment / ".installed").touch()
-    done = subprocess.run(
-        ["make", *command.words[1:], "VENV=venv"], cwd=folder, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert list(folder.glob("runs/demo-*/report.html"))
-
-
-def run_pip(command: Command) -> None:
-    """All of it but the installing: from this checkout, with the pinned versions."""
-    place, _, extras = command.words[2].partition("[")
-    assert place == "." and len(command.words) == 3
-    wanted = f"{ROOT}[{extras}" if extras else str(ROOT)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--dry-run",
-            "-c",
-            ROOT / "constraints.txt",
-            wanted,
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "does not provide the extra" not in done.stdout + done.stderr
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors

@@ -7,12 +7,12 @@ from typing import Literal
 from tests.docs.blocks import Command
 
 # here: in this process; process: in one of its own; parse: read and checked, not carried out
-How = Literal["here", "process", "parse", "make", "pip", "example", "tool", "view"]
+How = Literal["here", "process", "parse", "make", "example", "tool", "view"]
 
 
 @dataclass(frozen=True)
 class Way:
-    """The way of all commands that the pattern matches from their beginning."""
+    """How to run all commands that the pattern matches from their beginning."""
 
     pattern: str
     how: How = "here"
@@ -29,9 +29,8 @@ ONNX = ("onnx", "onnxscript", "onnxruntime")
 
 # The first that matches counts.
 WAYS = (
-    Way("make demo", "make", slow="trains for minutes"),
-    Way("make (test|test-all|format)$", "make"),  # dry: these run this very test
-    Way("pip install ", "pip", slow="needs the network"),
+    Way("make (demo|test|test-all|format)$", "make"),
+    Way("pip install ", "parse", why_not="needs the network"),
     Way(r"python examples/\w+\.py", "example"),
     Way("python -m tools.results ", "tool"),
     Way("srun ", "parse", why_not="needs SLURM"),
@@ -73,5 +72,5 @@ WAYS = (
 
 
 def way_of(command: Command) -> Way | None:
-    """How to run a command; None if nobody has thought of it."""
+    """How to run a command; None if no pattern matches."""
     return next((way for way in WAYS if re.match(way.pattern, command.text)), None)

@@ -18,7 +18,7 @@ from aib.settings import Settings
 from aib.training.folder import RunFolder
 from tests.data import official
 
-# What the runs that the pages speak of were trained on; any other run is of shapes.
+# Data of the runs that the pages name; any other run is of shapes.
 TRAINED_ON = {"photos": "folder:photos:image_size=64", "c10": "cifar10"}
 MODELS = {"plain": "tiny", "evaluator": "tiny_evaluator"}  # and of which model; else tiny_aib_qt
 
@@ -34,14 +34,8 @@ def write_data(root: Path) -> None:
 
 def pretend_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many images as `write_data` writes are what the specs expect."""
-    counts = {
-        CIFAR10.name: (CIFAR10, 100, 20),
-        CIFAR100.name: (CIFAR100, 200, 200),
-        SVHN.name: (SVHN, 40, 40),
-        STL10.name: (STL10, 40, 40),
-        CUB200.name: (CUB200, 8, 4),
-    }
-    for spec, train, test in counts.values():
+    counts = [(CIFAR10, 100, 20), (CIFAR100, 200, 200), (SVHN, 40, 40), (STL10, 40, 40)]
+    for spec, train, test in [*counts, (CUB200, 8, 4)]:
         monkeypatch.setitem(spec.sizes, "train", train)
         monkeypatch.setitem(spec.sizes, "test", test)
 
@@ -58,7 +52,7 @@ def write_photos(folder: Path) -> None:
 
 
 def write_run(folder: Path) -> None:
-    """What a training of that name would have left, less the training: an untrained small model.
+    """A run of that name as training leaves it, with an untrained small model.
 
     Called with the workshop as the current folder.
     """
@@ -72,9 +66,9 @@ def write_run(folder: Path) -> None:
     settings = Settings(data=name, model=model_name, holdout=0.2).updated(width=0.25)
     run = RunFolder.create(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
-    figures = Evaluation(
+    metrics = Evaluation(
         data.name, "val", "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",
         "probabilities", 100.0,
     )  # fmt: skip
-    run.write_evaluation(read_settings(folder).reported, figures.to_dict())
+    run.write_evaluation(read_settings(folder).reported, metrics.to_dict())
     run.write_weights(model)

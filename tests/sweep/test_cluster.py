@@ -34,7 +34,6 @@ def test_jobs_of_a_cluster(tmp_path):
         Request(partition="any", gpus=0),
         2,
         lambda run, error: outcomes.update({run.point: error}),
-        lambda running: None,
         SimpleNamespace(signal=None),
         poll=0.2,
     )

@@ -71,11 +71,6 @@ def test_a_wrong_option_is_an_error_of_one_line(options, message, capsys, tmp_pa
     assert message in error and error.count("\n") == 1 and not (tmp_path / "s").exists()
 
 
-def test_help_has_an_example(capsys):
-    assert main(["sweep", "--help"]) == 0
-    assert "Example: aib sweep shapes_tiny --quick" in capsys.readouterr().out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_sweep_resumes_to_the_same_weights(tmp_path, number):

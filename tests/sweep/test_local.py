@@ -33,34 +33,33 @@ def stand_in(monkeypatch, tmp_path):
 
 
 def test_a_failed_run_does_not_affect_the_others(stand_in):
-    outcomes, most = {}, []
+    outcomes = {}
     local.run_local(
         stand_in,
         sweep_plan("beta=1,2,4,5,6").runs,
         2,
         lambda run, error: outcomes.update({run.point: error}),
-        lambda running: most.append(len(running)),
         SimpleNamespace(signal=None),
     )
     assert outcomes["beta=1"] == "it went wrong"
     assert outcomes["beta=2"].startswith("ended by signal 9; its log is")
     assert [outcomes[f"beta={i}"] for i in (4, 5, 6)] == [None] * 3
-    assert max(most) <= 2
     share = str(max(1, local.cores() // 2))
     assert {p.read_text() for p in stand_in.glob("*.began")} == {share}
 
 
 def test_on_a_stop_active_runs_save_and_no_more_are_started(stand_in):
-    stop, outcomes = SimpleNamespace(signal=None), {}
+    outcomes = {}
 
-    def on_poll(running):
-        if len(list(stand_in.glob("*.began"))) == 2:
-            stop.signal = signal.SIGINT
+    class Stop:
+        @property
+        def signal(self):
+            return signal.SIGINT if len(list(stand_in.glob("*.began"))) == 2 else None
 
     runs = sweep_plan("beta=3,3.5", seeds=(3, 4)).runs
     runs = [run for run in runs if run.point == "beta=3"] + sweep_plan("beta=7").runs
     local.run_local(
-        stand_in, runs, 2, lambda run, error: outcomes.update({run.name: error}), on_poll, stop
+        stand_in, runs, 2, lambda run, error: outcomes.update({run.name: error}), Stop()
     )
     assert outcomes == {"beta=3,seed=3": "stopped", "beta=3,seed=4": "stopped"}
     assert len(list(stand_in.glob("*.saved"))) == 2
@@ -71,13 +70,12 @@ def test_an_error_leaves_no_process_behind(stand_in, monkeypatch):
     start = local.start
     monkeypatch.setattr(local, "start", lambda *a: started.append(start(*a)) or started[-1])
 
-    def broken(running):
+    def interrupt(seconds):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(local.time, "sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        local.run_local(
-            stand_in, sweep_plan("beta=3").runs, 1, None, broken, SimpleNamespace(signal=None)
-        )
+        local.run_local(stand_in, sweep_plan("beta=3").runs, 1, None, SimpleNamespace(signal=None))
     assert started[0].poll() == -signal.SIGKILL
 
 

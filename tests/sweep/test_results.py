@@ -72,7 +72,7 @@ def test_results_of_older_versions_are_read(swept):
         (lambda found: [found.pop(key) for key in list(found) if key != "schema"], "base"),
         (lambda found: found.pop("runs"), "runs"),
         (lambda found: found.update(base=7), "base"),
-        (lambda found: found["runs"].update({"base,seed=3": None}), "runs.base,seed=3"),
+        (lambda found: found["runs"].update({"base,seed=3": None}), "runs: base,seed=3"),
         (lambda found: found.update(panels=[]), "panels"),
         (lambda found: found["panels"][0]["lines"][0].update(points=[]), "panels"),
         (lambda found: found["panels"][0]["lines"][0]["points"][0].pop("bits"), "'bits'"),
