@@ -46,7 +46,7 @@ LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimat
     ("name", "found", "parts", "evaluator", "reason"),
     [
         ("decorative", reliance(), encoding(), BETTER, "less than 1 point"),
-        ("undecided", reliance(another=0.8), encoding(), BETTER, "1000 images cannot tell"),
+        ("undecided", reliance(another=1.3), encoding(), BETTER, "1000 images cannot tell"),
         ("used", reliance(another=5), None, {}, "was not tested"),
         ("used", reliance(another=5), None, BETTER, "was not tested"),
         ("used", reliance(another=5), encoding(5, 5), {}, "at most"),

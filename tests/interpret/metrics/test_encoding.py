@@ -50,6 +50,16 @@ def test_shares_and_drops_agree_with_counting_image_by_image(seed):
     assert found.variation == pytest.approx(float(torch.stack(each).mean()), abs=1e-6)
 
 
+def test_falling_back_to_the_most_frequent_class_is_not_following_the_map():
+    """All decide for class 0: of 20 images in 30 of 40 partners, of 10 in 30 of 50 by chance."""
+    own = torch.tensor([0] * 30 + [1] * 20 + [2] * 10)
+    d = random_decisions()
+    under = d.under | {"other_class": torch.zeros_like(own)}
+    partners = draw_partners(d.index, own)
+    found = map_encoding(replace(d, own=own, under=under, partners=partners))
+    assert found.follows_chance == pytest.approx((20 * 30 / 40 + 10 * 30 / 50) / 60)  # above 1 / 4
+
+
 def test_images_without_a_partner_are_left_out_and_counted():
     d = random_decisions()
     lonely = d.partners.same_class.clone()
