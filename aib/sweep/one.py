@@ -96,7 +96,7 @@ def log_path(sweep: Path, name: str) -> Path:
 def check_settings(run: PlannedRun, folder: Path) -> None:
     """Require that an existing run has the plan's settings."""
     if (folder / CONFIG).is_file():
-        RunFolder.reopen(folder, run.settings)
+        RunFolder(folder).check_settings(run.settings)
 
 
 def is_done(folder: Path) -> bool:
