@@ -32,6 +32,7 @@ from aib.weights import CONFIG, WEIGHTS
 
 MEASUREMENT = "sweep_figures.json"  # in a run's folder
 LOGS = "logs"  # in the sweep's
+MAP_METRICS = ("auroc", "pointing", "energy_inside", "entropy_bits", "contrast")
 OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of files of older versions
 
 
@@ -96,7 +97,7 @@ def log_path(sweep: Path, name: str) -> Path:
 def check_settings(run: PlannedRun, folder: Path) -> None:
     """Require that an existing run has the plan's settings."""
     if (folder / CONFIG).is_file():
-        RunFolder.reopen(folder, run.settings)
+        RunFolder(folder).check_settings(run.settings)
 
 
 def is_done(folder: Path) -> bool:
@@ -147,7 +148,7 @@ def measure(folder: Path, settings: Settings) -> Measurement:
 
 
 def run_metrics(evaluation: Evaluation, seen: ImageMetrics) -> RunMetrics:
-    """The metrics of an evaluation and of a survey of the maps."""
+    """The metrics of an evaluation and of the maps."""
     low, high = evaluation.top1_interval
     return RunMetrics(
         accuracy=100 - evaluation.top1_error,
@@ -155,13 +156,9 @@ def run_metrics(evaluation: Evaluation, seen: ImageMetrics) -> RunMetrics:
         nll=evaluation.nll,
         calibration_error=evaluation.calibration_error,
         bits=evaluation.kl_bits,
-        auroc=seen.mean("auroc"),
-        pointing=seen.mean("pointing"),
-        energy_inside=seen.mean("energy_inside"),
         perplexity=seen.perplexity,
-        entropy_bits=seen.mean("entropy_bits"),
-        contrast=seen.mean("contrast"),
         flat_maps=seen.mean("flat"),
+        **{name: seen.mean(name) for name in MAP_METRICS},
     )
 
 

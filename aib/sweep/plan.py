@@ -1,7 +1,6 @@
 """The plan of a sweep: all of its runs and their settings, stored in sweep.json."""
 
 import itertools
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from aib.data import ImageSet
 from aib.data.augment import check_cutout
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import write_json
+from aib.files import read_json, write_json
 from aib.latent import VariationalHead
 from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
@@ -25,6 +24,7 @@ from aib.runs import describe_changes
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, check_grids, escape_for_folder, format_value, quick_grids
 from aib.training.train import build_model, load_data, with_test_images
+from aib.validation import parse_json
 
 PLAN = "sweep.json"
 SCHEMA = 1
@@ -137,22 +137,19 @@ def _is_free(folder: Path) -> bool:
 
 def read_plan(folder: Path) -> Plan:
     """Read the plan in a sweep's folder."""
-    path = folder / PLAN
-    if not path.is_file():
+    found = read_json(folder / PLAN)
+    if found is None:
         raise AibError(f"{folder} is not a sweep: it has no {PLAN}")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["schema"] != SCHEMA:
-            raise AibError(f"{path} was written by another version of aib")
-        return Plan(
-            preset=found["preset"],
-            base=Settings.from_dict(found["base"], path),
-            grids=tuple(Grid(grid["name"], tuple(grid["values"])) for grid in found["grids"]),
-            product=found["product"],
-            seeds=tuple(found["seeds"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AibError(f"{path} cannot be read as a sweep's plan: {error!r}") from error
+    plan: Plan = parse_with_base(Plan, found, folder / PLAN)
+    return plan
+
+
+def parse_with_base(kind: Any, found: dict[str, Any], path: Path) -> Any:
+    """A dataclass from one of a sweep's JSON files; its field `base` holds settings."""
+    base = found.get("base")
+    if found.get("schema") != SCHEMA or not isinstance(base, dict):
+        raise AibError(f"{path} is damaged, or was written by another version of aib")
+    return parse_json(kind, found | {"base": Settings.from_dict(base, path)}, path)
 
 
 def make_plan(

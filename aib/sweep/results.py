@@ -16,11 +16,9 @@ from aib.files import read_json, write_json
 from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, Value, format_value
 from aib.sweep.one import RunMetrics, read_measurement, rename_old_keys
-from aib.sweep.plan import Plan
-from aib.validation import parse_json
+from aib.sweep.plan import SCHEMA, Plan, parse_with_base
 
 RESULTS = "sweep_results.json"
-SCHEMA = 1
 MEASURED = ("metrics", "split", "images", "samples", "train_seconds")
 
 
@@ -138,18 +136,7 @@ class SweepResults:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: Path) -> "SweepResults":
         """The inverse of `to_dict`; it also reads the keys of older versions."""
-        if values.get("schema") != SCHEMA:
-            raise AibError(f"{path} was written by another version of aib")
-        found = rename_old_keys(values)
-        base = found.get("base")
-        if not isinstance(base, dict):
-            raise AibError(f"{path}: base cannot be {base!s:.60}")
-        parts = {
-            name: parse_json(kind, found.get(name), f"{path}: {name}")
-            for name, kind in cls.__annotations__.items()
-            if name != "base"
-        }
-        results = cls(base=Settings.from_dict(base, path), **parts)
+        results: SweepResults = parse_with_base(cls, rename_old_keys(values), path)
         lines = [panel.lines for panel in results.panels]
         if not lines or not all(each and all(line.points for line in each) for each in lines):
             raise AibError(f"{path}: panels cannot be empty")

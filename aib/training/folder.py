@@ -53,12 +53,10 @@ class RunFolder:
         run.write_config(model, settings)
         return run
 
-    @classmethod
-    def reopen(cls, folder: Path, settings: Settings) -> "RunFolder":
-        """Open an existing run, if its settings give the same result as these."""
-        if changes := describe_changes(read_settings(folder), settings, MAY_CHANGE):
-            raise AibError(f"{folder} is a run with other settings: {changes}")
-        return cls(folder)
+    def check_settings(self, settings: Settings) -> None:
+        """Raise unless the run's settings give the same result as these."""
+        if changes := describe_changes(read_settings(self.folder), settings, MAY_CHANGE):
+            raise AibError(f"{self.folder} is a run with other settings: {changes}")
 
     def make(self) -> None:
         """Make the folder, if no run uses it."""

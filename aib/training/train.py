@@ -66,7 +66,7 @@ def _train(
     """`train` in each of the processes. `lock` holds the lock of the folder until the end."""
     if resume:
         run_on_rank_zero(fabric, lambda: lock.enter_context(run.locked()))
-        RunFolder.reopen(run.folder, settings)
+        run.check_settings(settings)
 
     data = load_data(settings, "train")
     has_validation = settings.holdout or has_split(settings.data, "val")

@@ -165,7 +165,7 @@ def test_other_settings_may_not_change_on_resume(uninterrupted: Path, tmp_path: 
     assert err == "aib train: run is a run with other settings: lr was 0.1 and is now 7.0\n"
     for changed in ({"devices": 2}, {"beta": 0.5}):  # each process samples noise of its own
         with pytest.raises(aib.AibError, match=f"other settings: {next(iter(changed))} was"):
-            RunFolder.reopen(folder, replace(read_settings(folder), **changed))
+            RunFolder(folder).check_settings(replace(read_settings(folder), **changed))
 
 
 def test_only_one_process_can_resume_a_run(uninterrupted: Path, tmp_path: Path) -> None:

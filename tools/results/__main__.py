@@ -9,9 +9,8 @@ import tyro
 from tyro.conf import Positional, arg
 
 from aib.errors import AibError
-from aib.files import write_whole
+from aib.files import write_json, write_whole
 from tools.results.collect import collect as collect_runs
-from tools.results.collect import write
 from tools.results.pages import pages
 from tools.results.read import read_results
 from tools.results.tables import fill
@@ -36,7 +35,7 @@ def collect(
         note: what a reader of the numbers should know.
     """
     found = collect_runs(runs, title, note)
-    write(out, found)
+    write_json(out, found, indent=1)
     print(f"{out}: {len(found['runs'])} runs")
 
 

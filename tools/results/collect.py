@@ -8,7 +8,7 @@ import torch
 
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import read_json, write_json
+from aib.files import read_json
 from aib.interpret.runs import RESULT
 from aib.registry import create_model
 from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
@@ -71,11 +71,6 @@ def count_parameters(recipe: dict[str, Any]) -> int | None:
         return sum(p.numel() for p in create_model(**arguments).parameters())
 
 
-def write(path: Path, results: dict[str, Any]) -> None:
-    """Write as JSON, atomically."""
-    write_json(path, results, indent=1)
-
-
 def interpreted(run: Path) -> dict[str, Any] | None:
     """Return the run's study of its maps without what no table needs: curves and class metrics."""
     found = read_json(run / RESULT)
@@ -86,8 +81,6 @@ def interpreted(run: Path) -> dict[str, Any] | None:
         source: {k: v for k, v in metrics.items() if not k.endswith("_curve")}
         for source, metrics in found["faithfulness"].items()
     }
-    home = str(Path.home())
-    notes = [
-        note.replace(home, "~") for note in found["notes"]
-    ]  # a note may name the data's folder
+    # A note may name the data's folder.
+    notes = [note.replace(str(Path.home()), "~") for note in found["notes"]]
     return found | {"notes": notes, "environment": portable(found["environment"])}

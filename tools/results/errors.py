@@ -76,16 +76,8 @@ def other_data(files: Iterable[RunsFile]) -> Table:
         for runs in by_recipe(file.runs):
             for found in _on_other_data(runs):
                 rows.append(_other_data_row(file, runs[0], found))
-    head = (
-        "data",
-        "classes",
-        "model, trained on",
-        "options",
-        "seeds",
-        "images",
-        "error %",
-        "paper %",
-    )
+    head = ("data", "classes", "model, trained on", "options", "seeds", "images", "error %",
+            "paper %")  # fmt: skip
     note = ""
     if any(row[0].startswith("stl10") for row in rows):
         note = (

@@ -1,7 +1,8 @@
 """Tables of attention maps: the main metrics per recipe, averaged over seeds."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from aib.configs.preset import spread
 from aib.figures.table import NOTHING, Table, number
@@ -18,12 +19,12 @@ METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
     ("contrast", 2, lambda study: study.information.contrast),
     ("energy passed %", 1, lambda study: _percent(study.information.energy_passed)),
     ("AUROC", 2, lambda study: own_localisation(study).auroc),
-    ("AUROC, centre", 2, lambda study: _auroc(study, "centre")),
+    ("AUROC, centre", 2, lambda study: _value(study.localisation, "centre", "auroc")),
     ("mass inside %", 1, lambda study: _percent(own_localisation(study).energy_inside)),
-    ("insertion", 2, lambda study: _insertion(study, "own")),
-    ("insertion, centre", 2, lambda study: _insertion(study, "centre")),
-    ("deletion", 2, lambda study: _deletion(study, "own")),
-    ("deletion, random", 2, lambda study: _deletion(study, "random")),
+    ("insertion", 2, lambda study: _value(study.faithfulness, "own", "insertion")),
+    ("insertion, centre", 2, lambda study: _value(study.faithfulness, "centre", "insertion")),
+    ("deletion", 2, lambda study: _value(study.faithfulness, "own", "deletion")),
+    ("deletion, random", 2, lambda study: _value(study.faithfulness, "random", "deletion")),
     (ANOTHER, 1, lambda study: cost(study)),
 ]
 NOTE = (
@@ -84,8 +85,7 @@ def background_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
     for group, studies in studied(runs):
         cells = []
         for source in NAMES:
-            found = [study.localisation.get(source) for study in studies]
-            inside = [each.energy.value for each in found if each]
+            inside = [_value(study.localisation, source, "energy") for study in studies]
             cells.append(mean([_percent(1 - v) for v in inside if v is not None], 1))
         rows.append(
             (f"`{group[0].model}`", options(group[0], runs, brief), str(len(group)), *cells)
@@ -131,19 +131,9 @@ def _range(values: Iterable[float | None]) -> str:
     return f"{min(known):.0f} to {max(known):.0f}" if known else NOTHING
 
 
-def _auroc(study: Study, source: str) -> float | None:
-    found = study.localisation.get(source)
-    return found.auroc.value if found else None
-
-
-def _insertion(study: Study, source: str) -> float | None:
-    found = study.faithfulness.get(source)
-    return found.insertion.value if found else None
-
-
-def _deletion(study: Study, source: str) -> float | None:
-    found = study.faithfulness.get(source)
-    return found.deletion.value if found else None
+def _value(found: Mapping[str, Any], source: str, name: str) -> float | None:
+    """A metric of one source of maps."""
+    return getattr(found[source], name).value if source in found else None
 
 
 def _percent(value: float | None) -> float | None:

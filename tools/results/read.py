@@ -12,6 +12,8 @@ from aib.files import read_json
 from aib.interpret.results import Study
 from aib.paper import OTHER_FORM, paper_error
 
+COPIED = ("name", "data", "model", "recipe", "seed", "epochs", "minutes", "reported", "environment")
+
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -35,19 +37,11 @@ class StoredRun:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> "StoredRun":
         return cls(
-            name=found["name"],
-            data=found["data"],
-            model=found["model"],
-            recipe=found["recipe"],
-            seed=found["seed"],
-            epochs=found["epochs"],
-            minutes=found["minutes"],
-            reported=found["reported"],
+            **{name: found[name] for name in COPIED},
             evaluations={k: Evaluation(**e) for k, e in found["evaluations"].items()},
             held_out=Evaluation(**found["held_out"]) if found["held_out"] else None,
             training_error=found.get("training_error"),
             study=Study.from_dict(found["interpret"]) if found["interpret"] else None,
-            environment=found["environment"],
             own_test_images="test_images" in found,
         )
 
