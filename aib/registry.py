@@ -109,7 +109,8 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         first_pass = FirstPass(body, defaults.layer)
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
-        trunk, first_pass = ProposalNet(steps, defaults.proposal_width), None
+        trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
+        first_pass = None
     return Masked(
         body,
         _head(num_classes, options, parts, options.latent_dim),

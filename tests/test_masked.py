@@ -313,6 +313,15 @@ def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_pat
     assert torch.equal(again(x, deterministic=True).logits, out.logits)
 
 
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_proposal_has_one_score_per_position_of_its_grid(steps, strided):
+    net, side = ProposalNet(steps, 0.1, strided), 32 // 2**steps
+    assert net(torch.randn(2, 3, 32, 32)).shape == (2, 1, side, side)
+    first = net.to_grid[0](torch.randn(2, 3, 32, 32))
+    assert first.shape[2] == (16 if strided and steps else 32)
+
+
 def test_sampled_and_quantised_maps_are_options():
     x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     plain, sampled, quantised = (

@@ -21,6 +21,7 @@ class MaskedDefaults:
     map_size: int = 16  # of a separate proposal, for images of this size
     propose: Propose = "separate"
     proposal_width: float = 1.0  # of a separate proposal's channels
+    strided: bool = False  # a separate proposal starts with a halving
     layer: str = "0"  # of Sequential(stem, tail): "twice" reads its features there
     channels: int | None = None  # of those features; None for the stem's
     bottleneck: bool = True  # False: BatchNorm and one linear layer, unless latent_dim is given

@@ -31,5 +31,5 @@ def tiny(options: ModelOptions) -> Parts:
         latent_dim=32,
         num_anchors=20,
         min_size=8,
-        masked=MaskedDefaults(proposal_width=0.25 * width),
+        masked=MaskedDefaults(proposal_width=0.25 * width, strided=True),
     )
