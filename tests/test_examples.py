@@ -12,8 +12,9 @@ from torch import nn
 
 import aib
 from aib.data import load
+from aib.files import write_json
 from tests.interpret.small import make_run
-from tools.results.collect import collect, write
+from tools.results.collect import collect
 from tools.results.pages import pages
 from tools.results.read import read_results
 
@@ -84,7 +85,7 @@ def test_fine_grained_leaves_two_runs_that_can_be_kept(run, tmp_path):
     runs = [tmp_path / "cub" / name for name in ("vgg19", "vgg19_aib_qt")]
     kept = collect(runs, "two networks")
     (tmp_path / "results").mkdir()
-    write(tmp_path / "results" / "cub.json", kept)
+    write_json(tmp_path / "results" / "cub.json", kept)
     assert [r["model"] for r in kept["runs"]] == ["vgg19", "vgg19_aib_qt"]
     text = pages(read_results(tmp_path / "results"))["shapes.md"]
     assert text.count("`python examples/fine_grained.py --data shapes:count=32 --epochs 1 ") == 2

@@ -16,7 +16,13 @@ from aib.training.train import build_model
 
 HERE = Path("config.json")
 # No option at its default; a new option has to be added here.
-MASK_OPTIONS = {"area": 0.5, "map_size": 8, "noise_std": 0.3}
+MASK_OPTIONS = {
+    "area": 0.5,
+    "map_size": 8,
+    "noise_std": 0.3,
+    "sample_map": True,
+    "quantise_map": True,
+}
 OTHER_OPTIONS = ModelOptions(
     width=1 / 32,
     dropout=0.1,
@@ -91,6 +97,7 @@ def test_the_options_of_masked_models_reach_them() -> None:
     model = aib.create_model("tiny_aib_masked", width=0.25, **MASK_OPTIONS)
     out = model.eval()(torch.zeros(1, 3, 32, 32), deterministic=True)
     assert (model.area, model.noise_std, out.attention.mu.shape) == (0.5, 0.3, (1, 8, 8))
+    assert out.attention.sigma is not None and out.attention.indices is not None
     assert aib.create_model("tiny_aib_masked", width=0.25, propose="twice").first_pass is not None
 
 

@@ -39,13 +39,14 @@ class OnePass(nn.Module):
         """The outputs for normalised images, with the model's map or a given one."""
         out: Output = self.model(x, deterministic=True, attention_map=attention_map)
         found = {"logits": out.logits}
+        if out.attention is None:
+            return found
         if out.mask is not None and isinstance(self.model, Masked):
             found["map"] = out.mask[0]
             found["bits"] = information_bits(x, out.mask[0], self.model.noise_std)
-        if out.attention is not None:
-            found["map" if out.mask is None else "attention"] = out.attention.a_q[0]
-            if out.attention.sigma is not None:
-                found["sigma"] = out.attention.sigma
+        found["map" if out.mask is None else "attention"] = out.attention.a_q[0]
+        if out.attention.sigma is not None:
+            found["sigma"] = out.attention.sigma
         return found
 
     def normalise(self, pixels: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ def by_hand(model, pixels):
     with torch.no_grad():
         out = model(x, deterministic=True)
     found = {"logits": out.logits}
-    if out.mask is not None:
+    if out.mask is not None and out.attention is not None:
         found |= {"map": out.mask[0], "bits": information_bits(x, out.mask[0], model.noise_std)}
         found["attention"] = out.attention.a_q[0]
     elif out.attention is not None:

@@ -55,7 +55,7 @@ def test_the_mask_of_a_masked_model_follows_the_level_that_the_file_took():
     model = two_levels(0.25, 0.75, "tiny_aib_masked")
     found = check(model, runner(two_levels(0.25 - 1e-6, 0.75, "tiny_aib_masked"))).require()
     assert found.other_level == found.positions == found.images * 16 * 16
-    assert set(found.differences) == {"logits", "map", "bits", "attention", "sigma"}
+    assert set(found.differences) == {"logits", "map", "bits", "attention"}
     for name in ("map", "bits"):
         mixed = runner(model, lambda out, name=name: out | {name: out[name] + 0.01})
         with pytest.raises(aib.AibError, match=f"{name} differs by"):

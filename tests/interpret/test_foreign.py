@@ -74,7 +74,7 @@ def test_a_network_is_scored_with_maps_of_any_function():
     assert set(found.map_stability) == set(given)
     constant = found.map_stability["constant"]["color-8"]
     assert constant.score[0.9].value in (100, None) and constant.flat == 6
-    assert "no single" in found.reliance_text
+    assert "no single" in found.verdict_text
     assert found.data == "shapes" and found.class_names == DATA.class_names
 
 

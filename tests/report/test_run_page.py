@@ -213,4 +213,7 @@ def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):
     (copy / "evaluation.json").write_text('{"shapes test": {"data": 7}}')
     assert main(["report", str(copy), "--stored"]) == 2
     error = capsys.readouterr().err
-    assert "evaluation.json: shapes test.data cannot be 7" in error and error.count("\n") == 1
+    assert (
+        "evaluation.json: shapes test: data must be a string, not 7" in error
+        and error.count("\n") == 1
+    )
