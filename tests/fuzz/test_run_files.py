@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aib.errors import AibError
 from aib.training.checkpoint import load_checkpoint
 from tests.fuzz.damage import altered, damaged, values, written
-from tests.fuzz.harness import WATCH, World, fuzz, limited
+from tests.fuzz.harness import CASES, WATCH, World, fuzz, limited
 
 
 def write_report(world: World) -> None:
@@ -41,7 +41,7 @@ def studied(world: World) -> World:
 
 
 @given(st.sampled_from(["metrics.jsonl", "interpret.json", "evaluation.json"]), st.data())
-@fuzz
+@settings(fuzz, max_examples=CASES // 3)  # each draws a page of charts
 def test_results(studied: World, name: str, data: st.DataObject) -> None:
     studied.clear()
     path = studied.work / "run" / name
