@@ -18,7 +18,7 @@ from PIL import Image
 
 from aib.cli import main
 
-CASES = int(os.environ.get("AIB_FUZZ_CASES", "50"))  # `make test-all` sets 1,000
+CASES = int(os.environ.get("AIB_FUZZ_CASES", "30"))  # `make test-all` sets 1,000
 SECONDS = 60  # far more than any case needs: finds what never ends, not what is slow
 
 fuzz = settings(

@@ -78,7 +78,7 @@ def assert_same_weights(a: Path, b: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))]
 )
 def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) -> None:
     """SIGKILL at random moments, twice."""
