@@ -25,7 +25,7 @@ from aib.interpret.metrics.localise import (
     pointing,
     resize_maps,
 )
-from aib.interpret.metrics.mask_use import mask_use
+from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.perturb import (
     PAPER_MODIFICATIONS,
     Modification,
@@ -52,7 +52,7 @@ from aib.interpret.metrics.swap import (
 from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
-from aib.interpret.results import MaskUse, Study
+from aib.interpret.results import Study
 from aib.interpret.study import Plan, study
 from aib.interpret.verdict import Verdict, judge
 

@@ -9,6 +9,7 @@ from aib.files import finite
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_none
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults
+from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.verdict import Verdict, judge
@@ -80,26 +81,6 @@ class Information:
     flat_maps: float | None = None
     anchors: list[float] | None = None
     anchor_shares: list[float] | None = None
-
-
-@dataclass(frozen=True)
-class MaskUse(FlatResults):
-    """What the mask of a masked model lets through, in percent; see metrics/mask_use.py."""
-
-    images: float
-    closed: float  # pixels with m = 0 exactly
-    open: float  # pixels with m = 1
-    area: float  # mean of m
-    bits: float  # per image, at most
-    accuracy: float  # with the model's mask
-    without_faint: Estimate  # points of accuracy lost with m < 0.1 set to 0
-    rounded: Estimate  # the same with m rounded to 0 or 1
-    shifted: Estimate  # the map moved by one cell
-    blurred: Estimate  # the map averaged over 3 x 3 cells
-    blank: Estimate  # accuracy on a blank image under each image's mask
-    prediction_changes: float  # images whose prediction differs between 4 noise samples
-    probability_std: float  # of the predicted class's probability, mean over images
-    faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
 
 
 @dataclass(frozen=True)

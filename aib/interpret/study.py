@@ -17,14 +17,14 @@ from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.evaluator import Judge
-from aib.interpret.metrics.mask_use import mask_use
+from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
 from aib.interpret.posthoc import gradcam_layer, has_captum
-from aib.interpret.results import Information, MaskUse, OwnLocalisation, Stability, Study
+from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.masked import Masked
 from aib.paper import paper_score
 from aib.preprocessing import Preprocessing
@@ -169,10 +169,8 @@ def replace_maps(
         return NO_MAP_TO_REPLACE, None
 
     def batches() -> Iterator[Batch]:
-        for batch in feed:
-            x = model.preprocessing.normalise(batch.images)
-            yield replace(batch, images=x, masks=batch.masks if masks else None)
-            tick("replaced maps", len(x))
+        for batch in _normalised(model, feed, "replaced maps", tick):
+            yield batch if masks else replace(batch, masks=None)
 
     def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
         return model(x, deterministic=True, attention_map=attention_map).logits
@@ -187,13 +185,15 @@ def measure_mask(
     """Whether closed means closed; None for a model without a mask of its own."""
     if not isinstance(model, Masked) or not model.takes_map:  # it may only take masks
         return None
+    batches = _normalised(model, feed, "changed masks", tick)
+    return mask_use(model, ((batch.images, batch.labels) for batch in batches), seed=seed)
 
-    def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in feed:
-            yield model.preprocessing.normalise(batch.images), batch.labels
-            tick("changed masks", len(batch.images))
 
-    return mask_use(model, batches(), seed=seed)
+def _normalised(model: Classifier, feed: Batches, what: str, tick: Tick) -> Iterator[Batch]:
+    """The batches as the model takes them, with progress."""
+    for batch in feed:
+        yield replace(batch, images=model.preprocessing.normalise(batch.images))
+        tick(what, len(batch.images))
 
 
 def _information(each: ImageMetrics) -> Information:

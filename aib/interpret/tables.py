@@ -14,10 +14,11 @@ from aib.files import write_whole
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.encoding import SWAPS
 from aib.interpret.metrics.evaluator import SHARES
+from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Drop, Reliance, points
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS
 from aib.interpret.per_image import ImageMetrics
-from aib.interpret.results import MaskUse, OwnLocalisation, Study
+from aib.interpret.results import OwnLocalisation, Study
 
 Studies = Mapping[str, Study]  # by label of the run
 

@@ -6,6 +6,7 @@ where it is open: a model that loses accuracy reads the values of the mask, not 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -14,8 +15,8 @@ from torch import Tensor
 from aib.classifier import seeded_evaluation
 from aib.errors import AibError
 from aib.evaluate import wilson_interval
+from aib.interpret.metrics.bootstrap import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
-from aib.interpret.results import Estimate, MaskUse
 from aib.masked import Masked, information_bits
 from aib.types import widen
 
@@ -23,6 +24,26 @@ FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
 NOISE_SAMPLES = 4  # passes with new noise for each image
 CHANGED = ("without_faint", "rounded", "shifted", "blurred")
+
+
+@dataclass(frozen=True)
+class MaskUse(FlatResults):
+    """What the mask of a masked model lets through, in percent."""
+
+    images: float
+    closed: float  # pixels with m = 0 exactly
+    open: float  # pixels with m = 1
+    area: float  # mean of m
+    bits: float  # per image, at most
+    accuracy: float  # with the model's mask
+    without_faint: Estimate  # points of accuracy lost with m < 0.1 set to 0
+    rounded: Estimate  # the same with m rounded to 0 or 1
+    shifted: Estimate  # the map moved by one cell
+    blurred: Estimate  # the map averaged over 3 x 3 cells
+    blank: Estimate  # accuracy on a blank image under each image's mask
+    prediction_changes: float  # images whose prediction differs between 4 noise samples
+    probability_std: float  # of the predicted class's probability, mean over images
+    faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
 
 
 def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: int = 0) -> MaskUse:

@@ -10,8 +10,7 @@ from torch import nn
 from aib.attention import AttentionParameters
 from aib.data import Batches
 from aib.errors import AibError
-from aib.interpret.metrics.mask_use import blur, mask_use, shift
-from aib.interpret.results import MaskUse
+from aib.interpret.metrics.mask_use import MaskUse, blur, mask_use, shift
 from aib.interpret.study import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
