@@ -18,6 +18,7 @@ from aib.data import Batches, ImageSet
 from aib.environment import environment
 from aib.evaluate import autocast
 from aib.loss import aib_loss
+from aib.options import Propose
 from aib.preprocessing import check_image_size
 from aib.registry import create_model
 from aib.settings import Precision, Settings
@@ -40,11 +41,12 @@ class Workload:
     channels_last: bool
     compile: bool
     graphs: bool = False  # capture the training step as a CUDA graph
+    propose: Propose | None = None  # where a masked model's map comes from
 
     def make_model(self) -> Classifier:
         """A model of 10 classes, of the family that suits the image size."""
         family = 224 if self.image_size >= 112 else 32
-        model = create_model(self.model, 10, family, width=self.width)
+        model = create_model(self.model, 10, family, width=self.width, propose=self.propose)
         model.preprocessing = replace(model.preprocessing, image_size=self.image_size)
         return model
 
@@ -59,9 +61,52 @@ class Workload:
 
 
 def bench_train(
-    work: Workload, *, steps: int, workers: int = 2, repeats: int = 3
+    work: Workload,
+    *,
+    steps: int,
+    workers: int = 2,
+    repeats: int = 3,
+    against: str | None = None,
 ) -> dict[str, Any]:
-    """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s."""
+    """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s.
+
+    `against` names another model, which is then trained in the same way.
+    """
+    began = time.perf_counter()
+    ours = training_rate(work, steps, repeats)
+    plain = plain_training_rate(work, workers)
+    operations = 3 * work.forward_flops((1, 1))  # a backward pass costs two forward
+    result = {
+        "what": "train",
+        **_compare(work, ours.images_per_second, plain, operations),
+        "propose": work.propose,
+        "graphs": work.graphs,
+        "first_epoch_seconds": round(ours.first_epoch_seconds, 1),
+        "peak_memory_gib": ours.peak_memory_gib,
+        "plain": f"fp32, eager, batch {PLAIN_BATCH}, DataLoader with {workers} workers",
+    }
+    if against is not None:
+        other = training_rate(replace(work, model=against, propose=None), steps, repeats)
+        result |= {
+            "against": against,
+            "against_images_per_second": round(other.images_per_second, 1),
+            "against_ratio": round(ours.images_per_second / other.images_per_second, 3),
+            "against_peak_memory_gib": other.peak_memory_gib,
+        }
+    return result | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+@dataclass(frozen=True)
+class TrainingRate:
+    """What `training_rate` measures."""
+
+    images_per_second: float
+    first_epoch_seconds: float
+    peak_memory_gib: float | None  # None on a CPU
+
+
+def training_rate(work: Workload, steps: int, repeats: int) -> TrainingRate:
+    """Train for one epoch that compiles and warms up, and for `repeats` more."""
     data = random_images(work.batch_size * steps, work.image_size)
     settings = Settings(
         epochs=1 + repeats,
@@ -75,23 +120,11 @@ def bench_train(
         log_every=steps,
     )
     epochs = _Recorder()
-    began = time.perf_counter()
     _reset_peak_memory(work.device)
     fit(work.make_model(), data, settings, report=epochs)
-    memory = _peak_memory(work.device)
-    # The first epoch compiles and warms up; the fastest of the others is the least disturbed.
-    ours = max(row["images_per_second"] for row in epochs.rows[1:])
-    plain = plain_training_rate(work, workers)
-    operations = 3 * work.forward_flops((1, 1))  # a backward pass costs two forward
-    return {
-        "what": "train",
-        **_compare(work, ours, plain, operations),
-        "graphs": work.graphs,
-        "first_epoch_seconds": round(epochs.rows[0]["seconds"], 1),
-        "seconds": round(time.perf_counter() - began, 1),
-        "peak_memory_gib": memory,
-        "plain": f"fp32, eager, batch {PLAIN_BATCH}, DataLoader with {workers} workers",
-    }
+    # The fastest epoch after the first is the least disturbed.
+    fastest = max(row["images_per_second"] for row in epochs.rows[1:])
+    return TrainingRate(fastest, epochs.rows[0]["seconds"], _peak_memory(work.device))
 
 
 def bench_infer(

@@ -16,6 +16,7 @@ from aib.commands.options import parse_samples
 from aib.data.load import load
 from aib.environment import pick_device
 from aib.errors import AibError
+from aib.options import Propose
 from aib.settings import Precision
 
 
@@ -29,6 +30,8 @@ class Model:
     """Scales the model's channels."""
     image_size: int = 32
     """Size of the random images."""
+    propose: Propose | None = None
+    """Masked models: where the map comes from, separate or twice."""
     batch_size: int | None = None
     """Our batch size (default: 512 on a GPU, 64 on a CPU); the plain one is 128, or ours on a CPU
     without training."""
@@ -59,6 +62,7 @@ class Model:
             compile=gpu if self.compile is None else self.compile,
             # The loss scale of fp16 cannot be captured.
             graphs=gpu and self.precision != "fp16" if graphs is None else graphs,
+            propose=self.propose,
         )
 
 
@@ -70,21 +74,26 @@ def train(
     graphs: bool | None = None,
     steps: int | None = None,
     workers: int = 2,
+    against: str | None = None,
 ) -> None:
     """Training with augmentation: a plain PyTorch loop against ours, in one run.
 
     Example: aib bench train --model tiny_aib_qt
 
+    Example: aib bench train --model vgg_aib_masked --propose twice --against vgg_aib_qt
+
     Args:
         graphs: capture the step as a CUDA graph (default: on a GPU, except with fp16).
         steps: steps per epoch; four epochs are run.
         workers: workers of the plain loop's DataLoader.
+        against: another model that is trained in the same way, to compare with.
     """
     device = pick_device(common.device)
     if steps is not None and steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
     steps = steps or (100 if device.type == "cuda" else 5)
-    result = bench_train(common.workload(device, graphs), steps=steps, workers=workers)
+    work = common.workload(device, graphs)
+    result = bench_train(work, steps=steps, workers=workers, against=against)
     print_result(result, common.json)
 
 
