@@ -48,7 +48,8 @@ class Settings:
         default_factory=ModelOptions
     )
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run."""
+    """Start from a trained model: a folder with model.safetensors, for example another run; or
+    vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -77,6 +78,8 @@ class Settings:
     """SGD with Nesterov momentum (plain momentum with profile released), or AdamW."""
     lr: Positive = 0.1
     """Peak learning rate."""
+    lr_backbone: Positive | None = None
+    """Peak learning rate of the layers that --init vgg16:PATH loaded; all others have lr."""
     momentum: Fraction = 0.9
     """Momentum of SGD."""
     weight_decay: NonNegative = 5e-4

@@ -21,6 +21,7 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
+from aib.warm_start import check_statistics
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ def fit(
     """
     _check_arguments(model, data, validation)
     model.preprocessing = data.preprocessing
+    if warning := check_statistics(model):
+        (report or Reporter()).message(warning)
     loop = Loop(model, data, settings or Settings(), validation, run, report, fabric)
     if resume:
         loop.restore()
