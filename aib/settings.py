@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from aib.data import has_split
+from aib.data.decoded import Cache
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions
 from aib.validation import (
@@ -121,6 +122,9 @@ class Settings:
     """alpha of CutMix: a rectangle of another image is pasted; both: one of them per batch."""
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
+    cache: Cache = "auto"
+    """Where large images are kept after they were decoded once for training: in memory (and on the
+    GPU if they fit), on disk, nowhere (none), or the first of these with enough space (auto)."""
     workers: NonNegativeInt = 2
     """Processes that decode images which do not fit into memory."""
 

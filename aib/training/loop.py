@@ -121,7 +121,10 @@ class Loop:
             cutout=s.cutout if s.augment else 0,
             trivial_augment=s.trivial_augment and s.augment,
             alternate_flip=s.alternate_flip,
+            cache=s.cache,
         )
+        if self.batches.decoded:
+            self.report.message(str(self.batches.decoded))
         alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
         self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
         self.steps_per_epoch = len(self.batches) // s.accumulate
