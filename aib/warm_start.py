@@ -1,6 +1,7 @@
 """Pretrained backbones: VGG-16's convolutions, by torchvision's names, into our models for 224."""
 
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,13 +99,14 @@ def check_statistics(model: Classifier) -> str | None:
 
 def _read(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by name; no code in the file is executed."""
+    readers: dict[str, Callable[[Path], Any]]
     readers = {".npz": _read_npz, ".safetensors": load_file, ".pth": _read_pth, ".pt": _read_pth}
     if not path.is_file():
         raise AibError(f"no weights at {path}: name a file of VGG-16, such as vgg16_imagenet.npz")
     if path.suffix not in readers:
         raise AibError(f"{path} cannot be read: weights are {', '.join(readers)} files")
     try:
-        found: Any = readers[path.suffix](path)
+        found = readers[path.suffix](path)
     except Exception as error:  # a damaged file raises any kind
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise AibError(f"{path} is damaged or not a {path.suffix} file: {reason}") from error

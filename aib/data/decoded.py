@@ -101,6 +101,12 @@ def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> De
         ) from error
 
 
+def fits_in_memory(data: ImageSet, cache: Cache = "auto") -> bool:
+    """Whether evaluation may keep all images at the model's size, with their masks."""
+    memory, needed = machine_memory(), 4 * len(data) * data.preprocessing.image_size**2
+    return cache in ("auto", "memory") and memory is not None and needed <= HOST_SHARE * memory
+
+
 def crop_copies(images: Tensor, ratios: Tensor, uniform: Tensor, size: int, flip: bool) -> Tensor:
     """Random crops of whole images squashed to squares, resized: `crop_image` for a batch.
 

@@ -10,6 +10,7 @@ from lightning.fabric import Fabric
 
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
+from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
 from aib.evaluate import evaluate
@@ -102,6 +103,8 @@ class Loop:
         if fabric is None:
             fabric = make_fabric(s, run.folder if run else None)
             launch_processes(fabric)
+        if validation is not None and fits_in_memory(validation, s.cache):
+            validation = validation.in_memory()  # it is evaluated many times
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
         world = fabric.world_size

@@ -122,10 +122,36 @@ def test_space_decides_where_a_copy_is_kept(photos: ImageSet, monkeypatch) -> No
     assert decode_once(photos, "none") is None
 
 
-def test_evaluation_and_unaugmented_training_take_no_copy(photos: ImageSet, calls) -> None:
-    Batches(photos, 3, cache="memory")
+def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> None:
+    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
+    data = replace(photos, boxes=boxes)
+    plain = list(Batches(data, 4))
+    kept = Batches(data, 4, cache="auto")
+    next(iter(kept))  # a pass that is not finished
+    assert len(list(kept)) == 2
+    calls.clear()
+    for _ in range(2):
+        for batch, want in zip(kept, plain, strict=True):
+            assert torch.equal(batch.images, want.images) and torch.equal(batch.index, want.index)
+            assert batch.masks is not None and torch.equal(batch.masks, want.masks)
+        assert torch.equal(next(kept.epoch(0))[1], plain[0].labels)
+    assert calls == []
+    assert [b.index.tolist() for b in kept.subset(torch.tensor([5, 2]))] == [[5, 2]]
+    list(Batches(data, 4, cache="none"))
+    calls.clear()
+    list(Batches(data, 4, cache="none"))
+    assert set(calls) == set(range(6))
+
+
+def test_unaugmented_training_takes_no_copy(photos: ImageSet, calls) -> None:
     Batches(photos, 3, train=True, pad=0, flip=False, cache="memory")
     assert calls == []
+
+
+def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:
+    s = Settings(epochs=3, batch_size=2, accelerator="cpu", workers=0)
+    fit(small_model("tiny", 6), photos, s, validation=replace(photos, split="val"))
+    assert sorted(calls) == sorted([*range(6), *range(6)])
 
 
 def test_a_damaged_file_is_named(photos: ImageSet) -> None:
