@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,8 +30,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """A copy of the batch on a device."""
-        parts = (getattr(self, field.name) for field in fields(self))
-        return Batch(*(None if part is None else part.to(device, copy=True) for part in parts))
+        tensors = {name: part for name, part in vars(self).items() if part is not None}
+        return replace(self, **{n: part.to(device, copy=True) for n, part in tensors.items()})
 
 
 class Batches:
