@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aib.interpret.maps import explain
     from aib.settings import Settings
     from aib.training.loop import fit
+    from aib.warm_start import load_backbone
 
 
 # Imported at first use: training imports Lightning, which takes seconds.
@@ -30,6 +31,7 @@ _LAZY = {
     "Settings": "aib.settings",
     "explain": "aib.interpret.maps",
     "fit": "aib.training.loop",
+    "load_backbone": "aib.warm_start",
     "overlay": "aib.figures.overlay",
 }
 
@@ -66,5 +68,6 @@ __all__ = [
     "fit",
     "from_pretrained",
     "list_models",
+    "load_backbone",
     "overlay",
 ]

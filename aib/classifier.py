@@ -47,6 +47,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         self.recipe: dict[str, Any] = {}
         self.quantizer: AnchorQuantizer | None = None
         self.area = 1.0  # masked models: the budget of the map
+        # Parameters from a pretrained network, which are trained with `lr_backbone`.
+        self.pretrained_names: frozenset[str] = frozenset()
 
     @property
     def preprocessing(self) -> Preprocessing:

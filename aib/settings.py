@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from aib.data import has_split
+from aib.data.decoded import Cache
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions
 from aib.validation import (
@@ -48,7 +49,8 @@ class Settings:
         default_factory=ModelOptions
     )
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run."""
+    """Start from a trained model: a folder with model.safetensors, for example another run; or
+    vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -77,6 +79,8 @@ class Settings:
     """SGD with Nesterov momentum (plain momentum with profile released), or AdamW."""
     lr: Positive = 0.1
     """Peak learning rate."""
+    lr_backbone: Positive | None = None
+    """Peak learning rate of the layers that --init vgg16:PATH loaded; all others have lr."""
     momentum: Fraction = 0.9
     """Momentum of SGD."""
     weight_decay: NonNegative = 5e-4
@@ -118,6 +122,9 @@ class Settings:
     """alpha of CutMix: a rectangle of another image is pasted; both: one of them per batch."""
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
+    cache: Cache = "auto"
+    """Where large images are kept after they were decoded once for training: in memory (and on the
+    GPU if they fit), on disk, nowhere (none), or the first of these with enough space (auto)."""
     workers: NonNegativeInt = 2
     """Processes that decode images which do not fit into memory."""
 

@@ -67,6 +67,13 @@ def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -
         weights = load_file(path)
     except (SafetensorError, OSError) as error:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
+    load_tensors(model, weights, path, other_classes=other_classes)
+
+
+def load_tensors(
+    model: nn.Module, weights: dict[str, Tensor], path: Path, *, other_classes: bool = False
+) -> None:
+    """`load_weights` of tensors that were read from `path`, which errors name."""
     expected = unique_tensors(model)
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing or unexpected:

@@ -1,5 +1,7 @@
 """Presets: the paper's models and schedules, and that each of them trains."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from aib.data import ImageSet
 from aib.training.loop import fit
 from aib.training.optim import beta_at, learning_rate
 from aib.training.train import build_model
+from aib.warm_start import backbone_of
 
 
 def test_there_is_a_preset_for_each_of_the_papers_own_results() -> None:
@@ -34,13 +37,20 @@ def test_the_error_for_an_unknown_preset_lists_close_names() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_runs_two_steps(name: str) -> None:
+def test_every_preset_runs_two_steps(name: str, tmp_path: Path) -> None:
     preset = PRESETS[name].settings
-    size = 224 if preset.data == "cub200:crop" else 32
+    photographs = preset.data.startswith(("cub200", "pets"))
+    size = 224 if photographs and preset.lr_backbone is None else 112 if photographs else 32
     images = torch.randint(256, (4, 3, size, size), dtype=torch.uint8)
     data = ImageSet.from_tensors(images, torch.tensor([0, 1, 2, 1]))
     # A narrow model in small batches, not compiled; everything else is the preset's.
     small = preset.updated(width=0.04, batch_size=2, epochs=1, compile=False, accelerator="cpu")
+    if small.lr_backbone is not None:  # the user's --init: weights of a network as narrow
+        network = aib.create_model(small.model, 3, 224, width=0.04)
+        _, layers = backbone_of(network)
+        weights = {f"features.{name}": value for name, value in layers.state_dict().items()}
+        torch.save(weights, tmp_path / "vgg16.pth")
+        small = small.updated(init=f"vgg16:{tmp_path / 'vgg16.pth'}")
     model = build_model(small, data)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     fitted = fit(model, data, small)

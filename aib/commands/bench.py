@@ -10,9 +10,11 @@ import tyro
 
 from aib.bench.data import bench_data
 from aib.bench.latency import BATCHES, bench_latency
+from aib.bench.photos import bench_photos
 from aib.bench.throughput import Workload, bench_infer, bench_train
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
+from aib.data.decoded import Cache
 from aib.data.load import load
 from aib.environment import pick_device
 from aib.errors import AibError
@@ -128,21 +130,30 @@ def infer(
 def data(
     data: str = "shapes",
     root: str | None = None,
-    batch_size: int = 256,
+    model: str = "vgg_aib_masked",
+    width: float = 1.0,
+    cache: Cache = "auto",
+    batch_size: int | None = None,
     workers: int = 2,
     seconds: float = 5.0,
     device: str | None = None,
     json: bool = False,
 ) -> None:
-    """Batches of augmented images: ours on the device against a plain torch DataLoader.
+    """Batches of augmented images: ours on the device against a plain torch DataLoader. For large
+    images: training steps with our loader against the same steps on data already on the device.
 
     Example: aib bench data --data cifar10 --root downloads
 
+    Example: aib bench data --data cub200 --root downloads --workers 16
+
     Args:
-        data: data set of small images.
+        data: data set.
         root: folder of its official files.
-        batch_size: images per batch, for both.
-        workers: workers of the DataLoader.
+        model: large images: the model whose steps are measured.
+        width: large images: scales the model's channels.
+        cache: large images: where the decoded copy is kept.
+        batch_size: images per batch (default: 256; 64 large ones).
+        workers: workers of the DataLoader; for large images of the loader that decodes on access.
         seconds: duration of each measurement.
         device: cpu or cuda (default: cuda if available).
         json: print JSON.
@@ -150,9 +161,12 @@ def data(
     check_seconds(seconds)
     images = load(data, "train", root=root, holdout=0)
     target = str(pick_device(device))
-    result = bench_data(
-        images, batch_size=batch_size, workers=workers, seconds=seconds, device=target
-    )
+    common: dict[str, Any] = {"workers": workers, "seconds": seconds, "device": target}
+    if images.files is None:
+        result = bench_data(images, batch_size=batch_size or 256, **common)
+    else:
+        how: dict[str, Any] = {"model": model, "width": width, "cache": cache}
+        result = bench_photos(images, batch_size=batch_size or 64, **how, **common)
     print_result(result, json)
 
 

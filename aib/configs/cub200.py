@@ -1,10 +1,15 @@
-"""CUB-200-2011, cropped to the birds' boxes: the paper's four models.
+"""CUB-200-2011: the paper's four models on the birds' boxes, and three on whole images.
 
-The paper starts from ImageNet weights here. These presets start from random weights unless
---init names a trained model of the same form; a pretrained network of another form can be used
-with `aib.attach` and trained with `aib.fit`.
+The paper starts from ImageNet weights. The presets cub200_full* need them:
+
+    aib train cub200_full_masked --init vgg16:PATH
+
+PATH is a state dict of VGG-16 by torchvision's or timm's names: the file that
+`torchvision.models.VGG16_Weights.IMAGENET1K_V1` names (vgg16-397923af.pth), timm's
+vgg16.tv_in1k (model.safetensors), or an .npz of the convolutions. The presets of the paper's
+table start from random weights without --init.
 """
 
-from aib.configs.preset import table_one
+from aib.configs.preset import photographs, table_one
 
-PRESETS = table_one("cub200", ":crop")
+PRESETS = [*table_one("cub200", ":crop"), *photographs("cub200_full", "cub200")]

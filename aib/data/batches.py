@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
+from aib.data.decoded import Cache, DecodedCopy, crop_copies, decode_once, fits_in_memory
 from aib.data.imageset import ImageSet
 from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
@@ -27,6 +28,11 @@ class Batch:
     labels: Tensor  # int64 [B]
     masks: Tensor | None = None  # bool [B,S,S]
 
+    def to(self, device: torch.device | str) -> "Batch":
+        """A copy of the batch on a device."""
+        tensors = {name: part for name, part in vars(self).items() if part is not None}
+        return replace(self, **{n: part.to(device, copy=True) for n, part in tensors.items()})
+
 
 class Batches:
     """One process's share of an ImageSet, in batches on `device`.
@@ -40,10 +46,12 @@ class Batches:
     evaluation never does (the last batches are smaller, and a rank may have one fewer).
 
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
-    processes. `indices` restricts the data set to some of its images. `pad` (pixels, images in
-    memory only) and `flip` default to the data set's; `cutout` is the side of a blank square in
-    each training image, 0 for none. `trivial_augment` adds one random operation per image, and with
-    `alternate_flip` every second epoch mirrors exactly the images that the one before did not.
+    processes in every epoch, or once (`cache`): for training at the start (decode_once), for
+    evaluation in the first pass. `indices` restricts the data set to some of its images. `pad`
+    (pixels, images in memory only) and `flip` default to the data set's; `cutout` is the side of a
+    blank square in each training image, 0 for none. `trivial_augment` adds one random operation per
+    image, and with `alternate_flip` every second epoch mirrors exactly the images that the one
+    before did not.
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class Batches:
         cutout: int = 0,
         trivial_augment: bool = False,
         alternate_flip: bool = False,
+        cache: Cache = "none",
     ) -> None:
         if batch_size < 1 or seed < 0 or workers < 0 or not 0 <= rank < world_size:
             raise AibError(
@@ -89,13 +98,19 @@ class Batches:
                 f"{world_size} process(es): choose a smaller batch size"
             )
         self._statistics = data.preprocessing.statistics(self.device)
+        self.decoded: DecodedCopy | None = None
+        if self.augment and data.files is not None:
+            decoded = decode_once(data, cache, world_size)
+            self.decoded = decoded.to(self.device) if decoded else None
+        self._keeps = not train and data.files is not None and fits_in_memory(data, cache)
+        self._kept: dict[int, Batch] = {}  # evaluation batches by step, on the host
         self._operations: TrivialAugment | None = None
         if train and trivial_augment:  # files are augmented by the workers
-            where = self.device if data.files is None else "cpu"
-            self._operations = TrivialAugment(size, size, where)
+            by_workers = data.files is not None and self.decoded is None
+            self._operations = TrivialAugment(size, size, "cpu" if by_workers else self.device)
+        self._labels = data.labels.to(self.device)  # [N]
         if data.images is not None:
             self._images = data.images.contiguous().to(self.device)  # [N,3,S,S]
-            self._labels = data.labels.to(self.device)  # [N]
 
     def __len__(self) -> int:
         """Number of batches per epoch on this rank."""
@@ -124,7 +139,7 @@ class Batches:
         """Batches of the images at these positions of `indices`."""
         chosen = copy.copy(self)  # shares the images on the device
         chosen.indices = self.indices[positions]
-        chosen._spans = chosen._rank_spans()
+        chosen._spans, chosen._kept = chosen._rank_spans(), {}
         return chosen
 
     def sample(self, count: int, seed: int) -> "Batches":
@@ -160,7 +175,11 @@ class Batches:
         sizes = [end - begin for begin, end in spans]
         # One transfer for the whole epoch: the loop then never waits for the device.
         on_device = self._move(uniform).split(sizes)
-        if self.data.images is None:
+        if self.decoded is not None:
+            batches = self._from_copy(self.decoded, index, sizes, on_device)
+        elif self._keeps:
+            batches = self._from_first_pass(index, uniform, sizes, start)
+        elif self.data.images is None:
             batches = self._from_files(index, uniform, sizes, masks)
         else:
             batches = self._from_memory(self._move(index).split(sizes), on_device, masks)
@@ -178,6 +197,19 @@ class Batches:
                 images = self._images.index_select(0, index)
             mask = None if stored is None else stored.index_select(0, index)
             yield Batch(index, images, self._labels.index_select(0, index), mask)
+
+    def _from_copy(
+        self, decoded: DecodedCopy, index: Tensor, sizes: list[int], uniform: Sequence[Tensor]
+    ) -> Iterator[Batch]:
+        size, on_device = self.data.preprocessing.image_size, self._move(index).split(sizes)
+        for there, here, u in zip(on_device, index.split(sizes), uniform, strict=True):
+            if decoded.images.device == there.device:
+                squares = decoded.images.index_select(0, there)
+            else:
+                squares = self._move(decoded.images.index_select(0, here))
+            images = crop_copies(squares, decoded.ratios.index_select(0, there), u, size, self.flip)
+            images = self._operations(images, u) if self._operations else images
+            yield Batch(there, images, self._labels.index_select(0, there))
 
     def _from_files(
         self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool
@@ -198,6 +230,18 @@ class Batches:
             if isinstance(loaded, AibError):
                 raise loaded
             yield Batch(*(part.to(self.device, non_blocking=True) for part in loaded))
+
+    def _from_first_pass(
+        self, index: Tensor, uniform: Tensor, sizes: list[int], start: int
+    ) -> Iterator[Batch]:
+        """Evaluation batches of files with their masks, decoded in the first pass only."""
+        if all(start + step in self._kept for step in range(len(sizes))):
+            for step in range(len(sizes)):
+                yield self._kept[start + step].to(self.device)
+            return
+        for step, batch in enumerate(self._from_files(index, uniform, sizes, masks=True)):
+            self._kept[start + step] = batch.to("cpu")
+            yield batch
 
     def _move(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":

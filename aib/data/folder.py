@@ -141,7 +141,7 @@ def _readable(
 
 def _decoding_error(path: Path) -> str:
     try:
-        open_rgb(path, reduce=True)
+        open_rgb(path, reduce=1)
     except AibError as error:
         return str(error)
     return ""

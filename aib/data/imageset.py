@@ -29,8 +29,9 @@ class ImageFiles:
     paths: tuple[Path, ...]
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
 
-    def decode(self, index: int) -> Image.Image:
-        image = open_rgb(self.paths[index])
+    def decode(self, index: int, reduce: int = 0) -> Image.Image:
+        """One image; a large JPEG may be `reduce`d (see open_rgb) unless it has a crop box."""
+        image = open_rgb(self.paths[index], reduce=0 if self.crops is not None else reduce)
         if self.crops is None:
             return image
         left, top, right, bottom = self.crops[index].round().int().tolist()

@@ -40,7 +40,7 @@ def feed_for(
         raise AibError(f"--images must be at least 2, not {images}")
     device = next(opened.model.parameters()).device
     indices = sample_indices(len(data), images, seed)
-    return Batches(data, batch_size, indices=indices, device=device, workers=workers)
+    return Batches(data, batch_size, indices=indices, device=device, workers=workers, cache="auto")
 
 
 def threshold_feed(
@@ -68,7 +68,12 @@ def threshold_feed(
         other = run.labelled_images(data, split, root)
     indices = sample_indices(len(other), plan.subset, plan.seed)
     return Batches(
-        other, feed.batch_size, indices=indices, device=feed.device, workers=feed.workers
+        other,
+        feed.batch_size,
+        indices=indices,
+        device=feed.device,
+        workers=feed.workers,
+        cache="auto",
     )
 
 

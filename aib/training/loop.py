@@ -10,6 +10,7 @@ from lightning.fabric import Fabric
 
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
+from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
 from aib.evaluate import evaluate
@@ -21,6 +22,7 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
+from aib.warm_start import check_statistics
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ def fit(
     """
     _check_arguments(model, data, validation)
     model.preprocessing = data.preprocessing
+    if warning := check_statistics(model):
+        (report or Reporter()).message(warning)
     loop = Loop(model, data, settings or Settings(), validation, run, report, fabric)
     if resume:
         loop.restore()
@@ -99,6 +103,8 @@ class Loop:
         if fabric is None:
             fabric = make_fabric(s, run.folder if run else None)
             launch_processes(fabric)
+        if validation is not None and fits_in_memory(validation, s.cache):
+            validation = validation.in_memory()  # it is evaluated many times
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
         world = fabric.world_size
@@ -118,7 +124,10 @@ class Loop:
             cutout=s.cutout if s.augment else 0,
             trivial_augment=s.trivial_augment and s.augment,
             alternate_flip=s.alternate_flip,
+            cache=s.cache,
         )
+        if self.batches.decoded:
+            self.report.message(str(self.batches.decoded))
         alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
         self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
         self.steps_per_epoch = len(self.batches) // s.accumulate

@@ -6,37 +6,51 @@ import torch
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
+from aib.errors import AibError
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.settings import Settings
 
+HOW = "add --init vgg16:PATH (aib.load_backbone in Python), or leave lr_backbone out"
 NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
-def parameter_groups(model: nn.Module, weight_decay: float, decay_all: bool = False) -> list[dict]:
+def parameter_groups(
+    model: nn.Module,
+    weight_decay: float,
+    decay_all: bool = False,
+    *,
+    scaled: frozenset[str] = frozenset(),
+    scale: float = 1.0,
+) -> list[dict]:
     """Three groups: weights, which decay; norms and biases, and anchors, which do not.
 
     Decay would pull every anchor to 0, and an anchor is a level of the map, not a weight.
-    `decay_all` decays everything, as the released code does.
+    `decay_all` decays everything, as the released code does. The parameters named in `scaled` get
+    groups of their own, whose learning rate is `scale` times that of the others.
     """
-    named: dict[str, list[nn.Parameter]] = {"weights": [], "norms_and_biases": [], "anchors": []}
-    for module in model.modules():
+    groups: dict[tuple[str, float], list[nn.Parameter]] = {}
+    kinds = ("weights", "norms_and_biases", "anchors")
+    groups |= {(kind, factor): [] for factor in (1.0, scale) for kind in kinds}
+    for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
             if not parameter.requires_grad:
                 continue
+            kind = "weights"
             if isinstance(module, AnchorQuantizer):
-                named["anchors"].append(parameter)
+                kind = "anchors"
             elif isinstance(module, NORMS) or name == "bias":
-                named["norms_and_biases"].append(parameter)
-            else:
-                named["weights"].append(parameter)
+                kind = "norms_and_biases"
+            factor = scale if f"{prefix}.{name}" in scaled else 1.0
+            groups[kind, factor].append(parameter)
     return [
         {
-            "name": name,
+            "name": kind,
+            "lr_scale": factor,
             "params": list(dict.fromkeys(parameters)),  # a tied weight counts once
-            "weight_decay": weight_decay if name == "weights" or decay_all else 0.0,
+            "weight_decay": weight_decay if kind == "weights" or decay_all else 0.0,
         }
-        for name, parameters in named.items()
+        for (kind, factor), parameters in groups.items()
         if parameters
     ]
 
@@ -44,12 +58,17 @@ def parameter_groups(model: nn.Module, weight_decay: float, decay_all: bool = Fa
 def make_optimizer(
     model: Classifier, s: Settings, on_device: bool = False
 ) -> torch.optim.Optimizer:
-    """SGD with momentum (Nesterov's if the profile says so) or AdamW, over the three groups.
+    """SGD with momentum (Nesterov's if the profile says so) or AdamW, over the groups.
 
     `on_device` allows a learning rate that is a tensor on the GPU, which the host never reads.
     """
     profile = get_profile(model.profile)
-    groups = parameter_groups(model, s.weight_decay, profile.decay_all)
+    names, scale = model.pretrained_names, 1.0
+    if s.lr_backbone is not None:
+        if not names:
+            raise AibError(f"lr_backbone {s.lr_backbone:g} is for a pretrained backbone: {HOW}")
+        scale = s.lr_backbone / s.lr
+    groups = parameter_groups(model, s.weight_decay, profile.decay_all, scaled=names, scale=scale)
     fused = on_device or None  # None: PyTorch's own choice
     if s.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=s.lr, capturable=on_device, fused=fused)

@@ -87,7 +87,9 @@ class TrainingStep:
         # Tensors: floats would be compiled into the step, or captured with it.
         self.beta = torch.zeros((), device=fabric.device)
         self.area = torch.ones((), device=fabric.device)
-        self.rate = torch.zeros((), device=fabric.device) if capture else None
+        # The learning rate of each group, for a captured step.
+        count = len(optimizer.param_groups) if capture else 0
+        self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
         self.captured = CapturedStep(self.update_from) if capture else None
         # Each part adds its share of the means, and all of its wrong predictions.
         share = [1 / s.accumulate] * len(MEANS) + [1.0]
@@ -110,10 +112,9 @@ class TrainingStep:
     def set_rates(self, step: int) -> None:
         """Set the learning rate, beta and area budget of this step."""
         rate = learning_rate(self.settings, step, self.steps_per_epoch)
-        if self.rate is not None:
-            self.rate.fill_(rate)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate if self.rate is None else self.rate
+        for i, group in enumerate(self.optimizer.param_groups):
+            mine = rate * group["lr_scale"]
+            group["lr"] = self.rates[i].fill_(mine) if self.rates else mine
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
         self.area.fill_(area_at(self.model.area, step, total_steps))

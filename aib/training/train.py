@@ -19,7 +19,9 @@ from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import fit
+from aib.training.optim import HOW
 from aib.training.progress import Reporter
+from aib.warm_start import VGG16, load_backbone, mark_pretrained
 from aib.weights import WEIGHTS, load_weights
 
 
@@ -47,6 +49,8 @@ def train(
     else:
         check_unused(folder)
     settings = with_test_images(settings)
+    if settings.lr_backbone is not None and not (settings.init or "").startswith(VGG16):
+        raise AibError(f"lr_backbone {settings.lr_backbone:g} is for a pretrained backbone: {HOW}")
     fabric = make_fabric(settings, folder)
     launch_processes(fabric)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
@@ -71,7 +75,7 @@ def _train(
     data = load_data(settings, "train")
     has_validation = settings.holdout or has_split(settings.data, "val")
     validation = load_data(settings, "val") if has_validation else None
-    model = build_model(settings, data)
+    model = build_model(settings, data, resume=resume, report=report)
     if not resume:
 
         def begin() -> None:
@@ -138,14 +142,25 @@ def load_data(s: Settings, split: str) -> ImageSet:
     return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, strict=s.strict)
 
 
-def build_model(s: Settings, data: ImageSet) -> Classifier:
-    """Make a model for these images, with random weights or those of `init`."""
+def build_model(
+    s: Settings, data: ImageSet, *, resume: bool = False, report: Reporter | None = None
+) -> Classifier:
+    """Make a model for these images, with random weights or those of `init`.
+
+    To `resume`, nothing is loaded: the checkpoint holds all weights.
+    """
     size = family(s.model, data.preprocessing.image_size)
     require_trainable(s.data, data)
     torch.manual_seed(s.seed)
     model = create_model(s.model, data.num_classes, size, options=s.options)
     model.preprocessing = data.preprocessing
-    if s.init is not None:
+    if s.init is not None and s.init.startswith(VGG16):
+        if resume:
+            mark_pretrained(model)
+        else:
+            loaded = load_backbone(model, Path(s.init.removeprefix(VGG16)).expanduser())
+            (report or Reporter()).message(str(loaded))
+    elif s.init is not None and not resume:
         path = Path(s.init)
         path = path / WEIGHTS if path.is_dir() else path
         if not path.is_file():

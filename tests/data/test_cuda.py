@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aib.data import Batches, load
+from aib.data import Batches, decoded, load
 from tests.data import official
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -30,6 +30,24 @@ def test_files_reach_the_gpu_through_pinned_memory(tmp_path):
     data = load(f"folder:{tmp_path}:image_size=72", "train", holdout=0)
     cpu, gpu = (Batches(data, 4, train=True, device=d, workers=2) for d in ("cpu", "cuda"))
     assert close(cpu.epoch(0), gpu.epoch(0))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.0])  # the copy is on the GPU, or stays on the host
+def test_a_decoded_copy_gives_what_it_gives_on_the_cpu(tmp_path, monkeypatch, share):
+    monkeypatch.setattr(decoded, "DEVICE_SHARE", share)
+    official.write_folder(tmp_path, side=80)
+    data = load(f"folder:{tmp_path}:image_size=72", "train", holdout=0)
+    options = {"train": True, "cache": "memory"}
+    cpu, gpu = (Batches(data, 4, device=d, **options) for d in ("cpu", "cuda"))
+    assert gpu.decoded is not None and gpu.decoded.images.is_cuda == (share > 0)
+    for (x, y), (u, v) in zip(cpu.epoch(1), gpu.epoch(1), strict=True):
+        assert torch.equal(y, v.cpu())
+        assert (x - u.cpu()).abs().max() < 1.01 / 255 / 0.22  # a pixel's rounding
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        list(gpu.epoch(2))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")

@@ -1,0 +1,126 @@
+"""Pretrained backbones: VGG-16's convolutions, by torchvision's names, into our models for 224."""
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from aib.classifier import Classifier
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.errors import AibError
+from aib.masked import Masked
+from aib.weights import load_tensors
+
+VGG16 = "vgg16:"  # --init vgg16:PATH
+LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
+
+
+@dataclass(frozen=True)
+class LoadedBackbone:
+    """What `load_backbone` did, by names of tensors."""
+
+    path: Path
+    loaded: tuple[str, ...]  # parameters of the model that now hold the file's values
+    fresh: tuple[str, ...]  # parameters of the model that keep their random values
+    ignored: tuple[str, ...]  # in the file, without a place in the model: its classifier
+
+    def __str__(self) -> str:
+        parts = ", ".join(dict.fromkeys(name.split(".")[0] for name in self.fresh))
+        text = f"{self.path.name}: {len(self.loaded)} tensors loaded; fresh weights in {parts}"
+        return text + (f"; ignored {', '.join(self.ignored)}" if self.ignored else "")
+
+
+def load_backbone(model: Classifier, path: str | Path) -> LoadedBackbone:
+    """Load ImageNet's VGG-16 into a `vgg` model for 224 x 224 images.
+
+    path: a state dict of torchvision's or timm's `vgg16`, as .safetensors, .pth or .npz. Its fully
+        connected layers are ignored.
+
+    The model then expects ImageNet's mean and std, and `Settings.lr_backbone` is the learning rate
+    of what was loaded.
+    """
+    path = Path(path)
+    prefix, layers = backbone_of(model)
+    found = _read(path)
+    tensors = {name: value for name, value in found.items() if name.startswith(LAYERS)}
+    if not tensors:
+        raise AibError(
+            f"{path} has no weights of VGG-16: it holds {len(found)} tensors and none is named "
+            f"like {LAYERS}0.weight"
+        )
+    load_tensors(nn.ModuleDict({LAYERS[:-1]: layers}), tensors, path)
+    mark_pretrained(model)
+    model.preprocessing = replace(model.preprocessing, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+    names = [name for name, _ in model.named_parameters()]
+    return LoadedBackbone(
+        path,
+        loaded=tuple(name for name in names if name.startswith(prefix)),
+        fresh=tuple(name for name in names if not name.startswith(prefix)),
+        ignored=tuple(name for name in found if name not in tensors),
+    )
+
+
+def backbone_of(model: Classifier) -> tuple[str, nn.Module]:
+    """The convolutions that VGG-16's fit into, and how the names of their parameters begin."""
+    recipe = model.recipe
+    name, size = str(recipe.get("name", type(model).__name__)), recipe.get("image_size")
+    if not name.startswith("vgg") or size != 224:
+        what = f"{name} for images of {size}" if size else name
+        raise AibError(
+            "weights of VGG-16 fit the vgg models for images of 224, such as vgg_aib_masked with "
+            f"image_size=224, not {what}"
+        )
+    prefix = "body.0." if isinstance(model, Masked) else "stem."
+    return prefix, model.get_submodule(prefix[:-1])
+
+
+def mark_pretrained(model: Classifier) -> None:
+    """Note which parameters are pretrained, for `lr_backbone`."""
+    prefix, layers = backbone_of(model)
+    model.pretrained_names = frozenset(prefix + name for name, _ in layers.named_parameters())
+
+
+def check_statistics(model: Classifier) -> str | None:
+    """A warning if images are not normalised as the pretrained weights expect."""
+    mean, std = model.preprocessing.mean, model.preprocessing.std
+    if not model.pretrained_names or (mean, std) == (IMAGENET_MEAN, IMAGENET_STD):
+        return None
+    return (
+        f"warning: the pretrained layers expect images normalised with ImageNet's mean "
+        f"{IMAGENET_MEAN} and std {IMAGENET_STD}, and this data set has {mean} and {std}"
+    )
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by name; no code in the file is executed."""
+    readers: dict[str, Callable[[Path], Any]]
+    readers = {".npz": _read_npz, ".safetensors": load_file, ".pth": _read_pth, ".pt": _read_pth}
+    if not path.is_file():
+        raise AibError(f"no weights at {path}: name a file of VGG-16, such as vgg16_imagenet.npz")
+    if path.suffix not in readers:
+        raise AibError(f"{path} cannot be read: weights are {', '.join(readers)} files")
+    try:
+        found = readers[path.suffix](path)
+    except Exception as error:  # a damaged file raises any kind
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise AibError(f"{path} is damaged or not a {path.suffix} file: {reason}") from error
+    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        raise AibError(f"{path} is not a state dict: a plain dictionary of tensors by name")
+    return found
+
+
+def _read_npz(path: Path) -> dict[str, Tensor]:
+    if not zipfile.is_zipfile(path):  # numpy would take a single array, too
+        raise ValueError("truncated")
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+
+
+def _read_pth(path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)

@@ -1,0 +1,188 @@
+"""Decoded copies: the crops of files, decoded once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from aib.data import Batches, ImageFiles, ImageSet, decoded
+from aib.data.augment import EpochPlan, crop_image
+from aib.data.decode import to_tensor
+from aib.data.decoded import crop_copies, decode_once
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+from aib.settings import Settings
+from aib.training.loop import fit
+from tests.helpers import small_model
+
+SIZE = 72
+
+
+def smooth(width: int, height: int, seed: int) -> Image.Image:
+    """A picture without fine detail: resizing it twice is as good as once."""
+    waves = np.random.default_rng(seed).uniform(1, 4, (3, 2))
+    y, x = np.mgrid[:height, :width]
+    planes = [np.sin(a * x / width + b * y / height) for a, b in waves]
+    return Image.fromarray((127.5 + 127.4 * np.stack(planes, -1)).astype(np.uint8))
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch) -> ImageSet:
+    monkeypatch.setenv("AIB_DATA", str(tmp_path / "cache"))
+    sizes = [(200, 120), (90, 160), (150, 150), (300, 290), (128, 100), (80, 80)]
+    paths = [tmp_path / f"{i}.png" for i in range(len(sizes))]
+    for seed, (path, size) in enumerate(zip(paths, sizes, strict=True)):
+        smooth(*size, seed).save(path)
+    names = tuple("abcdef")
+    statistics = Preprocessing(SIZE, class_names=names)
+    return ImageSet("photos", "train", torch.arange(6), statistics, files=ImageFiles(tuple(paths)))
+
+
+@pytest.fixture
+def calls(monkeypatch) -> list[int]:
+    """The images that were decoded, in order."""
+    seen: list[int] = []
+    original = ImageFiles.decode
+
+    def count(files: ImageFiles, index: int, **options) -> Image.Image:
+        seen.append(index)
+        return original(files, index, **options)
+
+    monkeypatch.setattr(ImageFiles, "decode", count)
+    return seen
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_crops_of_a_copy_are_the_crops_of_the_file(photos: ImageSet, flip: bool) -> None:
+    copy = decode_once(photos, "memory")
+    assert copy is not None and copy.images.shape == (6, 3, 90, 90)
+    for epoch in range(8):
+        plan = EpochPlan.sample(6, seed=0, epoch=epoch)
+        images, ratios = copy.images[plan.order], copy.ratios[plan.order]
+        crops = crop_copies(images, ratios, plan.uniform, SIZE, flip)
+        for crop, index, u in zip(crops, plan.order.tolist(), plan.uniform, strict=True):
+            assert photos.files is not None
+            want = to_tensor(crop_image(photos.files.decode(index), u, size=SIZE, flip=flip))
+            assert (crop.int() - want.int()).abs().max() <= 6
+            assert (crop.int() - want.int()).abs().float().mean() < 0.8
+
+
+@pytest.mark.parametrize("cache", ["auto", "memory", "disk"])
+def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
+    settings = {"train": True, "trivial_augment": False, "cutout": 16, "alternate_flip": True}
+    on_access = Batches(photos, 3, **settings)
+    copied = Batches(photos, 3, cache=cache, **settings)
+    assert sorted(calls) == list(range(6))  # each once, before the first epoch
+    calls.clear()
+    epochs = [list(copied.epoch(e)) for e in range(2)]
+    assert calls == []
+    for epoch, found in enumerate(epochs):
+        for (x, y), (want, label) in zip(found, on_access.epoch(epoch), strict=True):
+            assert torch.equal(y, label)
+            assert (x - want).abs().max() <= 6 / 127.5 and x.shape == want.shape
+    resumed = list(copied.epoch(1, start=1))
+    assert torch.equal(resumed[0][0], epochs[1][1][0])
+
+
+def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, tmp_path) -> None:
+    first = decode_once(photos, "disk")
+    assert sorted(calls) == list(range(6))
+    calls.clear()
+    again = decode_once(photos, "disk")
+    assert calls == [] and first is not None and again is not None
+    assert torch.equal(again.images, first.images) and torch.equal(again.ratios, first.ratios)
+    again.images.zero_()  # the file is not changed
+    third = decode_once(photos, "disk")
+    assert third is not None and torch.equal(third.images, first.images)
+    smooth(200, 120, 99).save(tmp_path / "0.png")
+    fresh = decode_once(photos, "disk")
+    assert sorted(calls) == list(range(6)) and fresh is not None
+    assert not torch.equal(fresh.images[0], first.images[0])
+    assert torch.equal(fresh.images[1], first.images[1])
+
+
+def test_space_decides_where_a_copy_is_kept(photos: ImageSet, monkeypatch) -> None:
+    needed = 6 * 3 * 90 * 90
+    found = decode_once(photos)
+    assert found is not None and "in memory" in str(found) and "90 x 90" in str(found)
+    monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed - 1)
+    found = decode_once(photos)
+    assert found is not None and ".npy" in str(found)
+    assert "in memory" in str(decode_once(photos, "memory"))
+    with pytest.raises(AibError, match="needs .* GB and this machine has .*--cache disk or none"):
+        decode_once(photos, "memory", processes=2)
+    monkeypatch.setattr(decoded, "HOST_SHARE", 1e-12)
+    smooth(200, 120, 98).save(photos.files.paths[0])  # type: ignore[union-attr]
+    assert decode_once(photos) is None
+    with pytest.raises(AibError, match="cannot be kept in .*decoded: it needs .*--cache none"):
+        decode_once(photos, "disk")
+    assert decode_once(photos, "none") is None
+
+
+def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> None:
+    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
+    data = replace(photos, boxes=boxes)
+    plain = list(Batches(data, 4))
+    kept = Batches(data, 4, cache="auto")
+    next(iter(kept))  # a pass that is not finished
+    assert len(list(kept)) == 2
+    calls.clear()
+    for _ in range(2):
+        for batch, want in zip(kept, plain, strict=True):
+            assert torch.equal(batch.images, want.images) and torch.equal(batch.index, want.index)
+            assert batch.masks is not None and torch.equal(batch.masks, want.masks)
+        assert torch.equal(next(kept.epoch(0))[1], plain[0].labels)
+    assert calls == []
+    assert [b.index.tolist() for b in kept.subset(torch.tensor([5, 2]))] == [[5, 2]]
+    list(Batches(data, 4, cache="none"))
+    calls.clear()
+    list(Batches(data, 4, cache="none"))
+    assert set(calls) == set(range(6))
+
+
+def test_unaugmented_training_takes_no_copy(photos: ImageSet, calls) -> None:
+    Batches(photos, 3, train=True, pad=0, flip=False, cache="memory")
+    assert calls == []
+
+
+def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:
+    s = Settings(epochs=3, batch_size=2, accelerator="cpu", workers=0)
+    fit(small_model("tiny", 6), photos, s, validation=replace(photos, split="val"))
+    assert sorted(calls) == sorted([*range(6), *range(6)])
+
+
+def test_a_damaged_file_is_named(photos: ImageSet) -> None:
+    assert photos.files is not None
+    photos.files.paths[3].write_bytes(b"no picture")
+    for cache in ("memory", "disk"):
+        with pytest.raises(AibError, match="3.png is not an image of any known format"):
+            decode_once(photos, cache)  # type: ignore[arg-type]
+
+
+def test_crop_boxes_are_cut_before_the_copy(photos: ImageSet) -> None:
+    assert photos.files is not None
+    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
+    data = replace(photos, files=replace(photos.files, crops=boxes))
+    copy = decode_once(data, "memory")
+    assert copy is not None and copy.ratios.tolist() == [2.0] * 6
+    image = Image.open(photos.files.paths[2]).crop((10, 20, 60, 45))
+    assert torch.equal(copy.images[2], to_tensor(image.resize((90, 90), Image.Resampling.BILINEAR)))
+
+
+def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "large.jpg"
+    smooth(1600, 1200, 0).save(path, quality=95)
+    files = ImageFiles((path,))
+    whole, reduced = files.decode(0), files.decode(0, reduce=180)
+    assert (whole.size, reduced.size) == ((1600, 1200), (400, 300))  # a quarter; an eighth is 150
+    small = [np.asarray(image.resize((90, 90))).astype(int) for image in (whole, reduced)]
+    assert abs(small[0] - small[1]).max() <= 4
+
+
+def test_training_reads_each_file_once(photos: ImageSet, calls) -> None:
+    s = Settings(epochs=3, batch_size=2, accelerator="cpu", trivial_augment=True)
+    fit(small_model("tiny", 6), photos, s)
+    assert sorted(calls) == list(range(6))

@@ -1,0 +1,265 @@
+"""Pretrained backbones: VGG-16's convolutions into our models, and a learning rate of their own."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+import aib
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.settings import Settings
+from aib.training.loop import Loop, fit
+from aib.training.optim import learning_rate
+from aib.training.progress import Reporter
+from aib.training.train import build_model, train
+from tests.helpers import image_set, photo
+
+WIDTH = 0.0625  # of VGG-16: 4 to 32 channels
+FORMS = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "vgg_aib_masked", "vgg_evaluator"]
+CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)  # in torchvision's `features`
+CHANNELS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
+
+
+class Vgg16(nn.Module):
+    """VGG-16 written down layer by layer, with torchvision's names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        c = 3
+        for channels in CHANNELS:
+            if len(layers) in (4, 9, 16, 23):
+                layers.append(nn.MaxPool2d(2, 2))
+            layers += [nn.Conv2d(c, c := int(channels * WIDTH), 3, padding=1), nn.ReLU()]
+        self.features = nn.Sequential(*layers, nn.MaxPool2d(2, 2))
+        self.classifier = nn.Sequential(nn.Linear(7, 5), nn.ReLU(), nn.Dropout(), nn.Linear(5, 3))
+
+
+@pytest.fixture
+def network() -> Vgg16:
+    torch.manual_seed(1)
+    return Vgg16()
+
+
+@pytest.fixture
+def path(network: Vgg16, tmp_path: Path) -> Path:
+    save_file(network.state_dict(), tmp_path / "vgg16.safetensors")
+    return tmp_path / "vgg16.safetensors"
+
+
+def model_of(name: str = "vgg", **options) -> aib.Classifier:
+    torch.manual_seed(0)
+    return aib.create_model(name, 3, 224, width=WIDTH, **options)
+
+
+def features_of(model: aib.Classifier, x: Tensor) -> Tensor:
+    layers = model.body[0] if hasattr(model, "body") else model.stem  # type: ignore[index]
+    return layers(x)
+
+
+def test_the_networks_convolutions_are_where_torchvision_has_them(network: Vgg16) -> None:
+    numbers = [i for i, layer in enumerate(network.features) if isinstance(layer, nn.Conv2d)]
+    assert tuple(numbers) == CONVOLUTIONS
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_has_the_networks_features_after_loading(
+    name: str, network: Vgg16, path: Path
+) -> None:
+    model, x = model_of(name), torch.randn(2, 3, 32, 32)
+    before = {key: value.clone() for key, value in model.named_parameters()}
+    report = aib.load_backbone(model, path)
+    torch.testing.assert_close(features_of(model, x), network.features[:-1](x))
+    assert len(report.loaded) == 26
+    for key, value in model.named_parameters():
+        assert torch.equal(value, before[key]) != (key in report.loaded), key
+        assert (key in report.loaded) != (key in report.fresh)
+    wanted = {"classifier.0.weight", "classifier.0.bias", "classifier.3.weight"}
+    assert set(report.ignored) == wanted | {"classifier.3.bias"}
+    assert "26 tensors loaded; fresh weights in" in str(report) and "head" in str(report)
+    assert (model.preprocessing.mean, model.preprocessing.std) == (IMAGENET_MEAN, IMAGENET_STD)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "pth", "safetensors"])
+def test_each_kind_of_file_gives_the_same_weights(
+    suffix: str, network: Vgg16, tmp_path: Path
+) -> None:
+    state, path = network.state_dict(), tmp_path / f"weights.{suffix}"
+    if suffix == "npz":  # only the convolutions
+        np.savez(path, **{k: v.numpy() for k, v in state.items() if k.startswith("features")})
+    elif suffix == "pth":
+        torch.save(state, path)
+    else:  # timm's names of the rest, half precision
+        state["pre_logits.fc1.weight"] = state.pop("classifier.0.weight")
+        save_file({k: v.half() for k, v in state.items()}, path)
+    model = model_of()
+    report = aib.load_backbone(model, path)
+    tolerance = 1e-3 if suffix == "safetensors" else 0
+    for i in CONVOLUTIONS:
+        for kind in ("weight", "bias"):
+            ours, theirs = f"stem.{i}.{kind}", state[f"features.{i}.{kind}"]
+            torch.testing.assert_close(
+                model.state_dict()[ours], theirs, rtol=tolerance, atol=tolerance
+            )
+    assert (report.ignored == ()) == (suffix == "npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s.pop("features.28.bias"), "1 keys missing .features.28.bias first."),
+        (lambda s: s.update({"features.16.weight": torch.zeros(2)}), "1 unexpected"),  # VGG-19
+        (lambda s: s.update({"features.0.weight": torch.zeros(4, 3, 5, 5)}), r"\[4, 3, 5, 5\]"),
+        (lambda s: s["features.5.bias"].fill_(math.nan), "features.5.bias holds NaN"),
+        (lambda s: s.clear(), "has no weights of VGG-16: it holds 0 tensors"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_sentence(
+    change, words: str, network: Vgg16, tmp_path: Path
+) -> None:
+    state, path = dict(network.state_dict()), tmp_path / "weights.pth"
+    change(state)
+    torch.save(state, path)
+    model = model_of()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    with pytest.raises(aib.AibError, match=words) as caught:
+        aib.load_backbone(model, path)
+    assert "\n" not in str(caught.value)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pth", ".safetensors", ".zip"])
+def test_damaged_and_missing_files_are_one_sentence(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"weights{suffix}"
+    with pytest.raises(aib.AibError, match="no weights at"):
+        aib.load_backbone(model_of(), path)
+    for content in (b"", b"PK\x03\x04 and no more", b"nothing of this kind"):
+        path.write_bytes(content)
+        with pytest.raises(aib.AibError, match=f"{suffix} file|cannot be read") as caught:
+            aib.load_backbone(model_of(), path)
+        assert "\n" not in str(caught.value)
+
+
+def test_no_code_in_a_file_is_run(tmp_path: Path) -> None:
+    torch.save({"features.0.weight": Path("a class")}, tmp_path / "weights.pth")
+    with pytest.raises(aib.AibError, match="is damaged or not a .pth file"):
+        aib.load_backbone(model_of(), tmp_path / "weights.pth")
+    torch.save([torch.zeros(3)], tmp_path / "weights.pth")
+    with pytest.raises(aib.AibError, match="is not a state dict"):
+        aib.load_backbone(model_of(), tmp_path / "weights.pth")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "words"),
+    [("vgg_aib", 32, "not vgg_aib for images of 32"), ("wrn", 224, "not wrn for images of 224")],
+)
+def test_other_models_do_not_take_it(name: str, size: int, words: str, path: Path) -> None:
+    with pytest.raises(aib.AibError, match=words):
+        aib.load_backbone(aib.create_model(name, 3, size, width=WIDTH), path)
+
+
+# --- training -----------------------------------------------------------------------------------
+
+# Warm-up of two steps, then a cosine over the remaining two.
+SETTINGS = Settings(
+    model="vgg_aib_masked", epochs=2, batch_size=2, lr=0.04, lr_backbone=0.01, warmup=1.0,
+    schedule="cosine", weight_decay=0.1, accelerator="cpu",
+).updated(width=WIDTH)  # fmt: skip
+DATA = image_set(4, num_classes=3, size=112, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+
+
+class Messages(Reporter):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_step_moves_each_parameter_by_its_own_rate(optimizer, path: Path) -> None:
+    s = replace(SETTINGS, init=f"vgg16:{path}", optimizer=optimizer)
+    model = build_model(s, DATA)
+    step = Loop(model, DATA, s).take_step
+    for number, share in enumerate((1 / 2, 1, 1, 1 / 2)):  # warm-up, warm-up, cosine
+        before = {k: v.detach().double() for k, v in model.named_parameters()}
+        step.optimizer.optimizer.state.clear()  # no momentum: the first step can be computed
+        for p in model.parameters():
+            p.grad = torch.full_like(p, 0.5)
+        step.set_rates(number)
+        assert learning_rate(s, number, 2) == pytest.approx(0.04 * share)
+        step.optimizer.step()
+        for name, p in model.named_parameters():
+            rate = share * (0.01 if name.startswith("body.0.") else 0.04)
+            decay = 0.1 * before[name] if p.dim() > 1 else 0
+            if optimizer == "sgd":  # Nesterov's first step: g + 0.9 g
+                want = before[name] - rate * 1.9 * (0.5 + decay)
+            else:
+                want = before[name] - rate * decay - rate * 0.5 / (0.5 + 1e-8)
+            torch.testing.assert_close(p.detach().double(), want, rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_without_lr_backbone_all_have_one_rate(path: Path) -> None:
+    s = replace(SETTINGS, init=f"vgg16:{path}", lr_backbone=None)
+    step = Loop(build_model(s, DATA), DATA, s).take_step
+    step.set_rates(1)
+    assert {group["lr"] for group in step.optimizer.param_groups} == {0.04}
+
+
+def test_lr_backbone_needs_pretrained_layers(tmp_path: Path) -> None:
+    with pytest.raises(aib.AibError, match="lr_backbone 0.01 .* add --init vgg16:PATH"):
+        train(replace(SETTINGS, data="shapes:count=24"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(aib.AibError, match=r"lr_backbone 0.01 .* \(aib.load_backbone"):
+        fit(model_of("vgg_aib_masked"), DATA, SETTINGS)
+
+
+def test_other_statistics_than_imagenets_are_a_warning(path: Path) -> None:
+    s, messages = replace(SETTINGS, epochs=1), Messages()
+    model = model_of("vgg_aib_masked")
+    aib.load_backbone(model, path)
+    fit(model, image_set(4, num_classes=3, size=32), s, report=messages)
+    [warning] = [line for line in messages.lines if line.startswith("warning")]
+    assert "0.485" in warning and "(0.5, 0.5, 0.5)" in warning
+    messages.lines.clear()
+    fit(model, DATA, s, report=messages)
+    assert not any(line.startswith("warning") for line in messages.lines)
+
+
+def test_a_run_resumes_and_loads_without_the_file(path: Path, tmp_path: Path, monkeypatch) -> None:
+    photos = tmp_path / "photos"
+    for i in range(6):
+        for split in ("train", "test"):
+            folder = photos / split / "ab"[i % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            photo(seed=i).save(folder / f"{i}.png")
+    s = replace(
+        SETTINGS, data=f"folder:{photos}:image_size=112", init=f"vgg16:{path}", ema=0.5, workers=0
+    )
+    whole = train(s, tmp_path / "whole")
+    assert whole is not None
+
+    original = Loop.end_epoch
+
+    def stop(loop: Loop, epoch: int) -> None:
+        original(loop, epoch)
+        loop.save()
+        raise KeyError("stop")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loop, "end_epoch", stop)
+        with pytest.raises(KeyError, match="stop"):
+            train(s, tmp_path / "part")
+    path.unlink()
+    resumed = train(s, tmp_path / "part", resume=True)
+    assert resumed is not None
+    for name, value in resumed.model.state_dict().items():
+        torch.testing.assert_close(value, whole.model.state_dict()[name], msg=name)
+    again = aib.from_pretrained(tmp_path / "part")
+    assert (again.preprocessing.mean, again.preprocessing.std) == (IMAGENET_MEAN, IMAGENET_STD)
+    assert '"init": "vgg16:' in (tmp_path / "part" / "config.json").read_text()
