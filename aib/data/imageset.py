@@ -202,9 +202,8 @@ class ImageSet(Dataset):
 
     @property
     def has_outlines(self) -> bool:
-        """Whether masks show the outline of at least one object."""
-        files = self.files.masks if self.files is not None else ()
-        return self.masks is not None or any(path is not None for path in files)
+        """Whether masks show the object's outline; some images may have none."""
+        return self.masks is not None or (self.files is not None and bool(self.files.masks))
 
     @property
     def has_masks(self) -> bool:

@@ -45,7 +45,7 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 
     def maps(model, x, batch, name, seed, chunk):
         inside, outside = (0.6, 0.3) if batch.images.shape[0] == 4 else (0.2, 0.1)
-        made = torch.where(batch.masks, inside, 0.0)
+        made = torch.where(batch.masks == 1, inside, 0.0)
         made[:, :3] += outside
         made[:, -1, -1] = 1.0
         return made
@@ -70,7 +70,8 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 
 
 def test_filled_boxes_have_no_scores_of_masks():
-    data = replace(DATA.subset(torch.arange(4)), box_masks=True)
+    data = DATA.subset(torch.arange(4))
+    data = replace(data, masks=None, boxes=mask_boxes(data.masks).float())
     model = make_model("tiny_aib", DATA)
     found = compare(model, feed(data), ("own",), masks=True, threshold_images=feed(data), steps=1)
     own = found.localisation["own"]
