@@ -42,16 +42,22 @@ class ImageFiles:
         path = self.masks[index] if self.masks else None
         if path is None:
             return None
-        self.check_mask(index)
-        return self._cropped(open_mask(path, self.mask_values), index)
+        mask = open_mask(path, self.mask_values)
+        self._check_size(index, mask.size)
+        return self._cropped(mask, index)
 
     def check_mask(self, index: int) -> None:
         """Raise an error for a mask of another size than its image."""
-        image, mask = self.paths[index], self.masks[index]
-        if mask is not None and (found := upright_size(mask)) != (size := upright_size(image)):
+        mask = self.masks[index]
+        if mask is not None:
+            self._check_size(index, upright_size(mask))
+
+    def _check_size(self, index: int, found: tuple[int, int]) -> None:
+        width, height = upright_size(self.paths[index])
+        if found != (width, height):
             raise AibError(
-                f"the mask {mask} is {found[0]} x {found[1]} pixels and its image {image} is "
-                f"{size[0]} x {size[1]}: draw it at the image's size"
+                f"the mask {self.masks[index]} is {found[0]} x {found[1]} pixels and its image "
+                f"{self.paths[index]} is {width} x {height}: draw it at the image's size"
             )
 
     def _cropped(self, image: Image.Image, index: int) -> Image.Image:

@@ -186,7 +186,9 @@ def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
     official.write_folder(tmp_path)
     write_masks(tmp_path / "masks")
     Image.new("L", (39, 40)).save(tmp_path / "masks/class_1/3.png")
-    with pytest.raises(AibError, match=r"masks/class_1/3.png is 39 x 40 pixels and its image .*40 x"):
+    with pytest.raises(
+        AibError, match=r"masks/class_1/3.png is 39 x 40 pixels and its image .*40 x"
+    ):
         load(f"folder:{tmp_path}", "train")
     unchecked = load(f"folder:{tmp_path}:check=false", "train", holdout=0)
     with pytest.raises(AibError, match="39 x 40"):

@@ -83,7 +83,9 @@ def test_a_grey_photograph_is_an_rgb_image(birds):
 
 
 def test_a_box_that_overruns_is_clipped_to_the_image(birds):
-    fix_table(birds / "CUB_200_2011/bounding_boxes.txt", "1 10.0 5.0 20.0 15.0\n2", "1 10 5 31 40\n2")
+    fix_table(
+        birds / "CUB_200_2011/bounding_boxes.txt", "1 10.0 5.0 20.0 15.0\n2", "1 10 5 31 40\n2"
+    )
     whole = load("cub200:partial,image_size=80", "test", root=birds)
     assert whole.box(0).tolist() == pytest.approx([20, 40 / 3, 80, 80])
     assert torch.equal(next(iter(Batches(whole, 4))).boxes[0], whole.box(0))
@@ -92,7 +94,9 @@ def test_a_box_that_overruns_is_clipped_to_the_image(birds):
 
 
 def test_the_mask_is_cropped_like_its_image(birds):
-    fix_table(birds / "CUB_200_2011/bounding_boxes.txt", "1 10.0 5.0 20.0 15.0\n2", "1 0 5 40 15\n2")
+    fix_table(
+        birds / "CUB_200_2011/bounding_boxes.txt", "1 10.0 5.0 20.0 15.0\n2", "1 0 5 40 15\n2"
+    )
     data = load("cub200:partial,crop,image_size=80", "test", root=birds)
     assert data.boxes is None and data.box(0) is None
     assert shows_the_red_box(data)
