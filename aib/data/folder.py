@@ -144,8 +144,9 @@ def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
 
 def _classes(top: Path) -> tuple[str, ...]:
     names = _sub_folders(top)
-    if MASKS in names and _holds_masks(top / MASKS, names):
-        names.remove(MASKS)
+    others = [name for name in names if name != MASKS]
+    if _holds_masks(top / MASKS, others):
+        names = others
     if not names:
         raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
     return tuple(names)

@@ -177,7 +177,7 @@ def test_a_folder_may_have_masks_and_they_are_no_class(tmp_path, layout):
 def test_a_class_may_be_called_masks(tmp_path):
     official.write_folder(tmp_path, classes=2)
     official.write_folder(tmp_path / "masks", classes=1)
-    (tmp_path / "masks/class_0").rename(tmp_path / "masks/surgical")
+    (tmp_path / "masks/class_0").rename(tmp_path / "masks/masks")
     data = load(f"folder:{tmp_path}", "train", holdout=0)
     assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
 
