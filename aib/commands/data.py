@@ -92,7 +92,8 @@ def fetch(
 def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
     """Compare a data set with the official one: counts, checksums, balance, channel statistics.
 
-    The exit code is 0 if nothing differs, else 2 with a list of the differences.
+    The exit code is 0 if nothing differs, else 2 with a list of the differences. A .mat file with
+    other bytes than the official one, but its counts and statistics, is only reported.
 
     For example: aib data verify cifar10 --root ~/datasets
 
@@ -126,6 +127,8 @@ def _print_report(report: Report) -> None:
         )
     for file, result in report.checksums.items():
         print(f"  checksum of {file}: {result}")
+    for note in report.notes:
+        print(f"  note: {note}")
     for difference in report.differences:
         print(f"  differs: {difference}")
     if not report.differences:

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from aib.data.decode import resampling
 from aib.errors import AibError
 
 # Smallest area of a training crop of a large image. ImageNet's recipe goes down to 0.08, which on a
@@ -61,22 +62,22 @@ class EpochPlan:
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
     """Random crops of images[indices] with reflect padding, half of them mirrored if `flip`.
 
-    images uint8 [N,3,H,W], indices [B], uniform [B,10] -> uint8 [B,3,H,W]. Nothing is padded in
+    images uint8 [N,C,H,W], indices [B], uniform [B,10] -> uint8 [B,C,H,W]. Nothing is padded in
     memory: the indices of rows and columns are reflected. Selecting rows first and then columns is
     faster on a CPU than one gather of single pixels.
     """
-    count, (height, width) = len(indices), images.shape[2:]
+    count, (channels, height, width) = len(indices), images.shape[1:]
     shift = (uniform[:, :2] * (2 * pad + 1)).long() - pad  # [B,2], -pad..pad
     rows = torch.arange(height, device=images.device) + shift[:, :1]  # [B,H]
     columns = torch.arange(width, device=images.device).expand(count, width)  # [B,W]
     if flip:
         columns = torch.where(uniform[:, 2:3] < 0.5, columns.flip(1), columns)
     columns = _reflect(columns + shift[:, 1:], width)
-    planes = indices[:, None] * 3 + torch.arange(3, device=images.device)  # [B,3]
-    lines = planes[:, :, None] * height + _reflect(rows, height)[:, None, :]  # [B,3,H]
+    planes = indices[:, None] * channels + torch.arange(channels, device=images.device)  # [B,C]
+    lines = planes[:, :, None] * height + _reflect(rows, height)[:, None, :]  # [B,C,H]
     pixels = images.view(-1, width).index_select(0, lines.flatten()).view(count, -1, width)
-    picked = pixels.gather(2, columns[:, None, :].expand_as(pixels))  # [B,3H,W]
-    return picked.view(count, 3, height, width)
+    picked = pixels.gather(2, columns[:, None, :].expand_as(pixels))  # [B,CH,W]
+    return picked.view(count, channels, height, width)
 
 
 def check_cutout(side: int, size: int) -> None:
@@ -107,7 +108,7 @@ def _reflect(index: Tensor, size: int) -> Tensor:
 
 
 def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) -> Image.Image:
-    """A random crop of a large image, resized: area, ratio and position from uniform [10]."""
+    """A random crop of a large image or mask, resized: area, ratio, position from uniform [10]."""
     down, across, mirror, u_area, u_ratio = uniform[:5].tolist()
     area = image.width * image.height * (MIN_AREA + (1 - MIN_AREA) * u_area)
     ratio = math.exp((2 * u_ratio - 1) * math.log(MAX_RATIO))
@@ -115,7 +116,7 @@ def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) ->
     height = min(math.sqrt(area / ratio), image.height)
     left, top = across * (image.width - width), down * (image.height - height)
     box = (left, top, min(left + width, image.width), min(top + height, image.height))
-    crop = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    crop = image.resize((size, size), resampling(image), box=box)
     if flip and mirror < 0.5:
         crop = crop.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     return crop

@@ -13,6 +13,7 @@ from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cu
 from aib.data.decode import to_tensor
 from aib.data.decoded import Cache, DecodedCopy, crop_copies, decode_once, fits_in_memory
 from aib.data.imageset import ImageSet
+from aib.data.masks import boxes_to_masks
 from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
@@ -26,7 +27,8 @@ class Batch:
     index: Tensor  # int64 [B], positions in the data set
     images: Tensor  # uint8 [B,3,S,S]
     labels: Tensor  # int64 [B]
-    masks: Tensor | None = None  # bool [B,S,S]
+    masks: Tensor | None = None  # uint8 [B,S,S]: 0 background, 1 object, 255 ignored or unknown
+    boxes: Tensor | None = None  # float32 [B,4] left, top, right, bottom in pixels of `images`
 
     def to(self, device: torch.device | str) -> "Batch":
         """A copy of the batch on a device."""
@@ -39,7 +41,7 @@ class Batches:
 
     `epoch(e)` gives normalised images and labels: shuffled and augmented if `train`, else in the
     order of the data set. To iterate over evaluation batches gives each as a `Batch` instead: uint8
-    pixels with indices, labels and masks.
+    pixels with indices, labels, masks and boxes.
 
     `batch_size` is that of one process. Step t of all ranks together is step t of one process with
     batch_size * world_size. Training drops the images that do not fill such a global batch;
@@ -188,15 +190,23 @@ class Batches:
     def _from_memory(
         self, indices: Sequence[Tensor], uniform: Sequence[Tensor], masks: bool
     ) -> Iterator[Batch]:
-        stored = self.data.masks.to(self.device) if masks and self.data.masks is not None else None
+        size = self.data.preprocessing.image_size
+        stored, boxes = (
+            known.to(self.device) if masks and known is not None else None
+            for known in (self.data.masks, self.data.boxes)
+        )
         for index, u in zip(indices, uniform, strict=True):
             if self.train:
                 images = crop_batch(self._images, index, u, pad=self.pad, flip=self.flip)
                 images = self._operations(images, u) if self._operations else images
             else:
                 images = self._images.index_select(0, index)
+            labels = self._labels.index_select(0, index)
+            box = None if boxes is None else boxes.index_select(0, index).clamp(0, size)
             mask = None if stored is None else stored.index_select(0, index)
-            yield Batch(index, images, self._labels.index_select(0, index), mask)
+            if mask is None and box is not None:
+                mask = boxes_to_masks(box, (size, size)).to(torch.uint8)
+            yield Batch(index, images, labels, mask, box)
 
     def _from_copy(
         self, decoded: DecodedCopy, index: Tensor, sizes: list[int], uniform: Sequence[Tensor]
@@ -214,7 +224,7 @@ class Batches:
     def _from_files(
         self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool
     ) -> Iterator[Batch]:
-        masks = masks and (self.data.masks is not None or self.data.boxes is not None)
+        masks = masks and self.data.has_masks
         chosen = uniform if self.augment else None
         loader = DataLoader(
             _Decoded(self.data, index, chosen, self.flip, masks, self._operations),
@@ -274,7 +284,10 @@ class _Decoded(Dataset):
         index = int(self.index[position])
         try:
             item = (index, self._pixels(index, position), int(self.data.labels[index]))
-            return (*item, self.data.mask(index)) if self.masks else item
+            if not self.masks:
+                return item
+            box = self.data.box(index)
+            return (*item, self.data.known_mask(index), *([] if box is None else [box]))
         except AibError as error:
             return error
 

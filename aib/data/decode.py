@@ -1,13 +1,15 @@
 """Decode image files to RGB: every mode, EXIF rotation, damaged and malicious files."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import IO
+from typing import IO, TypeVar
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from aib.errors import AibError
@@ -19,6 +21,8 @@ MIN_SIDE = 2
 # Pillow opens more formats, but not all are safe: for PostScript it starts another program.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
+T = TypeVar("T")
+
 _warnings_lock = Lock()
 
 
@@ -28,16 +32,47 @@ def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Im
     reduce: decode a JPEG at a half, a quarter or an eighth of its size, which is fast, as long as
         both sides keep at least this many pixels; with 0 at its full size.
     """
+
+    def decode(image: Image.Image) -> Image.Image:
+        if reduce:
+            image.draft("RGB", (reduce, reduce))
+        image.load()
+        return to_rgb(image)
+
+    return _open(path, decode, max_pixels)
+
+
+def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> Image.Image:
+    """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels."""
+
+    def decode(image: Image.Image) -> Image.Image:
+        grey = ImageOps.exif_transpose(image).convert("L")  # without the alpha channel
+        return Image.fromarray(values(np.asarray(grey)))
+
+    return _open(path, decode)
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """Width and height of an image file, from its header where that is enough."""
+
+    def size(image: Image.Image) -> tuple[int, int]:
+        if image.format == "TIFF":  # its header is turned already in some versions of Pillow
+            return ImageOps.exif_transpose(image).size
+        turned = image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
+        return (image.height, image.width) if turned else image.size
+
+    return _open(path, size)
+
+
+def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_PIXELS) -> T:
+    """What `decode` makes of the file; an AibError names the file and the problem."""
     try:
         if not path.is_file() and path.exists():
             raise AibError("is not a file")  # reading a pipe would block
         # Opened here: if Pillow opens a TIFF itself, it maps the file and loses the rotation.
         with path.open("rb") as file, _header(file) as image:
             _check_size(image, max_pixels)
-            if reduce:
-                image.draft("RGB", (reduce, reduce))
-            image.load()
-            return to_rgb(image)
+            return decode(image)
     except Image.DecompressionBombError as error:
         raise AibError(
             f"{path} claims more than {max_pixels:,} pixels, a decompression bomb?"
@@ -88,9 +123,14 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def resized(image: Image.Image, size: int, policy: Resize) -> Image.Image:
-    """Resize to size x size (antialiased bilinear); for `policy` see Preprocessing.resize."""
+    """Resize an image or a mask to size x size; for `policy` see Preprocessing.resize."""
     box = None if policy == "squash" else centre_square(image.width, image.height)
-    return image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    return image.resize((size, size), resampling(image), box=box)
+
+
+def resampling(image: Image.Image) -> Image.Resampling:
+    """How to resize: antialiased bilinear, but a mask (mode L) keeps its values."""
+    return Image.Resampling.NEAREST if image.mode == "L" else Image.Resampling.BILINEAR
 
 
 def centre_square(width: int, height: int) -> tuple[float, float, float, float]:

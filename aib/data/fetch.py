@@ -29,26 +29,38 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
     base = root_folder(root)
     there = locate(spec, base)
     folder = there or base / spec.folders[0]
-    wanted = [a for a in spec.archives if a.split != "extra" or extra]
-    if wanted[0].is_tar:
-        missing = [] if there else wanted
-    else:
-        missing = [a for a in wanted if not (folder / a.file_name).is_file()]
+    missing = [
+        archive
+        for archive in spec.archives
+        if (archive.split != "extra" or extra) and not (folder / _holds(archive)).exists()
+    ]
     if not missing:
         return folder
     with _temporary_folder(base, spec.name) as temporary:
+        complete = temporary / "complete" / folder.name
         for archive in missing:
             path = _download(archive, temporary)
             if archive.is_tar:
                 extract(path, temporary)
-                path = temporary / spec.folders[0]
+                path = temporary / (archive.part or spec.folders[0])
                 if not path.is_dir():
                     raise AibError(f"{archive.file_name} does not contain {path.name}/")
-                path.rename(folder)
+                (complete / archive.part).parent.mkdir(parents=True, exist_ok=True)
+                path.rename(complete / archive.part)
             else:
                 folder.mkdir(exist_ok=True)
                 path.replace(folder / archive.file_name)
+        if complete.exists() and not folder.exists():
+            complete.rename(folder)
+        elif complete.exists():  # parts that an incomplete set lacked
+            for part in complete.iterdir():
+                part.rename(folder / part.name)
     return folder
+
+
+def _holds(archive: Archive) -> str:
+    """What the set's folder has once it has this archive; the folder itself for all of it."""
+    return archive.part if archive.is_tar else archive.file_name
 
 
 def extract(archive: Path, target: Path) -> None:

@@ -61,6 +61,27 @@ def read_records(path: Path, record: int) -> NDArray[np.uint8]:
     return np.fromfile(path, np.uint8).reshape(-1, record)
 
 
+def read_table(path: Path) -> dict[str, str]:
+    """Read the lines `id value...` of an official text file."""
+    if not path.is_file():
+        raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise AibError(f"{path} is not a text file: fetch it again") from error
+    rows = [line.split(maxsplit=1) for line in lines if line.strip()]
+    if not rows or any(len(row) != 2 for row in rows):
+        raise AibError(f"{path} is not a table of 'id value' lines: fetch it again")
+    return {row[0]: row[1].strip() for row in rows}
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The file of this name in the folder; an error for a name that leads out of it."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise AibError(f"a table of {folder.parent} names '{name}', outside its folder")
+    return folder / name
+
+
 def check_count(spec: Spec, split: str, count: int, partial: bool) -> None:
     """Raise an error if a split does not have its official size, unless `partial`."""
     expected = spec.sizes[split]

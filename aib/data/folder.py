@@ -1,6 +1,11 @@
-"""A user's own images: one sub-folder per class, optionally under train/, val/ and test/."""
+"""A user's own images: one sub-folder per class, optionally under train/, val/ and test/.
+
+Masks are optional: that of CLASS/NAME.jpg is masks/CLASS/NAME.png, beside the classes, or under
+masks/train/ and so on.
+"""
 
 import os
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,12 +13,14 @@ import torch
 
 from aib.data.decode import open_rgb
 from aib.data.imageset import ImageFiles, ImageSet
+from aib.data.masks import from_user
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SPLITS = ("train", "val", "test")
+MASKS = "masks"
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
@@ -31,8 +38,8 @@ def read(
 ) -> ImageSet:
     """Read one split of the folder; a flat folder has only `train`.
 
-    check: decode every file once to find damaged ones. They are left out and listed in `.skipped`;
-        with `strict` they are an error.
+    check: decode every image once to find damaged ones. They are left out and listed in `.skipped`;
+        with `strict` they are an error. Compare the sizes of masks and images.
     """
     if split not in SPLITS:
         raise AibError(f"a folder has no split '{split}'; it may have {', '.join(SPLITS)}")
@@ -43,7 +50,9 @@ def read(
     unknown = [name for name in _classes(top) if name not in classes]
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
-    found = [(file, label) for label, name in enumerate(classes) for file in _files(top / name)]
+    found = [
+        (file, label) for label, name in enumerate(classes) for file in image_files(top / name)
+    ]
     skipped: list[str] = []
     if check:
         found, skipped = _readable(found, strict)
@@ -52,12 +61,18 @@ def read(
         raise AibError(f"{top} has no readable image in its class folders{reason}")
     if split == "train":
         _check_empty_classes(top, classes, {label for _, label in found}, skipped)
+    paths = tuple(file for file, _ in found)
+    masks = _masks(path, split, top, classes, paths)
+    files = ImageFiles(paths, masks=masks, mask_values=from_user)
+    if check and masks:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(files.check_mask, range(len(paths))))
     return ImageSet(
         name=f"folder:{path}",
         split=split,
         labels=torch.tensor([label for _, label in found]),
         preprocessing=Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes),
-        files=ImageFiles(tuple(file for file, _ in found)),
+        files=files,
         skipped=tuple(skipped),
     )
 
@@ -105,8 +120,33 @@ def _top(path: Path, split: str) -> Path:
     return path / split
 
 
+def _masks(
+    path: Path, split: str, top: Path, classes: tuple[str, ...], files: tuple[Path, ...]
+) -> tuple[Path | None, ...]:
+    """The mask of each image, None where there is none; empty without a folder of masks."""
+    folders = (top / MASKS, path / MASKS / split)
+    folder = next((f for f in folders if _holds_masks(f, classes)), None)
+    if folder is None:
+        return ()
+    expected = [(folder / file.relative_to(top)).with_suffix(".png") for file in files]
+    masks = tuple(mask if mask.is_file() else None for mask in expected)
+    if not any(masks):
+        raise AibError(
+            f"{folder} has a mask for none of the images: that of {files[0]} would be {expected[0]}"
+        )
+    return masks
+
+
+def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
+    """Whether the folder `masks` has sub-folders of classes; else it may be a class itself."""
+    return any((folder / name).is_dir() for name in classes)
+
+
 def _classes(top: Path) -> tuple[str, ...]:
     names = _sub_folders(top)
+    others = [name for name in names if name != MASKS]
+    if _holds_masks(top / MASKS, others):
+        names = others
     if not names:
         raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
     return tuple(names)
@@ -116,8 +156,9 @@ def _sub_folders(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
-def _files(folder: Path) -> list[Path]:
-    if not folder.is_dir():  # a class without images in this split
+def image_files(folder: Path) -> list[Path]:
+    """All image files below the folder, sorted; none if it is not there."""
+    if not folder.is_dir():
         return []
     return sorted(
         p

@@ -1,19 +1,22 @@
 """ImageSet: labelled images with their preprocessing, in memory or on disk."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from aib.data.decode import centre_square, open_rgb, resized, to_tensor
+from aib.data.decode import centre_square, open_mask, open_rgb, resized, to_tensor, upright_size
+from aib.data.masks import IGNORED, boxes_to_masks, from_grey, to_uint8
 from aib.data.specs import Spec
 from aib.errors import AibError
 from aib.memory import machine_memory
@@ -24,14 +27,42 @@ CHUNK = 1 << 22  # pixels per step of resizing
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Image files, decoded on access and cropped if there are crop boxes."""
+    """Image files, decoded on access and cropped if there are crop boxes; masks likewise."""
 
     paths: tuple[Path, ...]
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
+    masks: tuple[Path | None, ...] = ()  # one for each image, None where it is unknown; or empty
+    mask_values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] = from_grey  # of the files
 
     def decode(self, index: int, reduce: int = 0) -> Image.Image:
         """One image; a large JPEG may be `reduce`d (see open_rgb) unless it has a crop box."""
-        image = open_rgb(self.paths[index], reduce=0 if self.crops is not None else reduce)
+        reduce = 0 if self.crops is not None else reduce
+        return self._cropped(open_rgb(self.paths[index], reduce=reduce), index)
+
+    def decode_mask(self, index: int) -> Image.Image | None:
+        """The mask of the decoded image, mode L with 0, 1 and 255; None if it is unknown."""
+        path = self.masks[index] if self.masks else None
+        if path is None:
+            return None
+        mask = open_mask(path, self.mask_values)
+        self._check_size(index, mask.size)
+        return self._cropped(mask, index)
+
+    def check_mask(self, index: int) -> None:
+        """Raise an error for a mask of another size than its image."""
+        mask = self.masks[index]
+        if mask is not None:
+            self._check_size(index, upright_size(mask))
+
+    def _check_size(self, index: int, found: tuple[int, int]) -> None:
+        width, height = upright_size(self.paths[index])
+        if found != (width, height):
+            raise AibError(
+                f"the mask {self.masks[index]} is {found[0]} x {found[1]} pixels and its image "
+                f"{self.paths[index]} is {width} x {height}: draw it at the image's size"
+            )
+
+    def _cropped(self, image: Image.Image, index: int) -> Image.Image:
         if self.crops is None:
             return image
         left, top, right, bottom = self.crops[index].round().int().tolist()
@@ -42,8 +73,13 @@ class ImageFiles:
         return image.crop(box)
 
     def subset(self, indices: Tensor) -> "ImageFiles":
-        crops = None if self.crops is None else self.crops[indices]
-        return ImageFiles(tuple(self.paths[i] for i in indices.tolist()), crops)
+        chosen = indices.tolist()
+        return replace(
+            self,
+            paths=tuple(self.paths[i] for i in chosen),
+            crops=None if self.crops is None else self.crops[indices],
+            masks=tuple(self.masks[i] for i in chosen) if self.masks else (),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +95,8 @@ class ImageSet(Dataset):
     preprocessing: Preprocessing
     images: Tensor | None = None  # uint8 [N,3,S,S]
     files: ImageFiles | None = None
-    masks: Tensor | None = None  # bool [N,S,S], True on the object
-    boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the file's image
-    box_masks: bool = False  # the masks are filled boxes
+    masks: Tensor | None = None  # uint8 [N,S,S]: 0 background, 1 object, 255 ignored
+    boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of `images` or the file
     mirror: bool = True  # a mirrored image keeps its class
     pad: int = 4  # pixels of reflect padding for training crops of images in memory
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
@@ -78,7 +113,8 @@ class ImageSet(Dataset):
             raise AibError(f"{self.name} has no images in split '{self.split}'")
         side = self.preprocessing.image_size
         _require("images", self.images, torch.uint8, (count, 3, side, side))
-        _require("masks", self.masks, torch.bool, (count, side, side))
+        _require("masks", self.masks, torch.uint8, (count, side, side))
+        _require("boxes", self.boxes, torch.float32, (count, 4))
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.num_classes:
             raise AibError(
@@ -126,7 +162,10 @@ class ImageSet(Dataset):
         split: str = "train",
         mirror: bool = True,
     ) -> "ImageSet":
-        """A data set from tensors: images uint8 [N,3,S,S], labels of any integer type [N]."""
+        """A data set from tensors: images uint8 [N,3,S,S], labels of any integer type [N].
+
+        `masks` [N,S,S] are bool, or uint8: 0 background, 1 object, 255 ignored in every score.
+        """
         side = images.shape[-1]
         _require("images", images, torch.uint8, (len(images), 3, side, side))
         if not class_names and len(labels):
@@ -142,7 +181,7 @@ class ImageSet(Dataset):
                 class_names=tuple(class_names),
             ),
             images=images,
-            masks=masks,
+            masks=None if masks is None else to_uint8(masks),
             mirror=mirror,
             pad=side // 8,
         )
@@ -170,28 +209,54 @@ class ImageSet(Dataset):
         return to_tensor(resized(self.files.decode(index), policy.image_size, policy.resize))
 
     @property
+    def has_outlines(self) -> bool:
+        """Whether masks show the object's outline; some images may have none."""
+        return self.masks is not None or (self.files is not None and bool(self.files.masks))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether there are masks, or boxes to make them of."""
+        return self.has_outlines or self.boxes is not None
+
+    @property
     def has_only_boxes(self) -> bool:
         """Whether masks show the object's box, not its outline."""
-        return self.box_masks or (self.masks is None and self.boxes is not None)
+        return self.boxes is not None and not self.has_outlines
 
     def mask(self, index: int) -> Tensor | None:
-        """The mask (or box) of the object in `pixels(index)`, bool [S,S]; None if unknown."""
+        """The mask (or filled box) of the object in `pixels(index)`, uint8 [S,S]; None if unknown.
+
+        0 is background, 1 the object, 255 a pixel that counts in no score.
+        """
         if self.masks is not None:
             return self.masks[index]
-        if self.boxes is None or self.files is None:
-            return None
         size = self.preprocessing.image_size
-        image = self.files.decode(index)
-        left, top, width, height = 0.0, 0.0, float(image.width), float(image.height)
-        if self.preprocessing.resize == "crop":
-            left, top, right, bottom = centre_square(image.width, image.height)
-            width, height = right - left, bottom - top
-        box = self.boxes[index]
-        x = left + (torch.arange(size) + 0.5) * width / size  # pixel centres in the file's image
-        y = top + (torch.arange(size) + 0.5) * height / size
-        across = (x >= box[0]) & (x < box[2])  # [S]
-        down = (y >= box[1]) & (y < box[3])  # [S]
-        return down[:, None] & across[None, :]  # [S,S]
+        if self.files is not None and self.has_outlines:
+            mask = self.files.decode_mask(index)
+            if mask is None:
+                return None
+            return torch.from_numpy(np.array(resized(mask, size, self.preprocessing.resize)))
+        box = self.box(index)
+        return None if box is None else boxes_to_masks(box[None], (size, size))[0].to(torch.uint8)
+
+    def known_mask(self, index: int) -> Tensor:
+        """`mask(index)`, or all 255 where it is unknown."""
+        mask, size = self.mask(index), self.preprocessing.image_size
+        return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
+
+    def box(self, index: int) -> Tensor | None:
+        """The object's box in `pixels(index)` and clipped to it, float32 [4]; None if unknown."""
+        if self.boxes is None:
+            return None
+        box, size = self.boxes[index], self.preprocessing.image_size
+        if self.files is not None:
+            width, height = upright_size(self.files.paths[index])
+            left, top, right, bottom = 0.0, 0.0, float(width), float(height)
+            if self.preprocessing.resize == "crop":
+                left, top, right, bottom = centre_square(width, height)
+            scale = torch.tensor([size / (right - left), size / (bottom - top)]).repeat(2)
+            box = (box - torch.tensor([left, top]).repeat(2)) * scale
+        return box.clamp(0, size)
 
     def subset(self, indices: Tensor, *, split: str | None = None) -> "ImageSet":
         """The images at these indices, in this order."""
@@ -214,11 +279,15 @@ class ImageSet(Dataset):
         old, new = self.preprocessing.image_size, target.image_size
         if old == new:
             return replace(self, preprocessing=target)
+        boxes = self.boxes
+        if self.images is not None and boxes is not None:
+            boxes = boxes * new / old
         return replace(
             self,
             preprocessing=target,
             images=None if self.images is None else _resize_images(self.images, new),
             masks=None if self.masks is None else _resize_masks(self.masks, new),
+            boxes=boxes,
             pad=max(self.pad * new // old, 1) if self.pad else 0,
         )
 
@@ -229,11 +298,15 @@ class ImageSet(Dataset):
         check_memory(len(self), self.preprocessing.image_size)
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
             pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
-        masks = None
-        if self.boxes is not None:
-            masks = torch.stack([self.mask(i) for i in range(len(self))])  # type: ignore[misc]
-        filled = self.has_only_boxes
-        return replace(self, images=pixels, files=None, masks=masks, boxes=None, box_masks=filled)
+            masks = list(pool.map(self.known_mask, range(len(self) if self.has_outlines else 0)))
+        boxes = [self.box(i) for i in range(len(self) if self.boxes is not None else 0)]
+        return replace(
+            self,
+            images=pixels,
+            files=None,
+            masks=torch.stack(masks) if masks else None,
+            boxes=torch.stack(boxes) if boxes else None,  # type: ignore[arg-type]
+        )
 
 
 def check_memory(count: int, size: int) -> None:
@@ -264,5 +337,4 @@ def _resize_images(images: Tensor, size: int) -> Tensor:
 
 
 def _resize_masks(masks: Tensor, size: int) -> Tensor:
-    areas = F.interpolate(masks[:, None].float(), size=(size, size), mode="area")[:, 0]
-    return areas >= 0.5
+    return F.interpolate(masks[:, None], size=(size, size), mode="nearest-exact")[:, 0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from aib.data import cifar, cub, folder, shapes, stl10, svhn
+from aib.data import cifar, cub, folder, imagenette, pets, shapes, stl10, svhn
 from aib.data.imageset import ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import split_indices
@@ -22,6 +22,8 @@ READERS: dict[str, Callable[..., ImageSet]] = {
     "svhn": svhn.read,
     "stl10": stl10.read,
     "cub200": cub.read,
+    "pets": pets.read,
+    "imagenette": imagenette.read,
     "folder": folder.read,
 }
 

@@ -103,7 +103,7 @@ def read(
         split,
         torch.from_numpy(block.labels),
         images=torch.from_numpy(block.images),
-        masks=torch.from_numpy(block.masks),
+        masks=torch.from_numpy(block.masks).to(torch.uint8),
     )
 
 

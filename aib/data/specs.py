@@ -23,21 +23,26 @@ _CIFAR100_COARSE = """
     non-insect_invertebrates people reptiles small_mammals trees vehicles_1 vehicles_2
 """
 _STL10 = "airplane bird car cat deer dog horse monkey ship truck"
+_IMAGENETTE = """
+    tench English_springer cassette_player chain_saw church French_horn garbage_truck gas_pump
+    golf_ball parachute
+"""
 _SHAPES = "disc ring square triangle plus star crescent corner bowtie pill"
 
 CIFAR100_COARSE_CLASSES = tuple(_CIFAR100_COARSE.split())
 
-# Channel mean and standard deviation of ImageNet, on which CUB's backbones were trained.
+# Channel mean and standard deviation of ImageNet, on which backbones for photographs were trained.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
 class Archive:
-    """One official download: a tar file of the set's first folder, or a single file of a split."""
+    """One official download: a tar file of a folder, or a single file of a split."""
 
     url: str
     md5: str  # as published
     split: str = ""
+    part: str = ""  # the tar file holds this sub-folder of the set; by default its first folder
 
     @property
     def file_name(self) -> str:
@@ -59,17 +64,19 @@ class Spec:
     image_size: int
     sizes: dict[str, int]  # images in each official split
     # Channel mean and standard deviation of the training split on a 0-1 scale, as commonly
-    # published; for `cub200` ImageNet's. Four decimals, which `verify` compares.
+    # published; for photographs ImageNet's. Four decimals, which `verify` compares.
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     folders: tuple[str, ...] = ()  # possible folders under a root, the preferred one first
     archives: tuple[Archive, ...] = ()
     checksums: dict[str, str] = field(default_factory=dict)  # file in the folder -> official MD5
+    suffix: str = ".jpg"  # of image files
     mirror: bool = True  # a mirrored image keeps its class
     pad: int = 4  # pixels of reflect padding on each side for training crops
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
+_PETS = "https://www.robots.ox.ac.uk/~vgg/data/pets/data/"
 _HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
 
 SHAPES = Spec(
@@ -189,10 +196,55 @@ CUB200 = Spec(
             "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
             "97eceeb196236b17998738112f37df78",
         ),
+        Archive(
+            "https://data.caltech.edu/records/w9d68-gec53/files/segmentations.tgz",
+            "4d47ba1228eae64f2fa547c47bc65255",
+            part="segmentations",
+        ),
     ),
 )
 
-SPECS = {spec.name: spec for spec in (SHAPES, CIFAR10, CIFAR100, SVHN, STL10, CUB200)}
+PETS = Spec(
+    name="pets",
+    title="Oxford-IIIT Pet, cats and dogs",
+    num_classes=37,
+    classes=(),
+    image_size=224,
+    sizes={"train": 3_680, "test": 3_669},
+    mean=IMAGENET_MEAN,
+    std=IMAGENET_STD,
+    folders=("oxford-iiit-pet",),
+    archives=(
+        Archive(_PETS + "images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c", part="images"),
+        Archive(
+            _PETS + "annotations.tar.gz", "95a8c909bbe2e81eed6a22bccdf3f68f", part="annotations"
+        ),
+    ),
+)
+
+IMAGENETTE = Spec(
+    name="imagenette",
+    title="Imagenette, ten classes of ImageNet",
+    num_classes=10,
+    classes=tuple(_IMAGENETTE.split()),
+    image_size=224,
+    sizes={"train": 9_469, "test": 3_925},
+    mean=IMAGENET_MEAN,
+    std=IMAGENET_STD,
+    # Published with a shorter side of 320 or 160 pixels, or as in ImageNet; 224 is common, too.
+    folders=("imagenette2-320", "imagenette2-224", "imagenette2", "imagenette2-160"),
+    archives=(
+        Archive(
+            "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz",
+            "3df6f0d01a2c9592104656642f5e78a3",
+        ),
+    ),
+    suffix=".JPEG",
+)
+
+SPECS = {
+    spec.name: spec for spec in (SHAPES, CIFAR10, CIFAR100, SVHN, STL10, CUB200, PETS, IMAGENETTE)
+}
 
 
 def spec_of(name: str) -> Spec:

@@ -1,6 +1,7 @@
 """Explain images, and measure how far maps can be trusted: also maps of other methods."""
 
 from aib.data import Batches
+from aib.data.masks import boxes_to_masks
 from aib.figures.overlay import overlay
 from aib.interpret.comparison import Comparison, compare
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
@@ -19,7 +20,6 @@ from aib.interpret.metrics.information import (
 )
 from aib.interpret.metrics.localise import (
     Localisation,
-    boxes_to_masks,
     energy_inside,
     mask_auroc,
     pointing,

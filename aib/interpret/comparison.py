@@ -97,7 +97,7 @@ def compare(
             maps = make(x, batch, kind)
             if masks and batch.masks is not None:
                 located[kind].update(maps, batch.masks)
-                cut[kind].update(maps, batch.masks)
+                cut[kind].update(maps, batch.masks, batch.boxes)
             curves[kind].append(deletion_insertion(deterministic, x, maps, steps=steps, seed=seed))
             imputed[kind].append(road(deterministic, x, maps, seed=seed))
             if kind == "integrated_gradients":
@@ -137,7 +137,7 @@ def choose_thresholds(
         assert batch.masks is not None
         x = model.preprocessing.normalise(batch.images)
         for kind in kinds:
-            metrics[kind].update(make(x, batch, kind), batch.masks)
+            metrics[kind].update(make(x, batch, kind), batch.masks, batch.boxes)
             tick("thresholds of localisation", len(x))
     return {kind: metric.thresholds() for kind, metric in metrics.items()}
 
@@ -156,14 +156,14 @@ def maps_of_kind(
 
 def no_masks(data: ImageSet) -> str | None:
     """Why localisation is undefined on the data; None if it is defined."""
+    if data.has_masks:
+        return None
     if data.files is not None and data.files.crops is not None:
         return (
             "localisation is undefined here: the images are cropped to the objects' boxes, "
             "so nothing is outside"
         )
-    if data.masks is None and data.boxes is None:
-        return f"localisation needs masks or boxes, and {data.name} has neither"
-    return None
+    return f"localisation needs masks or boxes, and {data.name} has neither"
 
 
 def _faithfulness(curves: list[Curves], imputed: list[RoadCurves], seed: int) -> Faithfulness:

@@ -97,6 +97,53 @@ def write_cub(root: Path, count: int = 12) -> Path:
     return folder
 
 
+def write_segmentations(folder: Path, names: list[str]) -> None:
+    """Grey masks of the red box, with a rim that two of five people called bird."""
+    for name in names:
+        mask = Image.new("L", (40, 30))
+        mask.paste(102, (8, 3, 32, 22))
+        mask.paste(153, (10, 5, 30, 20))
+        path = (folder / name).with_suffix(".png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mask.save(path)
+
+
+def write_pets(root: Path) -> Path:
+    """Two classes of 40 x 20 images, four for training and two for test, with trimaps.
+
+    The left half is the pet, the next quarter the border.
+    """
+    folder = root / "oxford-iiit-pet"
+    trimaps = folder / "annotations/trimaps"
+    trimaps.mkdir(parents=True)
+    (folder / "images").mkdir()
+    (folder / "images/Abyssinian_1.mat").write_bytes(b"stray")
+    trimap = Image.new("L", (40, 20), 2)
+    trimap.paste(1, (0, 0, 20, 20))
+    trimap.paste(3, (20, 0, 30, 20))
+    for table, numbers in (("trainval", (1, 2)), ("test", (3,))):
+        lines = []
+        for label, breed in enumerate(("Abyssinian", "great_pyrenees"), start=1):
+            for number in numbers:
+                name = f"{breed}_{number}"
+                Image.new("RGB", (40, 20), "green").save(folder / f"images/{name}.jpg")
+                trimap.save(trimaps / f"{name}.png")
+                lines.append(f"{name} {label} {label} 1")
+        (folder / f"annotations/{table}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_imagenette(root: Path, name: str) -> Path:
+    """One training and two test images of the first and the last class."""
+    for split, count in (("train", 1), ("val", 2)):
+        for wnid in ("n01440764", "n03888257"):
+            folder = root / name / split / wnid
+            folder.mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (24, 24), "blue").save(folder / f"{wnid}_{number}.JPEG")
+    return root / name
+
+
 def write_folder(root: Path, classes: int = 3, per_class: int = 4, side: int = 40) -> Path:
     for label in range(classes):
         (root / f"class_{label}").mkdir(parents=True)

@@ -1,13 +1,15 @@
 """`aib data`: output and exit codes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from PIL import Image
 
 from aib.cli import main
-from aib.data import SPECS, load
+from aib.data import SPECS, load, svhn
 from aib.data.sheet import contact_sheet
+from aib.data.verify import describe
 from tests.data import official
 
 
@@ -62,6 +64,25 @@ def test_verify_of_cub_and_stl10_lists_the_differences(capsys, tmp_path):
     assert "officially .jpg" in printed and "1 files are missing, such as Bird_1.png" in printed
     assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
     assert "test_X.bin is missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("off", [1e-4, 3e-4])
+def test_verify_reports_other_mat_files_and_does_not_refuse_them(
+    capsys, tmp_path, monkeypatch, off
+):
+    """Digits with the official counts and, to 1e-4, statistics, but not the official bytes."""
+    official.write_svhn(tmp_path)
+    (tmp_path / "svhn/extra_32x32.mat").unlink()
+    facts = describe(load("svhn:partial", "train", root=tmp_path, holdout=0))
+    mean = tuple(round(value + off, 4) for value in facts["mean"])
+    known = {"sizes": {"train": 40, "test": 40}, "mean": mean, "std": tuple(facts["std"])}
+    spec = replace(SPECS["svhn"], **known)
+    monkeypatch.setitem(SPECS, "svhn", spec)
+    monkeypatch.setattr(svhn, "SVHN", spec)
+    assert main(["data", "verify", "svhn", "--root", str(tmp_path)]) == (0 if off < 2e-4 else 2)
+    printed = capsys.readouterr().out
+    assert "note: train_32x32.mat is not the official file: checksum" in printed
+    assert ("nothing differs" in printed) == (off < 2e-4)
 
 
 def test_verify_passes_a_good_folder(capsys, tmp_path):

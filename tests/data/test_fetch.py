@@ -22,7 +22,7 @@ from aib.data import fetch as fetching
 from aib.data import load
 from aib.data.fetch import fetch
 from aib.data.files import locate
-from aib.data.specs import CIFAR10, SVHN, Archive
+from aib.data.specs import CIFAR10, PETS, SVHN, Archive
 from aib.errors import AibError
 from tests.data import official
 
@@ -218,6 +218,39 @@ def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
     assert names_in(root / "svhn") == ["test_32x32.mat", "train_32x32.mat"]
     fetch(spec, root, extra=True)
     assert len(names_in(root / "svhn")) == 3 and names_in(root) == ["svhn"]
+
+
+def pets_at(site):
+    """The two archives of the pets (tiny ones) on our server."""
+    folder, address = site
+    pets = official.write_pets(folder)
+    archives = []
+    for part in ("images", "annotations"):
+        with tarfile.open(folder / f"{part}.tar.gz", "w:gz") as tar:
+            tar.add(pets / part, part)
+        md5 = hashlib.md5((folder / f"{part}.tar.gz").read_bytes()).hexdigest()
+        archives.append(Archive(f"{address}{part}.tar.gz", md5, part=part))
+    return replace(PETS, archives=tuple(archives))
+
+
+def test_a_set_of_two_archives_appears_when_both_are_there(site, tmp_path):
+    spec, root = pets_at(site), tmp_path / "root"
+    second = (site[0] / "annotations.tar.gz").rename(site[0] / "hidden")
+    with pytest.raises(AibError, match="could not be fetched"):
+        fetch(spec, root)
+    assert names_in(root) == []
+    second.rename(site[0] / "annotations.tar.gz")
+    assert fetch(spec, root) == root / "oxford-iiit-pet" and names_in(root) == ["oxford-iiit-pet"]
+    assert load("pets:partial", "test", root=root).mask(0) is not None
+
+
+def test_a_part_that_is_missing_is_added_to_the_set(site, tmp_path):
+    spec, root = pets_at(site), tmp_path / "root"
+    (root / "oxford-iiit-pet/annotations").mkdir(parents=True)
+    (site[0] / "annotations.tar.gz").unlink()  # not needed
+    fetch(spec, root)
+    assert names_in(root / "oxford-iiit-pet") == ["annotations", "images"]
+    assert names_in(root) == ["oxford-iiit-pet"]
 
 
 def test_generated_data_cannot_be_fetched(tmp_path, capsys):

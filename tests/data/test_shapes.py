@@ -93,7 +93,7 @@ def accuracy_from_background(split: str) -> float:
     data = load("shapes_spurious:count=1000", split, holdout=0)
 
     def background(images, masks):
-        weight = (~masks).float()[:, None]
+        weight = (masks == 0).float()[:, None]
         return (images.float() * weight).sum((2, 3)) / weight.sum((2, 3))  # [N,3]
 
     colours = background(train.images, train.masks)

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from aib.data import Batches, ImageFiles
-from aib.interpret import WSOL, comparison
+from aib.interpret import WSOL, boxes_to_masks, comparison
 from aib.interpret.comparison import compare, map_kinds, no_masks
 from aib.interpret.maps import make_maps
+from aib.interpret.metrics.wsol import mask_boxes
 from tests.interpret.small import feed, make_model, shapes
 
 DATA = shapes(20)
@@ -45,7 +46,7 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 
     def maps(model, x, batch, name, seed, chunk):
         inside, outside = (0.6, 0.3) if batch.images.shape[0] == 4 else (0.2, 0.1)
-        made = torch.where(batch.masks, inside, 0.0)
+        made = torch.where(batch.masks == 1, inside, 0.0)
         made[:, :3] += outside
         made[:, -1, -1] = 1.0
         return made
@@ -70,7 +71,8 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 
 
 def test_filled_boxes_have_no_scores_of_masks():
-    data = replace(DATA.subset(torch.arange(4)), box_masks=True)
+    data = DATA.subset(torch.arange(4))
+    data = replace(data, masks=None, boxes=mask_boxes(data.masks).float())
     model = make_model("tiny_aib", DATA)
     found = compare(model, feed(data), ("own",), masks=True, threshold_images=feed(data), steps=1)
     own = found.localisation["own"]
@@ -96,6 +98,22 @@ def test_the_completeness_gap_of_integrated_gradients_is_measured():
     assert found.faithfulness["integrated_gradients"].completeness_gap == pytest.approx(
         gap, rel=1e-3
     )
+
+
+def test_official_boxes_are_scored_beside_outlines(monkeypatch):
+    """Maps that are the boxes: their boxes are right, though the masks are elsewhere."""
+    boxes = torch.tensor([[2.0, 3.0, 12.0, 20.0]]).repeat(4, 1)
+    data = replace(DATA.subset(torch.arange(4)), boxes=boxes)
+
+    def maps(model, x, batch, name, seed, chunk):
+        return boxes_to_masks(batch.boxes, (x.shape[2], x.shape[3])).float()
+
+    monkeypatch.setattr(comparison, "maps_of_kind", maps)
+    model = make_model("tiny_aib", DATA)
+    found = compare(model, feed(data), ("own",), masks=True, threshold_images=feed(data), steps=1)
+    own = found.localisation["own"]
+    assert own.max_box_acc.value == own.box_acc_held_out.value == 1
+    assert own.mask_iou.value < 0.9 and own.pxap is not None
 
 
 def test_data_without_masks_give_the_reason(tmp_path):

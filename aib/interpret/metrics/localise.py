@@ -13,36 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aib.data.masks import object_and_counted
 from aib.errors import AibError
 from aib.figures.scale import enlarge
 from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
 from aib.interpret.metrics.checks import check_maps, shape
 from aib.interpret.metrics.similarity import auroc
 
-IGNORED = 255  # value of a mask's pixel that counts in no score
-
 
 def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
     check_maps(maps)
     return enlarge(maps, size)
-
-
-def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Boxes [B,4] or [B,n,4] to bool masks [B,H,W], the union of an image's boxes.
-
-    A box is (left, top, right, bottom) in pixels from the image's corner, and covers the pixels
-    whose centres lie in it. A row of NaN is padding, for images with fewer boxes.
-    """
-    if boxes.ndim not in (2, 3) or boxes.shape[-1] != 4:
-        raise AibError(f"boxes must have the shape [B,4] or [B,n,4], not {shape(boxes)}")
-    boxes = boxes.float().reshape(len(boxes), -1, 4)  # [B,n,4]
-    left, top, right, bottom = boxes[:, :, None, :].unbind(dim=-1)  # [B,n,1] each
-    y = torch.arange(size[0], device=boxes.device) + 0.5
-    x = torch.arange(size[1], device=boxes.device) + 0.5
-    rows = (y >= top) & (y < bottom)  # [B,n,H]
-    columns = (x >= left) & (x < right)  # [B,n,W]
-    return (rows[:, :, :, None] & columns[:, :, None, :]).any(dim=1)  # [B,H,W]
 
 
 def pointing(maps: Tensor, masks: Tensor) -> Tensor:
@@ -119,14 +101,6 @@ def check_masks(masks: Tensor, count: int) -> None:
         raise AibError(f"masks must have the shape [{count},H,W], not {shape(masks)}")
     if masks.is_floating_point() or masks.is_complex():
         raise AibError(f"masks must be bool or integers (threshold them first), not {masks.dtype}")
-
-
-def object_and_counted(masks: Tensor) -> tuple[Tensor, Tensor]:
-    """The pixels of the object, and those that count at all: bool, shaped like the masks."""
-    if masks.dtype == torch.bool:
-        return masks, torch.ones_like(masks)
-    counted = masks != IGNORED
-    return (masks != 0) & counted, counted
 
 
 def _paired(maps: Tensor, masks: Tensor) -> tuple[Tensor, Tensor, Tensor]:

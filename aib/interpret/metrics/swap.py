@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.data import Batch
+from aib.data.masks import object_and_counted
 from aib.errors import AibError
 from aib.interpret.metrics.checks import check_index, check_maps
 from aib.interpret.metrics.seeded import Stream, random_words
@@ -36,7 +37,9 @@ class Decisions:
     labels: Tensor  # [N], on the CPU, as all but the maps and the masks
     index: Tensor  # [N], positions in the data set
     maps: Tensor  # [N,h,w]
-    masks: Tensor | None  # [N,h,w], the share of each position that the object covers
+    # [N,h,w], the share of each position's counted pixels that the object covers; None if the mask
+    # of any image is unknown
+    masks: Tensor | None
     own: Tensor  # [N], the predicted class
     under: dict[str, Tensor]  # the same with the map replaced; "blank": own map, blank image
     partners: Partners
@@ -134,7 +137,7 @@ def swap_maps(
         labels=labels.cpu(),
         index=index.cpu(),
         maps=maps,
-        masks=torch.cat(masks) if masks else None,
+        masks=torch.cat(masks) if len(masks) == len(first) else None,
         own=own.cpu(),
         under={name: torch.cat(parts).cpu() for name, parts in under.items()},
         partners=Partners(*(partner.cpu() for partner in partners)),
@@ -160,11 +163,20 @@ def _first_pass(
     """The first pass over one batch."""
     maps = attend(batch.images)
     own, num_classes = _classes(predict(batch.images, None), len(batch.images))
-    masks = None
-    if batch.masks is not None:
-        size = (maps.shape[1], maps.shape[2])
-        masks = F.adaptive_avg_pool2d((batch.masks == 1)[:, None].float(), size)[:, 0]  # [B,h,w]
+    masks = None if batch.masks is None else covered(batch.masks, (maps.shape[1], maps.shape[2]))
     return _FirstPass(maps, batch.index, batch.labels, own, masks, num_classes)
+
+
+def covered(masks: Tensor, size: tuple[int, int]) -> Tensor | None:
+    """The share of each position's counted pixels that the object covers, [B,h,w].
+
+    0 where no pixel counts; None if that is so in all of an image.
+    """
+    known = object_and_counted(masks)
+    inside, counted = (F.adaptive_avg_pool2d(one[:, None].float(), size)[:, 0] for one in known)
+    if not known[1].flatten(1).any(dim=1).all():
+        return None
+    return inside / counted.masked_fill(counted == 0, 1)
 
 
 def _classes(result: Any, count: int) -> tuple[Tensor, int]:

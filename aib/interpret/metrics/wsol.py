@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aib.data.masks import object_and_counted
 from aib.errors import AibError
 from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import largest_component_boxes
-from aib.interpret.metrics.localise import check_masks, object_and_counted, resize_maps
+from aib.interpret.metrics.localise import check_masks, resize_maps
 from aib.interpret.metrics.similarity import min_max
 
 STEPS = 100  # thresholds in [0, 1)
@@ -46,8 +47,9 @@ class WSOL(BootstrapMetric):
     `compute` returns scalar tensors by name, each with `_low` and `_high` (bootstrap over images):
     `max_box_acc`, `max_box_acc_at_0.3` (0.5, 0.7), `pxap`, `mask_iou`, and with `thresholds`
     `box_acc_held_out` and `mask_iou_held_out`, at these thresholds instead of the best ones.
-    `max_box_acc_undefined` counts the images without any object pixel; they are left out. The
-    intervals of values at the best threshold hold that threshold fixed.
+    `max_box_acc_undefined` counts the images without a box; they are left out, and images without
+    any object pixel from PxAP and mask IoU. The intervals of values at the best threshold hold that
+    threshold fixed.
 
     `masks=False`: the masks are filled boxes, so PxAP and mask IoU are undefined and left out.
     """
@@ -67,13 +69,11 @@ class WSOL(BootstrapMetric):
         """Add maps [B,h,w] with masks [B,H,W] (bool, or integers with 255 for ignored pixels).
 
         `boxes` [B,4] or [B,n,4] are the objects' boxes in pixels, clipped to the image; NaN pads
-        images with fewer. By default one box around each mask.
+        images with fewer. By default one box around each mask. An image may have a box and no mask.
         """
         check_masks(masks, len(maps))
         scores = scaled_maps(maps, (masks.shape[1], masks.shape[2]))
-        empty = ~object_and_counted(masks)[0].flatten(1).any(dim=1)  # [B]
-        ious = box_ious(scores, mask_boxes(masks) if boxes is None else boxes)  # [B,STEPS]
-        tables = {"ious": ious.masked_fill(empty[:, None], torch.nan)}
+        tables = {"ious": box_ious(scores, mask_boxes(masks) if boxes is None else boxes)}
         if self.masks:
             tables["inside"], tables["outside"] = score_histograms(scores, masks)
         for name, table in tables.items():  # flat: a process without images has an empty list
@@ -101,9 +101,11 @@ class WSOL(BootstrapMetric):
             if self.given is not None and self.given.mask is not None:
                 columns["mask_iou_held_out"] = _at([ious], [_position(self.given.mask)])
             pooled = self._pxap()
-        defined = (~columns["max_box_acc"].isnan()).double()  # [N]
-        found = self.ratios({name: (v.nan_to_num(), defined) for name, v in columns.items()})
-        return found | pooled | {"max_box_acc_undefined": (1 - defined).sum().long()}
+        found = self.ratios(
+            {name: (v.nan_to_num(), (~v.isnan()).double()) for name, v in columns.items()}
+        )
+        undefined = columns["max_box_acc"].isnan().sum()
+        return found | pooled | {"max_box_acc_undefined": undefined}
 
     def thresholds(self) -> Thresholds:
         """The best thresholds on these images, to be used on others."""
@@ -154,6 +156,7 @@ def mask_boxes(masks: Tensor) -> Tensor:
 def box_ious(scores: Tensor, boxes: Tensor) -> Tensor:
     """IoU of the box at each threshold with the best of the object's boxes, [B,STEPS].
 
+    NaN for an image without a box of positive area, after clipping.
     `scores` [B,H,W] are in [0,1]; `boxes` [B,4] or [B,n,4] in pixels are clipped to the image.
     """
     batch, height, width = scores.shape
@@ -171,7 +174,9 @@ def box_ious(scores: Tensor, boxes: Tensor) -> Tensor:
     predicted = torch.cat(found).reshape(batch, STEPS, 1, 4).double()
     limit = torch.tensor([width, height, width, height], device=scores.device).double()
     target = boxes.double().to(scores.device).reshape(batch, 1, -1, 4)
-    return _box_iou(predicted, target.clamp_min(0).minimum(limit)).amax(dim=2)
+    target = target.clamp_min(0).minimum(limit)
+    none = ~(target[..., 2:] > target[..., :2]).all(dim=-1).any(dim=2)  # [B,1]
+    return _box_iou(predicted, target).amax(dim=2).masked_fill(none, torch.nan)
 
 
 def _box_iou(first: Tensor, second: Tensor) -> Tensor:

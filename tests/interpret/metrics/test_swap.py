@@ -1,11 +1,14 @@
 """Which image lends its map to which, and what is decided under it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from aib.data import Batch
 from aib.errors import AibError
 from aib.interpret import draw_partners, shuffled, spatial_mean, swap_maps
+from aib.interpret.metrics.swap import covered
 
 CLASSES = torch.tensor([2, 0, 2, 5, 0, 2, 0, 0])  # class 5 has one image
 INDEX = torch.tensor([3, 4, 8, 11, 12, 20, 21, 30])
@@ -101,6 +104,29 @@ def test_each_image_is_decided_under_the_map_of_its_partner(batch_size):
 def test_masks_are_averaged_to_the_grid_of_the_map():
     found = swap_maps(predict, attend, lambda: numbered(3, masks=True))
     assert torch.equal(found.masks, torch.tensor([1.0, 0.0]).expand(8, 2, 2))
+
+
+def test_ignored_pixels_are_left_out_of_the_averaged_masks():
+    generator = torch.Generator().manual_seed(0)
+    masks = torch.tensor([0, 1, 255], dtype=torch.uint8)[
+        torch.randint(3, (3, 4, 6), generator=generator)
+    ]
+    masks[0, :2, :3] = 255  # a position where no pixel counts
+    found = covered(masks, (2, 2))
+    for i, row, column in torch.cartesian_prod(torch.arange(3), torch.arange(2), torch.arange(2)):
+        cell = masks[i, 2 * row : 2 * row + 2, 3 * column : 3 * column + 3].flatten().tolist()
+        counted = [value for value in cell if value != 255]
+        share = sum(counted) / len(counted) if counted else 0.0
+        assert float(found[i, row, column]) == pytest.approx(share)
+    masks[1] = 255
+    assert covered(masks, (2, 2)) is None
+
+
+def test_an_image_without_a_mask_leaves_the_probe_without_masks():
+    batches = numbered(3, masks=True)
+    unknown = torch.full((3, 4, 4), 255, dtype=torch.uint8)
+    batches[1] = replace(batches[1], masks=unknown)
+    assert swap_maps(predict, attend, lambda: batches).masks is None
 
 
 def test_bad_input_is_named():

@@ -180,6 +180,29 @@ def test_images_without_an_object_are_counted_and_left_out():
         assert float(all_.compute()[name]) == pytest.approx(float(some.compute()[name]))
 
 
+def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
+    """Boxes that are not those of the masks; one image has no mask, another one no box."""
+    maps, masks = cases(8)
+    boxes = torch.tensor([[1.0, 1.0, 4.5, 5.0]]).repeat(8, 1)
+    masks[0], boxes[1] = 255, torch.tensor([3.0, 2.0, 3.0, 9.0])
+    metric = WSOL(resamples=5)
+    metric.update(maps, masks, boxes)
+    found = metric.compute()
+    rows = [
+        [overlap(flood_fill(scaled(maps[i]).double() > cut), boxes[i].tolist()) for cut in CUTS]
+        for i in range(8)
+        if i != 1
+    ]
+    best = [max(sum(r[c] >= least for r in rows) for c in range(STEPS)) / 7 for least in IOUS]
+    assert float(found["max_box_acc"]) == pytest.approx(sum(best) / 3)
+    assert found["max_box_acc_undefined"] == 1
+    drawn = [slow_mask_ious(maps[i], masks[i]) for i in range(1, 8)]
+    assert float(found["mask_iou"]) == pytest.approx(
+        max(sum(column) / 7 for column in zip(*drawn, strict=True))
+    )
+    assert float(found["pxap"]) == pytest.approx(slow_pxap(maps[1:], masks[1:]))
+
+
 def test_with_boxes_only_the_scores_of_masks_are_left_out():
     maps, masks = cases(4)
     metric = WSOL(masks=False, thresholds=Thresholds((0.1, 0.1, 0.1), None), resamples=5)

@@ -1,0 +1,71 @@
+"""Masks of objects: uint8, 0 for background, 1 for the object, 255 for pixels that never count."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aib.errors import AibError
+
+IGNORED = 255  # the border of a trimap, or a mask that is unknown
+
+
+def object_and_counted(masks: Tensor) -> tuple[Tensor, Tensor]:
+    """The pixels of the object, and those that count at all: bool, shaped like the masks."""
+    if masks.dtype == torch.bool:
+        return masks, torch.ones_like(masks)
+    counted = masks != IGNORED
+    return (masks != 0) & counted, counted
+
+
+def to_uint8(masks: Tensor) -> Tensor:
+    """A user's masks, bool or uint8, as uint8; an error for other values, such as 0 and 255."""
+    if masks.dtype == torch.bool:
+        return masks.to(torch.uint8)
+    other = masks[(masks != 0) & (masks != 1)]
+    if other.numel() and not ((other == IGNORED).all() and (masks == 1).any()):
+        raise AibError(
+            "masks must be bool, or uint8 with 0 for background, 1 for the object and 255 for "
+            f"pixels to ignore; these have {sorted(set(masks.unique().tolist()))[:5]}"
+        )
+    return masks
+
+
+def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Boxes [B,4] or [B,n,4] to bool masks [B,H,W], the union of an image's boxes.
+
+    A box is (left, top, right, bottom) in pixels from the image's corner, and covers the pixels
+    whose centres lie in it. A row of NaN is padding, for images with fewer boxes.
+    """
+    if boxes.ndim not in (2, 3) or boxes.shape[-1] != 4:
+        raise AibError(f"boxes must have the shape [B,4] or [B,n,4], not {list(boxes.shape)}")
+    boxes = boxes.float().reshape(len(boxes), -1, 4)  # [B,n,4]
+    left, top, right, bottom = boxes[:, :, None, :].unbind(dim=-1)  # [B,n,1] each
+    y = torch.arange(size[0], device=boxes.device) + 0.5
+    x = torch.arange(size[1], device=boxes.device) + 0.5
+    rows = (y >= top) & (y < bottom)  # [B,n,H]
+    columns = (x >= left) & (x < right)  # [B,n,W]
+    return (rows[:, :, :, None] & columns[:, :, None, :]).any(dim=1)  # [B,H,W]
+
+
+def from_grey(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A grey mask: the object where it is brighter than 127."""
+    return (values > 127).astype(np.uint8)
+
+
+def from_trimap(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A trimap: 1 is the object, 2 the background, 3 the border between them."""
+    known = np.where(values == 1, 1, IGNORED)
+    return np.where(values == 2, 0, known).astype(np.uint8)
+
+
+def from_user(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A user's mask: white on black, or already 0, 1 and 255."""
+    if (values == 1).any() and np.isin(values, (0, 1, IGNORED)).all():
+        return values
+    if values.any() and values.max() <= 127:
+        raise AibError(
+            "is neither black nor has it a pixel brighter than 127: draw the object white on "
+            "black, or write 0 for background, 1 for the object, 255 for pixels to ignore"
+        )
+    return from_grey(values)

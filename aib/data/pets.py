@@ -1,0 +1,43 @@
+"""Oxford-IIIT Pet, read from the official folder: 37 breeds of cats and dogs, with trimaps."""
+
+import torch
+
+from aib.data.files import check_count, inside, read_table, require
+from aib.data.imageset import ImageFiles, ImageSet
+from aib.data.masks import from_trimap
+from aib.data.specs import PETS
+from aib.errors import AibError
+
+TABLES = {"train": "trainval.txt", "test": "test.txt"}
+
+
+def read(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
+    """Read one split; the border of a trimap is ignored in every score."""
+    folder = require(PETS, root)
+    annotations = folder / "annotations"
+    # A line of a table: image, class from 1 to 37, species, breed of the species.
+    tables = {name: read_table(annotations / file) for name, file in TABLES.items()}
+    chosen = tables[split]
+    check_count(PETS, split, len(chosen), partial)
+    try:
+        classes = {
+            image: int(row.split()[0]) for rows in tables.values() for image, row in rows.items()
+        }
+    except ValueError as error:
+        raise AibError(f"{annotations} has a class that is not a number: {error}") from error
+    names = dict(sorted((label, image.rsplit("_", 1)[0]) for image, label in classes.items()))
+    if list(names) != list(range(1, len(names) + 1)):
+        raise AibError(f"{annotations} has the classes {list(names)}, not 1, 2, 3, ...")
+    trimaps = [inside(annotations / "trimaps", f"{image}.png") for image in chosen]
+    masks = tuple(path if path.is_file() else None for path in trimaps)
+    return ImageSet.of(
+        PETS,
+        split,
+        torch.tensor([classes[image] - 1 for image in chosen]),
+        class_names=tuple(names.values()),
+        files=ImageFiles(
+            tuple(inside(folder / "images", f"{image}.jpg") for image in chosen),
+            masks=masks if any(masks) else (),
+            mask_values=from_trimap,
+        ),
+    )

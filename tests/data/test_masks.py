@@ -1,0 +1,236 @@
+"""Masks go where their images go: crop, resize policy, flip, memory; and those of a folder."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from aib.cli import main
+from aib.data import Batches, ImageFiles, ImageSet, load
+from aib.data.augment import EpochPlan, crop_batch, crop_image
+from aib.data.decode import upright_size
+from aib.data.masks import from_trimap, from_user
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+from tests.data import official
+
+BLOCKS = torch.tensor([[0, 1, 255], [1, 0, 0]], dtype=torch.uint8)
+COLOURS = {0: (0, 0, 250), 1: (250, 0, 0), 255: (0, 250, 0)}  # of background, object, ignored
+
+
+def blocks(size: int = 20) -> np.ndarray:
+    """A mask of 3 x 2 blocks."""
+    return np.kron(BLOCKS.numpy(), np.ones((size, size), np.uint8))
+
+
+def picture(mask: np.ndarray) -> Image.Image:
+    """An image that shows each value of the mask in its colour."""
+    pixels = np.zeros((*mask.shape, 3), np.uint8)
+    for value, colour in COLOURS.items():
+        pixels[mask == value] = colour
+    return Image.fromarray(pixels)
+
+
+def values_of(pixels: torch.Tensor) -> torch.Tensor:
+    """The mask that an image [3,H,W] shows, by its strongest colour."""
+    return torch.tensor([1, 255, 0], dtype=torch.uint8)[pixels.int().argmax(0)]
+
+
+def agree(mask: torch.Tensor, pixels: torch.Tensor) -> bool:
+    """Whether they agree, but for the rows and columns where blurred blocks meet."""
+    differs = mask != values_of(pixels)
+    return float(differs.float().mean()) < 0.1 and set(mask.unique().tolist()) <= {0, 1, 255}
+
+
+def drawn(tmp_path, resize="squash", crops=None, size=24) -> ImageSet:
+    picture(blocks()).save(tmp_path / "image.png")
+    Image.fromarray(blocks()).save(tmp_path / "mask.png")
+    return ImageSet(
+        name="drawn",
+        split="test",
+        labels=torch.tensor([0, 1]),
+        preprocessing=Preprocessing(image_size=size, resize=resize, class_names=("a", "b")),
+        files=ImageFiles(
+            (tmp_path / "image.png",) * 2,
+            crops,
+            masks=(tmp_path / "mask.png", None),
+            mask_values=from_user,
+        ),
+        boxes=None if crops is not None else torch.tensor([[20.0, -3, 40, 20], [0, 20, 20, 90]]),
+    )
+
+
+@pytest.mark.parametrize("resize", ["squash", "crop"])
+@pytest.mark.parametrize("size", [24, 96])
+def test_a_mask_is_resized_by_the_policy_of_its_image(tmp_path, resize, size):
+    data = drawn(tmp_path, resize, size=size)
+    assert agree(data.mask(0), data.pixels(0)) and data.mask(0).dtype == torch.uint8
+    left, top, right, bottom = (data.box(0)).round().int().tolist()
+    assert (data.mask(0)[top:bottom, left:right] == 1).all()
+    height, width = round(size / 2), round(size / 3) if resize == "squash" else round(size / 2)
+    assert (bottom - top, right - left) == (height, width)
+
+
+@pytest.mark.parametrize("box", [[10.0, 0, 60, 30], [20, 10, 70, 50], [-5, -5, 41, 20]])
+def test_a_mask_is_cropped_with_its_image(tmp_path, box):
+    data = drawn(tmp_path, crops=torch.tensor([box] * 2))
+    assert agree(data.mask(0), data.pixels(0))
+    assert not torch.equal(data.mask(0), drawn(tmp_path).mask(0))
+
+
+def test_random_crops_and_flips_take_the_mask_along(tmp_path):
+    uniform = EpochPlan.sample(12, seed=0, epoch=0).uniform
+    image, mask = picture(blocks()), Image.fromarray(blocks())
+    for u in uniform:
+        cropped, its_mask = (crop_image(one, u, size=48, flip=True) for one in (image, mask))
+        pixels = torch.from_numpy(np.array(cropped)).permute(2, 0, 1)
+        assert agree(torch.from_numpy(np.array(its_mask)), pixels)
+    masks = torch.from_numpy(blocks())[None, None].expand(12, -1, -1, -1)  # [12,1,40,60]
+    images = torch.from_numpy(np.array(image)).permute(2, 0, 1).expand(12, -1, -1, -1)
+    index = torch.arange(12)
+    moved, its_masks = (
+        crop_batch(one.contiguous(), index, uniform, pad=7, flip=True) for one in (images, masks)
+    )
+    for pixels, one in zip(moved, its_masks, strict=True):
+        assert torch.equal(one[0], values_of(pixels))
+    assert len(its_masks.unique(dim=0)) > 6
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, workers):
+    data = drawn(tmp_path)
+    stored = data.in_memory()
+    [lazy], [eager] = Batches(data, 4, workers=workers), Batches(stored, 4)
+    assert torch.equal(lazy.masks, eager.masks) and torch.equal(lazy.boxes, eager.boxes)
+    assert (lazy.masks[1] == 255).all() and not stored.has_only_boxes
+    assert lazy.boxes.tolist() == [[8.0, 0.0, 16.0, 12.0], [0.0, 12.0, 8.0, 24.0]]
+    chosen = torch.tensor([1])
+    assert torch.equal(stored.subset(chosen).masks[0], lazy.masks[1])
+    assert data.subset(chosen).mask(0) is None and data.subset(chosen).box(0) is not None
+
+
+def test_masks_of_files_without_boxes_stay_in_memory(tmp_path):
+    files = drawn(tmp_path, crops=torch.tensor([[0.0, 0, 60, 40]] * 2))
+    assert torch.equal(files.in_memory().masks[0], files.mask(0))
+    assert files.in_memory().boxes is None
+
+
+def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
+    small, large = (drawn(tmp_path, size=size).in_memory() for size in (24, 48))
+    moved = small.prepared_for(large.preprocessing)
+    assert torch.equal(moved.masks, large.masks) and torch.equal(moved.boxes, large.boxes)
+
+
+def test_tensors_may_be_bool_or_hold_ignored_pixels():
+    images, labels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.tensor([0, 1])
+    masks = torch.zeros(2, 4, 4, dtype=torch.bool)
+    masks[0, 1] = True
+    data = ImageSet.from_tensors(images, labels, masks=masks)
+    assert data.masks.dtype == torch.uint8 and torch.equal(data.masks == 1, masks)
+    three = masks.to(torch.uint8)
+    three[0, 3] = 255
+    assert torch.equal(ImageSet.from_tensors(images, labels, masks=three).masks, three)
+    for wrong in (masks.to(torch.uint8) * 255, masks.to(torch.uint8) * 7):
+        with pytest.raises(AibError, match="1 for the object and 255"):
+            ImageSet.from_tensors(images, labels, masks=wrong)
+    with pytest.raises(AibError, match=r"masks must be uint8 \[2, 4, 4\]"):
+        ImageSet.from_tensors(images, labels, masks=masks[:, :3])
+
+
+def test_a_trimap_is_object_background_border():
+    found = from_trimap(np.array([[1, 2, 3, 0]], np.uint8))
+    assert found.tolist() == [[1, 0, 255, 255]]
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_the_size_of_a_turned_photograph_is_known_without_decoding(tmp_path, suffix, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", (20, 10)).save(tmp_path / f"a.{suffix}", exif=exif)
+    assert upright_size(tmp_path / f"a.{suffix}") == ((20, 10) if orientation < 5 else (10, 20))
+
+
+def write_masks(root, classes=3, per_class=4, side=40):
+    """White squares in the corner, as large as half of the image."""
+    mask = Image.new("L", (side, side))
+    mask.paste(255, (0, 0, side // 2, side // 2))
+    for label in range(classes):
+        (root / f"class_{label}").mkdir(parents=True)
+        for number in range(per_class):
+            mask.save(root / f"class_{label}/{number}.png")
+
+
+@pytest.mark.parametrize("layout", ["flat", "inside", "beside"])
+def test_a_folder_may_have_masks_and_they_are_no_class(tmp_path, layout):
+    top = tmp_path if layout == "flat" else tmp_path / "train"
+    official.write_folder(top)
+    masks = tmp_path / "masks/train" if layout == "beside" else top / "masks"
+    write_masks(masks)
+    (masks / "class_1/2.png").unlink()
+    data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
+    assert data.class_names == ("class_0", "class_1", "class_2") and len(data) == 12
+    assert data.mask(6) is None and (data.mask(0)[:40, :40] == 1).all()
+    assert data.mask(0).sum() == 40 * 40 and not data.has_only_boxes
+
+
+def test_a_class_may_be_called_masks(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    official.write_folder(tmp_path / "masks", classes=1)
+    (tmp_path / "masks/class_0").rename(tmp_path / "masks/masks")
+    data = load(f"folder:{tmp_path}", "train", holdout=0)
+    assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
+
+
+def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
+    official.write_folder(tmp_path)
+    write_masks(tmp_path / "masks")
+    Image.new("L", (39, 40)).save(tmp_path / "masks/class_1/3.png")
+    with pytest.raises(
+        AibError, match=r"masks/class_1/3.png is 39 x 40 pixels and its image .*40 x"
+    ):
+        load(f"folder:{tmp_path}", "train")
+    unchecked = load(f"folder:{tmp_path}:check=false", "train", holdout=0)
+    with pytest.raises(AibError, match="39 x 40"):
+        list(Batches(unchecked, 4))
+    for path in (tmp_path / "masks").rglob("*.png"):
+        path.rename(path.with_name(f"mask_{path.name}"))
+    with pytest.raises(AibError, match=r"none of the images: that of .*0.png would be .*masks"):
+        load(f"folder:{tmp_path}", "train")
+
+
+def one_mask(tmp_path, values):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    write_masks(tmp_path / "masks", classes=2, per_class=1)
+    Image.fromarray(np.kron(np.array(values, np.uint8), np.ones((20, 20), np.uint8))).save(
+        tmp_path / "masks/class_0/0.png"
+    )
+    return load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([[0, 255], [0, 0]], [[0, 1], [0, 0]]),
+        ([[0, 1], [0, 0]], [[0, 1], [0, 0]]),
+        ([[0, 1], [255, 0]], [[0, 1], [255, 0]]),
+        ([[3, 250], [127, 128]], [[0, 1], [0, 1]]),
+        ([[0, 0], [0, 0]], [[0, 0], [0, 0]]),
+    ],
+)
+def test_a_user_s_mask_is_white_on_black_or_as_ours(tmp_path, values, expected):
+    mask = one_mask(tmp_path, values).mask(0)
+    assert mask[::40, ::40].tolist() == expected
+
+
+def test_a_mask_of_other_values_is_an_error(tmp_path):
+    with pytest.raises(AibError, match=r"class_0/0.png is neither black nor"):
+        one_mask(tmp_path, [[0, 2], [3, 0]]).mask(0)
+
+
+def test_a_damaged_mask_is_named(tmp_path, capsys):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    write_masks(tmp_path / "masks", classes=2, per_class=1)
+    (tmp_path / "masks/class_0/0.png").write_bytes(b"no mask")
+    assert main(["data", "verify", f"folder:{tmp_path}"]) == 2
+    assert "masks/class_0/0.png is not an image" in capsys.readouterr().err

@@ -1,0 +1,184 @@
+"""Photographs with masks: CUB, Oxford-IIIT Pet and Imagenette as published, with their oddities."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from PIL import Image
+
+from aib.cli import main
+from aib.data import Batches, load
+from aib.errors import AibError
+from tests.data import official
+
+
+@pytest.fixture
+def birds(tmp_path):
+    """The root of a tiny CUB, whose masks are in its folder."""
+    folder = official.write_cub(tmp_path)
+    names = [line.split()[1] for line in (folder / "images.txt").read_text().splitlines()]
+    official.write_segmentations(folder / "segmentations", names)
+    return tmp_path
+
+
+def shows_the_red_box(data, index: int = 0) -> bool:
+    """Whether the mask is where the image is red; but for its four corners, which are blurred."""
+    differs = (data.mask(index) == 1) != (data.pixels(index)[0] > 127)
+    return int(differs.sum()) <= 4
+
+
+def fix_table(path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_bird_is_where_its_segmentation_is_brighter_than_127(birds):
+    data = load("cub200:partial,image_size=120", "test", root=birds)
+    mask = data.mask(0)  # [120,120]: three times as wide, four times as high
+    assert mask.dtype == torch.uint8 and not data.has_only_boxes
+    assert shows_the_red_box(data)
+    assert mask.sum() == 60 * 60 and data.box(0).tolist() == [30, 20, 90, 80]
+
+
+def test_segmentations_may_lie_beside_the_set(birds):
+    within = load("cub200:partial", "test", root=birds).mask(0)
+    shutil.move(birds / "CUB_200_2011/segmentations", birds / "segmentations")
+    assert torch.equal(load("cub200:partial", "test", root=birds).mask(0), within)
+
+
+def test_without_segmentations_the_boxes_remain(birds):
+    shutil.rmtree(birds / "CUB_200_2011/segmentations")
+    data = load("cub200:partial,image_size=120", "test", root=birds)
+    assert data.has_only_boxes and data.files.masks == ()
+    assert shows_the_red_box(data)
+
+
+def test_a_missing_mask_is_unknown_and_the_others_stay(birds):
+    (birds / "CUB_200_2011/segmentations/002.Bird_1/Bird_1.png").unlink()
+    data = load("cub200:partial", "test", root=birds)
+    assert data.mask(0) is None and data.mask(1).sum() > 0
+    [batch] = Batches(data, 4)
+    assert (batch.masks[0] == 255).all() and (batch.masks[1] != 255).all()
+    assert torch.equal(data.in_memory().masks, batch.masks)
+
+
+def test_a_segmentation_with_an_alpha_channel_has_the_same_mask(birds):
+    path = birds / "CUB_200_2011/segmentations/002.Bird_1/Bird_1.png"
+    data = load("cub200:partial", "test", root=birds)
+    before = data.mask(0)
+    with Image.open(path) as grey:
+        grey.putalpha(Image.linear_gradient("L").resize(grey.size))
+        grey.save(path)
+    with Image.open(path) as changed:
+        assert changed.mode == "LA"
+    assert torch.equal(data.mask(0), before)
+
+
+def test_a_grey_photograph_is_an_rgb_image(birds):
+    Image.new("L", (40, 30), 90).save(birds / "CUB_200_2011/images/002.Bird_1/Bird_1.png")
+    data = load("cub200:partial", "test", root=birds)
+    assert (data.pixels(0) == 90).all()
+
+
+def test_a_box_that_overruns_is_clipped_to_the_image(birds):
+    fix_table(
+        birds / "CUB_200_2011/bounding_boxes.txt", "1 10.0 5.0 20.0 15.0\n2", "1 10 5 31 40\n2"
+    )
+    whole = load("cub200:partial,image_size=80", "test", root=birds)
+    assert whole.box(0).tolist() == pytest.approx([20, 40 / 3, 80, 80])
+    assert torch.equal(next(iter(Batches(whole, 4))).boxes[0], whole.box(0))
+    cropped = load("cub200:partial,crop,image_size=80", "test", root=birds)
+    assert cropped.pixels(0).shape == cropped.mask(0).expand(3, -1, -1).shape
+
+
+def test_the_mask_is_cropped_like_its_image(birds):
+    fix_table(
+        birds / "CUB_200_2011/bounding_boxes.txt", "1 10.0 5.0 20.0 15.0\n2", "1 0 5 40 15\n2"
+    )
+    data = load("cub200:partial,crop,image_size=80", "test", root=birds)
+    assert data.boxes is None and data.box(0) is None
+    assert shows_the_red_box(data)
+    assert data.mask(0).sum() == 40 * 80 and data.mask(1).all()
+
+
+def test_pets_have_breeds_splits_and_trimaps(tmp_path):
+    official.write_pets(tmp_path)
+    train = load("pets:partial", "train", root=tmp_path, holdout=0)
+    test = load("pets:partial,image_size=8", "test", root=tmp_path)
+    assert train.class_names == ("Abyssinian", "great_pyrenees")
+    assert train.labels.tolist() == [0, 0, 1, 1] and test.labels.tolist() == [0, 1]
+    row = torch.tensor([1, 1, 1, 1, 255, 255, 0, 0], dtype=torch.uint8)
+    assert torch.equal(test.mask(0), row.expand(8, 8)) and test.boxes is None
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "L", "P"])
+def test_a_pet_may_be_stored_in_any_mode_and_format(tmp_path, mode):
+    folder = official.write_pets(tmp_path)
+    image = Image.new(mode, (40, 20), 77 if mode != "RGBA" else (9, 8, 7, 255))
+    image.save(folder / "images/Abyssinian_3.jpg", format="PNG" if mode == "RGBA" else "GIF")
+    data = load("pets:partial", "test", root=tmp_path)
+    assert data.pixels(0).shape == (3, 224, 224) and data.mask(0).shape == (224, 224)
+
+
+def test_pets_without_a_trimap_or_without_any_are_still_images(tmp_path):
+    folder = official.write_pets(tmp_path)
+    (folder / "annotations/trimaps/Abyssinian_3.png").unlink()
+    data = load("pets:partial", "test", root=tmp_path)
+    assert data.mask(0) is None and data.mask(1) is not None
+    shutil.rmtree(folder / "annotations/trimaps")
+    assert not load("pets:partial", "test", root=tmp_path).has_masks
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("_3 2 2 1", "_3 x 2 1", "not a number"),
+        ("_3 2 2 1", "_3 5 2 1", r"the classes \[1, 2, 5\]"),
+        ("Abyssinian_3", "../Abyssinian_3", "outside its folder"),
+        ("Abyssinian_3 1 1 1", "Abyssinian_3", "not a table"),
+    ],
+)
+def test_a_damaged_table_of_pets_is_an_error(tmp_path, old, new, message):
+    folder = official.write_pets(tmp_path)
+    fix_table(folder / "annotations/test.txt", old, new)
+    with pytest.raises(AibError, match=message):
+        load("pets:partial", "test", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["imagenette2-320", "imagenette2-224", "imagenette2", "imagenette2-160"]
+)
+def test_imagenette_has_human_names_and_its_val_is_our_test(tmp_path, name):
+    official.write_imagenette(tmp_path, name)
+    train = load("imagenette:partial", "train", root=tmp_path, holdout=0)
+    test = load("imagenette:partial", "test", root=tmp_path)
+    assert train.labels.tolist() == [0, 9] and test.labels.tolist() == [0, 0, 9, 9]
+    assert (train.class_names[0], train.class_names[9]) == ("tench", "parachute")
+    assert not test.has_masks and test.mask(0) is None
+    with pytest.raises(AibError, match="9,469 officially"):
+        load("imagenette", "train", root=tmp_path)
+
+
+def test_verify_counts_missing_masks_and_knows_each_suffix(birds, capsys):
+    official.write_imagenette(birds, "imagenette2-160")
+    (birds / "CUB_200_2011/segmentations/002.Bird_1/Bird_1.png").unlink()
+    assert main(["data", "verify", "cub200", "--root", str(birds)]) == 2
+    assert "test: 1 masks are missing" in capsys.readouterr().out
+    assert main(["data", "verify", "imagenette", "--root", str(birds), "--json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert not any("officially .JPEG" in text for text in report["differences"])
+    assert report["splits"]["test"]["images"] == 4
+
+
+def test_show_draws_the_masks(birds, tmp_path, capsys):
+    official.write_pets(birds)
+    out = tmp_path / "sheet.png"
+    assert main(["data", "show", "pets:partial", "--root", str(birds), "--out", str(out)]) == 0
+    with Image.open(out) as sheet:
+        assert sheet.size == (110 + 2 * 258, 2 * 130)
+        tile = [sheet.getpixel((110 + 128 + x, 64)) for x in (32, 79, 112)]
+    # The pet, the border in blue, the background dimmed; a JPEG is off by a level or two.
+    for found, drawn in zip(tile, [(0, 128, 0), (20, 104, 127), (0, 42, 0)], strict=True):
+        assert found == pytest.approx(drawn, abs=3)
