@@ -139,14 +139,13 @@ def _masks(
 
 def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
     """Whether the folder `masks` has sub-folders of classes; else it may be a class itself."""
-    return any((folder / name).is_dir() for name in classes)
+    return any((folder / name).is_dir() for name in classes if name != MASKS)
 
 
 def _classes(top: Path) -> tuple[str, ...]:
     names = _sub_folders(top)
-    others = [name for name in names if name != MASKS]
-    if _holds_masks(top / MASKS, others):
-        names = others
+    if _holds_masks(top / MASKS, names):
+        names.remove(MASKS)
     if not names:
         raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
     return tuple(names)
