@@ -4,8 +4,11 @@ Every batch is read once, and explained once as it is and once under each modifi
 stay on the device until the end; there is no loop over images.
 """
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +16,7 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batch, Batches
 from aib.explanation import Explanation
+from aib.files import write_whole
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
 from aib.interpret.metrics.information import (
     anchor_counts,
@@ -176,3 +180,26 @@ def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilitySco
     if score.cosine:  # not for a model without maps
         values |= {key: float(value) for key, value in score.compute().items()}
     return Stability.from_dict(values)
+
+
+def write_csv(path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[str]) -> None:
+    """One row per run and image, one column per metric; empty where undefined."""
+    names = list(dict.fromkeys(name for metrics in runs.values() for name in metrics.columns))
+
+    def write(partial: Path) -> None:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file)
+            out.writerow(["run", "class", *(name.replace(" ", "_") for name in names)])
+            for label, metrics in runs.items():
+                lists = {name: values.tolist() for name, values in metrics.columns.items()}
+                for i, y in enumerate(lists["label"]):
+                    cells = [lists[name][i] if name in lists else None for name in names]
+                    out.writerow([label, classes[y] if classes else y, *map(_cell, cells)])
+
+    write_whole(path, write)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.6g}"
+    return value

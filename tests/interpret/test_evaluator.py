@@ -222,7 +222,11 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     assert {"own", "centre", "random"} <= set(found["maps"])
     named = {"accuracy_0.05", "accuracy_0.5_low", "area_high", "over_centre"}
     assert named <= set(found["maps"]["random"])
-    assert (runs["model"] / "figures" / "evaluator.png").stat().st_size > 1000
+    picture = runs["model"] / "figures" / "evaluator.png"
+    assert picture.stat().st_size > 1000
+    assert main([*words, "--quick"]) == 0  # a study without an evaluator replaces both
+    assert "evaluator" not in json.loads((runs["model"] / "interpret.json").read_text())
+    assert not picture.exists()
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import pytest
 
 from aib.errors import AibError
 from aib.files import read_json
+from aib.interpret.decision_tables import reliance
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Stability, Study
 from aib.interpret.study import Plan, study
-from aib.interpret.tables import all_tables, reliance
+from aib.interpret.tables import all_tables
 from tests.interpret.small import feed, make_model, shapes
 
 ROOT = Path(__file__).parents[2]

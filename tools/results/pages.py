@@ -6,7 +6,8 @@ from pathlib import Path
 
 from aib.data.specs import SPECS
 from aib.figures.table import without_empty_columns
-from aib.interpret.tables import STABILITY, all_tables, reliance
+from aib.interpret.decision_tables import reliance
+from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.results import SweepResults
 from aib.sweep.tables import sweep_tables

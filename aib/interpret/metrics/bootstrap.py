@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -36,6 +36,16 @@ class Estimate:
         """The inverse of `read`."""
         ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
         return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
+
+    def format(
+        self, digits: int = 1, *, times: float = 1.0, to: str = "-", sign: Literal["", "+"] = ""
+    ) -> str:
+        """'12.3 (11.0-13.5)', without the interval where there is none; a dash for None."""
+        ends = [v if v is None else f"{times * v:{sign}.{digits}f}" for v in astuple(self)[:3]]
+        value, low, high = ends
+        if value is None:
+            return "-"
+        return value if low is None or high is None else f"{value} ({low}{to}{high})"
 
 
 class FlatResults:

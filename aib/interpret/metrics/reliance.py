@@ -27,6 +27,11 @@ class Drop:
     low: float
     high: float
 
+    @property
+    def text(self) -> str:
+        """In percentage points, with the interval."""
+        return f"{points(self.drop)} ({points(self.low)} to {points(self.high)})"
+
 
 @dataclass(frozen=True)
 class Reliance:

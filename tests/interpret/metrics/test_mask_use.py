@@ -107,7 +107,6 @@ def by_hand(model, x, y, batch, seed):
                 "area": m.mean(),
                 "bits": bits.sum(),
                 "faint_bits": bits[m < 0.5].sum(),
-                "blank": logits(0 * x[i], m).argmax() == y[i],
                 "prediction_changes": len({v.argmax() for v in each}) > 1,
                 "probability_std": np.std(p, ddof=1),
             }
@@ -125,7 +124,6 @@ def test_every_value_is_that_of_a_loop_over_the_images(batch):
         assert getattr(found, name) == pytest.approx(100 * hand[name], rel=1e-4), name
     assert found.faint_bits == pytest.approx(100 * hand["faint_bits"] / hand["bits"], rel=1e-5)
     assert found.accuracy == pytest.approx(100 * hand["own"])
-    assert found.blank.value == pytest.approx(100 * hand["blank"])
     for name in ("without_faint", "rounded", "shifted", "blurred"):
         drop = getattr(found, name)
         assert drop.value == pytest.approx(100 * (hand["own"] - hand[name])), name
@@ -158,7 +156,6 @@ def test_open_and_closed_ends():
     x[:, 0] = 0
     found = mask_use(model, [(x, y)])
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
-    assert found.blank.value == pytest.approx(found.accuracy)
     assert MaskUse.from_dict(found.to_dict()) == found
 
 

@@ -3,9 +3,9 @@ import torch
 
 from aib.data import Batch
 from aib.interpret import map_encoding, map_reliance, swap_maps
+from aib.interpret.decision_tables import reliance as reliance_table
 from aib.interpret.metrics.reliance import paired_drop, points
 from aib.interpret.results import Information, Study
-from aib.interpret.tables import reliance as reliance_table
 
 
 def quadrant_task(count: int, batch: int = 100):
