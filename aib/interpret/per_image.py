@@ -18,12 +18,7 @@ from aib.data import Batch, Batches
 from aib.explanation import Explanation
 from aib.files import write_whole
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
-from aib.interpret.metrics.information import (
-    anchor_counts,
-    count_entropy,
-    index_entropy,
-    perplexity,
-)
+from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
@@ -67,7 +62,7 @@ class ImageMetrics:
         """How many anchors all maps together use in effect."""
         if self.anchor_shares is None:
             return None
-        return float(perplexity(count_entropy(torch.tensor(self.anchor_shares))))
+        return 2 ** float(entropy_bits(torch.tensor(self.anchor_shares)))
 
     def by_class(self, names: tuple[str, ...]) -> tuple[ClassMetrics, ...]:
         """Means over the images of each class that has any."""
@@ -160,8 +155,8 @@ def _of_image(batch: Batch, found: Explanation) -> Columns:
         columns["energy_inside"] = energy_inside(found.map, batch.masks)
         columns["auroc"] = mask_auroc(found.map, batch.masks)
     if found.level_indices is not None and found.anchors is not None:
-        entropy = index_entropy(found.level_indices, len(found.anchors))
-        columns |= {"entropy_bits": entropy, "perplexity": perplexity(entropy)}
+        entropy = entropy_bits(anchor_counts(found.level_indices, len(found.anchors)))
+        columns |= {"entropy_bits": entropy, "perplexity": entropy.exp2()}
     return columns
 
 

@@ -52,14 +52,14 @@ class Encoding:
         return cls(**{**values, **nested})
 
 
-def map_encoding(decisions: Decisions, *, seed: int = 0, confidence: float = 0.95) -> Encoding:
+def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
     """Swaps within and between predicted classes, and the probe; labels are the true classes."""
     own, swaps, left_out = decisions.right(), {}, {}
     for name in SWAPS:
         has = getattr(decisions.partners, name) >= 0
         left_out[name] = int((~has).sum())
         if bool(has.any()):
-            swaps[name] = drop_between(own[has], decisions.right(name)[has], confidence)
+            swaps[name] = drop_between(own[has], decisions.right(name)[has])
     follows, chance = _following(decisions)
     probed, truth = _probes(decisions, seed)
     partner = decisions.partners.another.to(decisions.maps.device)

@@ -7,7 +7,7 @@ curve). Insertion adds the same pixels to an empty image: it should rise early (
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +17,6 @@ from aib.errors import AibError
 from aib.interpret.metrics.checks import check_batch, check_maps, shape
 from aib.interpret.metrics.localise import resize_maps
 from aib.interpret.metrics.seeded import Stream, random_words
-
-Baseline = Literal["blur", "mean"]
 
 
 @dataclass(frozen=True)
@@ -48,28 +46,23 @@ def deletion_insertion(
     maps: Tensor,
     *,
     steps: int = 16,
-    baseline: Baseline | Tensor = "blur",
-    output: Literal["logits", "probabilities"] = "logits",
+    baseline: Tensor | None = None,
     seed: int = 0,
 ) -> Curves:
     """Both curves for images x [B,C,H,W] and maps [B,h,w] (bilinearly resized to the images).
 
-    A missing pixel shows the baseline: `blur` (the image, strongly blurred), `mean` (the image's
-    mean colour) or a tensor that broadcasts to x. A sharp substitute can look like an object, so
-    blur is the default. `predict` gives [B,C'], or an object with such `.logits`; `output` tells
-    whether these are logits or probabilities. Tied pixels are removed in a random order of `seed`,
-    the same for every image.
+    A missing pixel shows the baseline, a tensor that broadcasts to x; by default the image,
+    strongly blurred, as a sharp substitute can look like an object. `predict` gives logits [B,C'],
+    or an object with such `.logits`. Tied pixels are removed in a random order of `seed`, the same
+    for every image.
     """
-    check_batch(x)
-    check_maps_of(maps, len(x))
-    if steps < 1:
-        raise AibError(f"steps must be at least 1, not {steps}")
-    empty = baseline_images(x, baseline)
+    check_images_and_maps(x, maps)
+    empty = blurred(x) if baseline is None else baseline.to(x).expand_as(x)
     rank = removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
-    certainty, predicted = probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
+    certainty, predicted = probabilities(predict(x), len(x)).max(dim=1)  # [B] each
 
     def probability(images: Tensor) -> Tensor:
-        values = probabilities(predict(images), output, len(x))
+        values = probabilities(predict(images), len(x))
         return values.gather(1, predicted[:, None])[:, 0]  # [B]
 
     blank = probability(empty)
@@ -100,23 +93,7 @@ def removal_order(maps: Tensor, *, seed: int = 0) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, ranks).reshape(maps.shape)
 
 
-def baseline_images(x: Tensor, baseline: Baseline | Tensor) -> Tensor:
-    """The image shown where pixels are missing, shaped like x [B,C,H,W]."""
-    if isinstance(baseline, Tensor):
-        try:
-            return baseline.to(x).expand_as(x)
-        except RuntimeError as error:
-            raise AibError(
-                f"a baseline of shape {shape(baseline)} does not fit images {shape(x)}"
-            ) from error
-    if baseline == "mean":
-        return x.mean(dim=(2, 3), keepdim=True).expand_as(x)
-    if baseline == "blur":
-        return _blur(x)
-    raise AibError(f"baseline must be 'blur', 'mean' or a tensor, not {baseline!r}")
-
-
-def _blur(x: Tensor) -> Tensor:
+def blurred(x: Tensor) -> Tensor:
     """Gaussian blur with sigma an eighth of the short side, borders reflected."""
     channels, sigma = x.shape[1], min(x.shape[2:]) / 8
     # Reflection needs a reach below the side; three sigma (3/8 of a side) exceed it only in images
@@ -130,20 +107,17 @@ def _blur(x: Tensor) -> Tensor:
     return F.conv2d(x, kernel.transpose(2, 3), groups=channels)  # then the columns
 
 
-def check_maps_of(maps: Tensor, images: int) -> None:
-    """Check one map [B,h,w] for each image."""
+def check_images_and_maps(x: Tensor, maps: Tensor) -> None:
+    """Check images [B,C,H,W] with one map [B,h,w] each."""
+    check_batch(x)
     check_maps(maps)
-    if len(maps) != images:
-        raise AibError(f"there are {len(maps)} maps for {images} images")
+    if len(maps) != len(x):
+        raise AibError(f"there are {len(maps)} maps for {len(x)} images")
 
 
-def probabilities(result: Any, output: str, batch: int) -> Tensor:
-    """Probabilities [B,C'] from what a classifier returns: a tensor, or an object with .logits."""
-    values = result if isinstance(result, Tensor) else result.logits
-    if values.ndim != 2 or len(values) != batch:
-        raise AibError(f"predict must give [{batch},classes], not {shape(values)}")
-    if output == "logits":
-        return values.float().softmax(dim=1)
-    if output == "probabilities":
-        return values.float()
-    raise AibError(f"output must be 'logits' or 'probabilities', not {output!r}")
+def probabilities(result: Any, batch: int) -> Tensor:
+    """Probabilities [B,C'] from a classifier's logits: a tensor, or an object with .logits."""
+    logits = result if isinstance(result, Tensor) else result.logits
+    if logits.ndim != 2 or len(logits) != batch:
+        raise AibError(f"predict must give [{batch},classes], not {shape(logits)}")
+    return logits.float().softmax(dim=1)

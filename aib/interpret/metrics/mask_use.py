@@ -50,16 +50,16 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
     Passes are deterministic, with the one fixed noise, except those that compare noise samples:
     their noise comes from `seed`. Sums stay on the device until the end.
     """
-    sums: Tensor | None = None
+    sums: dict[str, Tensor] = {}
     images = 0
     with seeded_evaluation(model, seed):
         for x, y in batches:
-            row = _measure(model, x, y, first=images)
-            sums = row if sums is None else sums + row
+            for name, values in _measure(model, x, y, first=images).items():
+                sums[name] = sums.get(name, 0) + values.double().sum()
             images += len(x)
-    if sums is None:
+    if not images:
         raise AibError("there are no images: batches is empty")
-    found = dict(zip(_COLUMNS, sums.tolist(), strict=True))
+    found = dict(zip(sums, torch.stack(list(sums.values())).tolist(), strict=True))
     accuracy, bits = found["right"] / images, found["bits"]
     return MaskUse(
         images=images,
@@ -78,14 +78,8 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
     )
 
 
-_COLUMNS = (
-    "closed", "open", "area", "bits", "faint_bits", "right", "varies", "std",
-    *(f"{name} {how}" for name in CHANGED for how in ("lost", "gained")),
-)  # fmt: skip
-
-
-def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> Tensor:
-    """The sums of one batch in the order of `_COLUMNS`, float64, on the device."""
+def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tensor]:
+    """One value per image of a batch, [B] each."""
     own = model(x, deterministic=True)
     assert own.mask is not None and own.attention is not None
     m, a = own.mask[0], own.attention.a_q[0].clamp(0, 1)  # [B,H,W], [B,h,w]
@@ -119,7 +113,7 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> Tensor:
     }
     for name, now in changed.items():
         columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
-    return torch.stack([columns[name].double().sum() for name in _COLUMNS])
+    return columns
 
 
 def shift(a: Tensor, index: Tensor) -> Tensor:

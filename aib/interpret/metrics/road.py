@@ -13,15 +13,13 @@ is predicted for the full image, as for deletion and insertion.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, shape
-from aib.interpret.metrics.faithfulness import check_maps_of, probabilities, removal_order
+from aib.interpret.metrics.faithfulness import check_images_and_maps, probabilities, removal_order
 from aib.interpret.metrics.localise import resize_maps
 from aib.interpret.metrics.seeded import Stream, normal
 
@@ -61,27 +59,23 @@ def road(
     *,
     fractions: Sequence[float] = FRACTIONS,
     noise: float = NOISE,
-    output: Literal["logits", "probabilities"] = "logits",
     seed: int = 0,
 ) -> RoadCurves:
     """Both curves for images x [B,C,H,W] and maps [B,h,w] (bilinearly resized to the images).
 
-    `predict`, `output` and ties as in `deletion_insertion`; every image gets the same noise.
+    `predict` and ties as in `deletion_insertion`; every image gets the same noise.
     """
-    check_batch(x)
-    check_maps_of(maps, len(x))
-    if list(fractions) != sorted(set(fractions)) or not 0 < fractions[0] <= fractions[-1] < 1:
-        raise AibError(f"fractions must rise and lie between 0 and 1, not {list(fractions)}")
+    check_images_and_maps(x, maps)
     channels, height, width = x.shape[1:]
     pixels = height * width
     rank = removal_order(resize_maps(maps, (height, width)), seed=seed)[:, None]  # [B,1,H,W]
     zero = torch.zeros(1, dtype=torch.long, device=x.device)
     grain = normal(seed, Stream.ROAD, zero, channels * pixels).reshape(1, channels, height, width)
-    certainty, predicted = probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
+    certainty, predicted = probabilities(predict(x), len(x)).max(dim=1)  # [B] each
 
     def probability(removed: Tensor) -> Tensor:
         images = impute_linear(x, removed) + noise * grain.to(x.dtype) * removed
-        values = probabilities(predict(images), output, len(x))
+        values = probabilities(predict(images), len(x))
         return values.gather(1, predicted[:, None])[:, 0]  # [B]
 
     morf, lerf = [certainty], [certainty]
@@ -104,11 +98,6 @@ def impute_linear(x: Tensor, removed: Tensor, *, tolerance: float = TOLERANCE) -
     d u - W u = W (known pixels): symmetric and positive definite while a pixel is known, so
     conjugate gradients solve it. They start from the mean of the known pixels.
     """
-    if removed.shape != (len(x), 1, *x.shape[2:]) or removed.dtype != torch.bool:
-        raise AibError(
-            f"removed must be bool [{len(x)},1,{x.shape[2]},{x.shape[3]}], "
-            f"not {removed.dtype} {shape(removed)}"
-        )
     known = x.float().masked_fill(removed, 0)
     diagonal = _neighbours(torch.ones_like(known[:1, :1]))  # 1, and less at the border
     mean = known.sum(dim=(2, 3), keepdim=True) / (~removed).sum(dim=(2, 3), keepdim=True)

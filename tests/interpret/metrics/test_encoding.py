@@ -5,7 +5,8 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from aib.interpret import Encoding, jittered_gaussian, map_encoding, probe
+from aib.interpret.metrics.encoding import Encoding, map_encoding
+from aib.interpret.metrics.probe import jittered_gaussian, probe
 from aib.interpret.metrics.swap import Decisions, Partners, draw_partners
 
 
