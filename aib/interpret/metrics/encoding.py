@@ -5,9 +5,7 @@ then costs accuracy although it shows nothing (Jethani et al., 2021). Two traces
 another image of the same class does as well as the own one, and the map alone tells the class.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,17 +37,6 @@ class Encoding:
     def reference(self) -> str:
         """What the probe on the map has to beat: silhouettes where there are masks."""
         return "mask" if "mask" in self.probe else "centre"
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Encoding":
-        """The inverse of `dataclasses.asdict`."""
-        nested = {
-            "swaps": {name: Drop(**drop) for name, drop in values["swaps"].items()},
-            "probe": {name: Estimate(**found) for name, found in values["probe"].items()},
-            "follows": Estimate(**values["follows"]),
-            "blank": Estimate(**values["blank"]),
-        }
-        return cls(**{**values, **nested})
 
 
 def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
