@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batches
 from aib.explanation import Explanation
 from aib.figures.embed import picture_uri
 from aib.figures.overlay import overlay
-from aib.figures.picture import BITS_COLORS, SIGMA_COLORS, Array, image_tile
+from aib.figures.picture import BITS_COLORS, SIGMA_COLORS, Array, image_tile, magnified
 from aib.interpret.maps import explain_batch
 
 SIDE = 96  # pixels of a small picture in the page
@@ -85,12 +85,10 @@ def _tiles(picture: Array, explanation: Explanation, i: int) -> list[tuple[str, 
 
 def _scaled(tile: Array) -> Array:
     """Enlarged by an integer factor to about SIDE pixels; a large image is subsampled instead."""
-    factor = max(1, SIDE // max(tile.shape[:2]))
     step = max(1, max(tile.shape[:2]) // (2 * SIDE))
-    return tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
+    return magnified(tile[::step, ::step], SIDE)
 
 
-def _blocks(map: torch.Tensor) -> torch.Tensor:
+def _blocks(map: Tensor) -> Array:
     """Each position as a square, not interpolated."""
-    factor = max(1, SIDE // max(map.shape))
-    return map.repeat_interleave(factor, 0).repeat_interleave(factor, 1)
+    return magnified(map.float().numpy(), SIDE)

@@ -10,7 +10,15 @@ from torch import Tensor
 from aib.errors import install
 from aib.explanation import Explanation
 from aib.figures.overlay import overlay
-from aib.figures.picture import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, image_tile
+from aib.figures.picture import (
+    BITS_COLORS,
+    MAP_COLORS,
+    SIGMA_COLORS,
+    Array,
+    image_tile,
+    limits,
+    magnified,
+)
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.runs import StoredVerdict
@@ -187,18 +195,6 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
-
-
-def magnified(picture: Array, side: int = SIDE) -> Array:
-    """A small picture enlarged by an integer factor, so that its pixels stay sharp."""
-    factor = max(1, side // max(picture.shape[:2]))
-    return picture.repeat(factor, axis=0).repeat(factor, axis=1)
-
-
-def limits(map: Tensor) -> tuple[float, float]:
-    """The least and the greatest value."""
-    low, high = map.aminmax()
-    return float(low), float(high)
 
 
 def coloured(

@@ -84,7 +84,8 @@ def test_explanations_run_on_the_device():
     curves = [
         deletion_insertion(small_net().to(d), x.to(d), x.mean(1).to(d), steps=4) for d in DEVICES
     ]
-    torch.testing.assert_close(curves[0].deletion, curves[1].deletion.cpu(), rtol=1e-3, atol=1e-3)
+    cpu, gpu = (found["deletion"].values.cpu() for found in curves)
+    torch.testing.assert_close(cpu, gpu, rtol=1e-3, atol=1e-3)
     net = small_net().cuda()
     state = torch.cuda.get_rng_state()
     changes = randomise_layers(net, lambda m, x: m[0](x)[:, 0], x.cuda())

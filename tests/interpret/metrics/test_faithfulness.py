@@ -35,14 +35,13 @@ def test_curves_of_an_additive_classifier_are_its_cumulated_weights():
     )
     best = torch.cat([torch.zeros(1), w.flatten().sort(descending=True).values.cumsum(0)])
     worst = torch.cat([torch.zeros(1), w.flatten().sort().values.cumsum(0)])
-    torch.testing.assert_close(curves.insertion[0], best)
-    torch.testing.assert_close(curves.deletion[0], 1 - best, atol=1e-5, rtol=0)
-    torch.testing.assert_close(curves.insertion[1], worst)
-    assert curves.predicted.tolist() == [0, 0, 0]
+    torch.testing.assert_close(curves["insertion"].values[0], best)
+    torch.testing.assert_close(curves["deletion"].values[0], 1 - best, atol=1e-5, rtol=0)
+    torch.testing.assert_close(curves["insertion"].values[1], worst)
     # The additive classifier makes deletion and insertion mirror images: areas add up to 1.
-    area = curves.deletion_area + curves.insertion_area
+    area = curves["deletion"].area + curves["insertion"].area
     torch.testing.assert_close(area, torch.ones(3), atol=1e-5, rtol=0)
-    assert curves.insertion_area[0] > curves.insertion_area[2] > curves.insertion_area[1]
+    assert curves["insertion"].area[0] > curves["insertion"].area[2] > curves["insertion"].area[1]
 
 
 def test_one_batch_or_several_give_the_same():
@@ -55,18 +54,21 @@ def test_one_batch_or_several_give_the_same():
         deletion_insertion(weighted_sum(w), a, b, steps=4)
         for a, b in zip(x.split(2), maps.split(2), strict=True)
     ]
-    torch.testing.assert_close(whole.deletion, torch.cat([p.deletion for p in parts]))
-    torch.testing.assert_close(whole.insertion_area, torch.cat([p.insertion_area for p in parts]))
+    torch.testing.assert_close(
+        whole["deletion"].values, torch.cat([p["deletion"].values for p in parts])
+    )
+    torch.testing.assert_close(
+        whole["insertion"].area, torch.cat([p["insertion"].area for p in parts])
+    )
 
 
 def test_logits_become_probabilities_and_may_come_in_an_object():
     x = torch.zeros(2, 1, SIDE, SIDE)
     logits = torch.tensor([[0.0, 3.0], [2.0, 0.0]])
     curves = deletion_insertion(lambda _: SimpleNamespace(logits=logits), x, torch.rand(2, 4, 4))
-    assert curves.predicted.tolist() == [1, 0]
     expected = logits.softmax(1).amax(1)
-    torch.testing.assert_close(curves.deletion, expected[:, None].expand(2, 17))
-    torch.testing.assert_close(curves.deletion_area, expected)
+    torch.testing.assert_close(curves["deletion"].values, expected[:, None].expand(2, 17))
+    torch.testing.assert_close(curves["deletion"].area, expected)
 
 
 def test_ties_go_in_a_random_order_that_the_seed_fixes():

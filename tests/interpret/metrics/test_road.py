@@ -70,20 +70,23 @@ def test_the_curves_are_the_probabilities_of_imputed_images():
     x = 0.6 + 0.3 * torch.rand(3, 3, 8, 8, generator=generator)
     maps = torch.rand(3, 8, 8, generator=generator)
     curves = road(mean_brightness, x, maps, noise=0.0)
-    assert curves.fractions.tolist() == pytest.approx([0, *FRACTIONS])
-    assert curves.predicted.tolist() == [0, 0, 0]
+    assert curves["road_morf"].fractions.tolist() == pytest.approx([0, *FRACTIONS])
     rank = removal_order(maps)
     for column, fraction in enumerate(FRACTIONS, start=1):
         count = round(64 * fraction)
         for i in range(3):
             most = dense_solution(x[i], rank[i] < count).mean()
             least = dense_solution(x[i], rank[i] >= 64 - count).mean()
-            assert float(curves.morf[i, column]) == pytest.approx(float(most), abs=1e-3)
-            assert float(curves.lerf[i, column]) == pytest.approx(float(least), abs=1e-3)
-    by_hand = torch.stack([x.mean((1, 2, 3)), *curves.morf.T[1:]], dim=1).double()
+            assert float(curves["road_morf"].values[i, column]) == pytest.approx(
+                float(most), abs=1e-3
+            )
+            assert float(curves["road_lerf"].values[i, column]) == pytest.approx(
+                float(least), abs=1e-3
+            )
+    by_hand = torch.stack([x.mean((1, 2, 3)), *curves["road_morf"].values.T[1:]], dim=1).double()
     widths = torch.tensor([0.1, 0.1, 0.1, 0.1, 0.1, 0.2, 0.2], dtype=torch.float64)
     area = ((by_hand[:, 1:] + by_hand[:, :-1]) / 2 * widths).sum(1) / 0.9
-    assert torch.allclose(curves.morf_area.double(), area, atol=1e-5)
+    assert torch.allclose(curves["road_morf"].area.double(), area, atol=1e-5)
 
 
 def test_a_map_on_the_object_falls_earlier_and_its_inverse_later():
@@ -97,8 +100,8 @@ def test_a_map_on_the_object_falls_earlier_and_its_inverse_later():
     maps = x[:, 0] + 0.0
     right = road(predict, x, maps)
     wrong = road(predict, x, -maps)
-    assert right.morf_area < 0.2 < 0.8 < wrong.morf_area
-    assert wrong.lerf_area < 0.2 < 0.8 < right.lerf_area
+    assert right["road_morf"].area < 0.2 < 0.8 < wrong["road_morf"].area
+    assert wrong["road_lerf"].area < 0.2 < 0.8 < right["road_lerf"].area
 
 
 def test_noise_is_small_seeded_and_only_on_imputed_pixels():
