@@ -329,8 +329,3 @@ def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
     for run in (None, Path("shapes_small")):
         assert default_target(packaged.find_model(run), "onnx") == Path("shapes_small.onnx")
     assert default_target(Path("runs/a"), "torch-export") == Path("runs/a/model.pt2")
-
-
-def test_the_help_has_an_example(capsys):
-    assert main(["export", "--help"]) == 0
-    assert "Example: aib export" in capsys.readouterr().out

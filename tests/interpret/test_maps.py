@@ -35,13 +35,6 @@ def test_an_explanation_holds_what_the_deterministic_pass_gives():
     torch.testing.assert_close(seen.kl_bits, nats / torch.log(torch.tensor(2.0)))
 
 
-def test_the_energy_passed_is_that_of_the_gated_features():
-    model = eval_model("tiny_aib")
-    seen, f = explain_without_noise(model), model.stem(X)
-    passed = (f * seen.map[:, None]).square().sum((1, 2, 3)) / f.square().sum((1, 2, 3))
-    torch.testing.assert_close(seen.energy_passed, passed)
-
-
 def test_a_model_without_attention_has_a_decision_and_bits_and_nothing_else():
     seen = explain_without_noise(eval_model("tiny_dvib"))
     assert seen.map is None and seen.method is None and seen.level_indices is None

@@ -10,7 +10,7 @@ from torch import nn
 from aib.attention import AttentionParameters
 from aib.data import Batches
 from aib.errors import AibError
-from aib.interpret.metrics.mask_use import MaskUse, blur, mask_use, shift
+from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.study import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
@@ -157,15 +157,6 @@ def test_open_and_closed_ends():
     found = mask_use(model, [(x, y)])
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
     assert MaskUse.from_dict(found.to_dict()) == found
-
-
-def test_shift_and_blur_keep_shape_and_a_flat_map():
-    a = torch.rand(4, 3, 5)
-    assert shift(a, torch.arange(4)).shape == blur(a).shape == a.shape
-    flat = torch.full((4, 3, 5), 0.25)
-    assert torch.equal(shift(flat, torch.arange(4)), flat)
-    torch.testing.assert_close(blur(flat), flat)
-    assert torch.equal(shift(a, torch.tensor([0, 4, 8, 12]))[:, :, 1:], a[:, :, :-1])
 
 
 def test_no_images_is_an_error():
