@@ -120,7 +120,12 @@ def measure_images(
             counts = used if counts is None else counts + used
         for name, modify in modifications.items():
             after = explain(modify(batch.images, batch.index, seed=seed, foreign=foreign))
-            add(_of_change(name, batch, before, after))
+            add(
+                {
+                    f"{name} correct": (after.prediction == batch.labels).float(),
+                    f"{name} consistent": (after.prediction == before.prediction).float(),
+                }
+            )
             if before.map is not None and after.map is not None:
                 scores[name].update(before.map, after.map, before.prediction, after.prediction)
             tick("modified images", len(batch.images))
@@ -158,13 +163,6 @@ def _of_image(batch: Batch, found: Explanation) -> Columns:
         entropy = entropy_bits(anchor_counts(found.level_indices, len(found.anchors)))
         columns |= {"entropy_bits": entropy, "perplexity": entropy.exp2()}
     return columns
-
-
-def _of_change(name: str, batch: Batch, before: Explanation, after: Explanation) -> Columns:
-    return {
-        f"{name} correct": (after.prediction == batch.labels).float(),
-        f"{name} consistent": (after.prediction == before.prediction).float(),
-    }
 
 
 def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilityScore) -> Stability:

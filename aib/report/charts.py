@@ -33,7 +33,7 @@ class Line(NamedTuple):
     """One line of a chart."""
 
     x: Sequence[float]
-    y: Sequence[float | None]
+    y: Any  # numbers; None or NaN leaves a gap
     name: str = ""  # in the legend
     color: int = 0
     style: str = "-"

@@ -25,6 +25,13 @@ def test_a_constant_map_scores_100_and_is_found_out():
     assert figures["centred_0.9"] != figures["centred_0.9"]
 
 
+def test_a_flat_map_against_one_that_is_not_is_inconsistent():
+    generator = torch.Generator().manual_seed(0)
+    figures = score(torch.full((9, 4, 4), 0.5), torch.rand(9, 4, 4, generator=generator))
+    assert figures["score_0.85"] == 0
+    assert figures["centred_undefined"] == figures["flat"] == 9 and figures["flat_modified"] == 0
+
+
 def test_independent_uniform_maps_come_near_their_expectation():
     # Of two independent uniform maps the centred cosine tends to 0, the other to
     # E[u]^2 / E[u^2] = 3/4: a raw cosine of 0.75 is what no relation at all looks like.
