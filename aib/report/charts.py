@@ -71,7 +71,8 @@ def line_chart(
             axis.set_ylim(*y_range)
 
     ends = ", ".join(f"{line.name} {line.y[-1]:.3g}".strip() for line in lines if len(line.y))
-    return [_chart(caption, draw, f"{y_label}; at the end {ends}", x_label, y_label)]
+    unit = f" ({y_label})" if y_label else ""
+    return [_chart(caption, draw, f"at the end {ends}{unit}", x_label, y_label)]
 
 
 def bar_chart(

@@ -9,7 +9,7 @@ from tests.helpers import HtmlPage
 def test_gaps_single_points_and_flat_lines_are_drawn():
     for x, y in (([0, 1, 2], [1, math.nan, 1]), ([1], [1]), ([0, 1], [3, 3])):
         [(caption, svg)] = line_chart("caption", [Line(x, y)], "x", "nats")
-        label = f"caption, against x: nats; at the end {y[-1]}"
+        label = f"caption, against x: at the end {y[-1]} (nats)"
         assert caption == "caption" and HtmlPage(svg).drawings[0]["aria-label"] == label
 
 

@@ -99,7 +99,7 @@ def swap_maps(
     under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
     gives all images, normalised, the same in each of two calls.
     """
-    first: dict[str, list[Tensor]] = {"maps": [], "index": [], "labels": [], "own": [], "masks": []}
+    first: dict[str, list[Tensor]] = {}
     num_classes = 0
     for batch in batches():
         maps = attend(batch.images)
@@ -109,10 +109,11 @@ def swap_maps(
             inside, size = (batch.masks == 1)[:, None].float(), (maps.shape[1], maps.shape[2])
             found["masks"] = F.adaptive_avg_pool2d(inside, size)[:, 0]  # [B,h,w]
         for name, values in found.items():
-            first[name].append(values)
-    if not first["maps"]:
+            first.setdefault(name, []).append(values)
+    if not first:
         raise AibError("there are no images: batches is empty")
-    maps, index, labels, own = (torch.cat(first[name]) for name in list(first)[:4])
+    whole = {name: torch.cat(parts) for name, parts in first.items()}
+    maps, index, own = whole["maps"], whole["index"], whole["own"]
     if len(maps) < 2:
         raise AibError("a map of another image needs at least 2 images, not 1")
     partners = draw_partners(index, own, seed=seed)
@@ -132,10 +133,10 @@ def swap_maps(
         blank = _classes(predict(torch.zeros_like(x), maps[here]), len(x))[0]
         under.setdefault("blank", []).append(blank)
     return Decisions(
-        labels=labels.cpu(),
+        labels=whole["labels"].cpu(),
         index=index.cpu(),
         maps=maps,
-        masks=torch.cat(first["masks"]) if first["masks"] else None,
+        masks=whole.get("masks"),
         own=own.cpu(),
         under={name: torch.cat(parts).cpu() for name, parts in under.items()},
         partners=Partners(*(partner.cpu() for partner in partners)),
