@@ -160,7 +160,7 @@ class Explanation:
             title=f"{name}  {100 * probability:.1f}%",
             subtitle=subtitle,
             method=_map_name(one.method),
-            limits=None if one.mask is None else (0, 1),
+            ends=None if one.mask is None else (0, 1),
             seen=None if seen is None else image_tile(seen[0]),
             bits=None if one.bits is None else one.bits[0],
             levels=None if one.level_indices is None else one.level_indices[0],

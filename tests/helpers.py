@@ -76,6 +76,16 @@ def small_model(
     return aib.create_model(name, num_classes, **{"width": 0.25, **options})
 
 
+def eval_model(
+    name: str = "tiny_aib_qt", data: ImageSet | None = None, **options
+) -> aib.Classifier:
+    """A small model in evaluation mode, with the preprocessing of `data`."""
+    model = small_model(name, **options).eval()
+    if data is not None:
+        model.preprocessing = data.preprocessing
+    return model
+
+
 class Numbers:
     """Numbers from -1 to 1 that are the same on every machine: PCG64's bits are specified."""
 
@@ -102,6 +112,19 @@ def fill(model: nn.Module, numbers: Numbers) -> Numbers:
         else:
             value.copy_(numbers(*value.shape) / 5)
     return numbers
+
+
+def filled_model(name: str, image_size: int = 32, **options) -> aib.Classifier:
+    """A small model of three classes with nothing left at its initial value, anchors unordered."""
+    model = aib.create_model(name, 3, image_size, width=1 / 16, latent_dim=8, **options)
+    fill(model, Numbers(0))
+    if model.quantizer is not None:
+        model.quantizer.anchors.data.copy_(model.quantizer.anchors.data.flip(0))
+    policy = aib.Preprocessing(
+        64 if image_size == 224 else image_size, "crop", (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
+    )
+    model.preprocessing = replace(policy, class_names=("circle", "square", "star"))
+    return model.eval()
 
 
 # --- runs ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from torch import nn
 import aib
 from aib.data import load
 from aib.files import write_json
-from tests.interpret.small import make_run
+from tests.helpers import make_run
 from tools.results.collect import collect
 from tools.results.pages import pages
 from tools.results.read import read_results

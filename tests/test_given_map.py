@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import aib
-from tests.interpret.small import Net
+from tests.helpers import SmallNet
 
 
 def named(name):
@@ -15,7 +15,9 @@ MODELS = {
     "aib": named("tiny_aib"),
     "quantised": named("tiny_aib_qt"),
     "abn": named("wrn_abn"),
-    "attached": lambda: aib.attach(Net(), "first", 4, quantizer=5, image_size=32, latent_dim=8),
+    "attached": lambda: aib.attach(
+        SmallNet(4), "features", 4, quantizer=5, image_size=32, latent_dim=8
+    ),
 }
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 

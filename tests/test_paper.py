@@ -1,10 +1,10 @@
 import pytest
 
-from aib.interpret import PAPER_MODIFICATIONS
-from aib.interpret.metrics.perturb import modifications
+from aib.data import Batches
+from aib.interpret.metrics.perturb import PAPER_MODIFICATIONS, modifications
 from aib.interpret.study import Plan, study
 from aib.paper import PAPER_SCORES, paper_score
-from tests.interpret.small import feed, make_model, shapes
+from tests.helpers import eval_model, shapes
 
 
 def test_every_cell_of_the_table_is_there():
@@ -36,6 +36,8 @@ def test_the_papers_scores_stand_beside_models_of_its_form(papers_form, expected
     data = shapes(4)
     origin = {"data": "cifar10"} | ({} if papers_form is None else {"papers_form": papers_form})
     plan = Plan({"color-4": modifications()["color-4"]})
-    model = make_model(data=data)
-    found = study(model, feed(data), plan, name="vgg_aib_qt", origin=origin, expensive=False)[0]
+    model = eval_model(data=data)
+    found = study(model, Batches(data, 8), plan, name="vgg_aib_qt", origin=origin, expensive=False)[
+        0
+    ]
     assert found.paper == expected

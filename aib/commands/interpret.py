@@ -22,7 +22,7 @@ from aib.figures.picture import save_figure
 from aib.figures.table import Table
 from aib.files import write_json
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.per_image import ImageMetrics
+from aib.interpret.per_image import ImageMetrics, write_csv
 from aib.interpret.pictures import Side, disagreement, kept_plot, modified_grid
 from aib.interpret.results import Study
 from aib.interpret.runs import (
@@ -34,7 +34,7 @@ from aib.interpret.runs import (
     threshold_feed,
 )
 from aib.interpret.study import Plan
-from aib.interpret.tables import all_tables, randomisation_text, write_csv
+from aib.interpret.tables import all_tables, randomisation_text
 from aib.runs import Run, open_run, open_runs
 from aib.types import check_seed
 
@@ -143,9 +143,12 @@ def interpret(
         write_json(folder / RESULT, found.to_dict())
     pictures = draw(opened, feeds, list(per_image.values()), plan, folders)
     for folder, found in zip(folders, studies.values(), strict=True):
-        if found.evaluator is not None:
-            pictures.append(folder / "figures" / "evaluator.png")
-            save_figure(kept_plot(found.evaluator), pictures[-1])
+        path = folder / "figures" / "evaluator.png"
+        if found.evaluator is None:
+            path.unlink(missing_ok=True)  # that of an earlier study
+        else:
+            save_figure(kept_plot(found.evaluator), path)
+            pictures.append(path)
     if csv is not None:
         write_csv(csv, per_image, feeds[0].data.class_names)
     if json:

@@ -93,24 +93,12 @@ def main(argv: list[str]) -> None:
         quick=options.quick,
     )
     folder = options.out or Path("runs") / f"sweep-{re.sub('[:/]', '-', name)}"
-    if options.list:
-        show_plan(plan, folder)
+    if not options.list:
+        sweep(plan, folder, options)
         return
-    sweep(plan, folder, options)
-
-
-def show_plan(plan: Plan, folder: Path) -> None:
-    """Print the runs and their state."""
-    for run in plan.runs:
-        print(f"{folder / run.name}  {state(folder / run.name)}")
+    for path in (folder / run.name for run in plan.runs):
+        print(f"{path}  {'done' if is_done(path) else 'started' if path.exists() else 'to do'}")
     print(f"{len(plan.runs)} runs")
-
-
-def state(folder: Path) -> str:
-    """State of a run."""
-    if is_done(folder):
-        return "done"
-    return "started" if folder.exists() else "to do"
 
 
 def sweep(plan: Plan, folder: Path, options: Options) -> None:
@@ -129,10 +117,12 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
     with SignalCatcher() as stop, progress(len(left), transient=False) as tick:
 
         def on_end(run: PlannedRun, error: str | None) -> None:
+            found = read_measurement(folder / run.name)
+            outcome = f"accuracy {found.metrics.accuracy:.2f}%" if found else "not measured"
             if error is not None:
                 failed[run.name] = error
-            line = f"{run.name}: {outcome(folder / run.name, error)}"
-            message(f"{next(ended)} of {len(left)}: {line}")
+                outcome = error if error == "stopped" else f"failed: {error}"
+            message(f"{next(ended)} of {len(left)}: {run.name}: {outcome}")
             tick("runs", 1)
             write_results(folder, collect_results(plan, folder, failed))
 
@@ -172,14 +162,6 @@ def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None
             console.print(rich_table(table))
         console.print(table.note, highlight=False, markup=False)
         print(f"written: {folder / RESULTS}, {picture}, {page}")
-
-
-def outcome(folder: Path, error: str | None) -> str:
-    """How a run ended."""
-    if error is not None:
-        return error if error == "stopped" else f"failed: {error}"
-    found = read_measurement(folder)
-    return f"accuracy {found.metrics.accuracy:.2f}%" if found else "not measured"
 
 
 def message(text: str) -> None:

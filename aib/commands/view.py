@@ -1,7 +1,10 @@
 """`aib view`: a local page that shows a model's decision and map, image by image."""
 
 import sys
+import webbrowser
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 
 import tyro
 
@@ -54,7 +57,9 @@ def view(
             f"not {max_megabytes:g} and {max_megapixels:g}"
         )
     sizes = parse_samples(samples) if samples else None
-    with serve.upload_folder() as folder, serve.listen(host, port) as listener:
+    # Gradio's folder for files; it is removed when the viewer ends.
+    uploads = TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)
+    with uploads as folder, serve.listen(host, port) as listener:
         serve.prepare_gradio(folder)
         opened = open_runs(tuple(find_model(one) for one in run or (None,)), device)
         viewer = Viewer(opened, samples=sizes, max_pixels=int(max_megapixels * 1e6))
@@ -71,7 +76,8 @@ def view(
                 file=sys.stderr,
             )
         if not no_browser:
-            serve.open_browser(url)
+            # In a thread: some browsers return only when they are closed.
+            Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         try:
             limit = int(max_megabytes * 2**20)
             serve.serve(viewer, examples, listener, host=host, max_bytes=limit)

@@ -21,7 +21,8 @@ def describe(
     size = model.preprocessing.image_size
     with torch.no_grad():
         outputs = OnePass(model)(torch.zeros(1, 3, size, size))
-    quantised = model.quantizer is not None
+    quantizer = model.quantizer
+    anchors = None if quantizer is None else quantizer.anchors.detach().sort().values.tolist()
     return {
         "aib": __version__,
         "format": format,
@@ -38,10 +39,10 @@ def describe(
             "mean and std are applied inside",
         },
         "outputs": {
-            name: {"shape": ["batch", *value.shape[1:]], "values": _meaning(name, model, quantised)}
+            name: {"shape": ["batch", *value.shape[1:]], "values": _meaning(name, model)}
             for name, value in outputs.items()
         },
-        "anchors": _anchors(model),
+        "anchors": anchors,  # the values of a quantised map, rising
         "samples": "deterministic",
         "int8": None,
     }
@@ -55,7 +56,7 @@ def weights_checksum(model: Classifier) -> str:
     return hashlib.sha256(to_safetensors(weights, metadata={"format": "pt"})).hexdigest()
 
 
-def _meaning(name: str, model: Classifier, quantised: bool) -> str:
+def _meaning(name: str, model: Classifier) -> str:
     if name == "logits":
         return "log-probabilities" if model.profile == "paper" else "logits"
     if name == "bits":
@@ -64,12 +65,6 @@ def _meaning(name: str, model: Classifier, quantised: bool) -> str:
         return "the mask: the share of each pixel that the classifier sees"
     if name == "sigma":
         return "sigma_a, the standard deviation of the attention"
-    return "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"
-
-
-def _anchors(model: Classifier) -> list[float] | None:
-    """The values of a quantised map, rising."""
-    if model.quantizer is None:
-        return None
-    levels: list[float] = model.quantizer.anchors.detach().sort().values.tolist()
-    return levels
+    if model.quantizer is not None:
+        return "a_q, mu_a at its nearest anchor"
+    return "mu_a, the mean of the attention"

@@ -50,14 +50,14 @@ def draw_explanation(
     levels: Tensor | None = None,
     num_levels: int = 0,
     sigma: Tensor | None = None,
-    limits: tuple[float, float] | None = None,
+    ends: tuple[float, float] | None = None,
     seen: Array | None = None,
     bits: Tensor | None = None,
 ) -> Any:
     """Draw image, overlay and, if given, seen image, bits, levels and uncertainty.
 
-    image and seen uint8 [H,W,3]; map, bits, levels and sigma [h,w], of any size. `limits` are the
-    ends of the map's colours; by default its own range. Returns a matplotlib figure.
+    image and seen uint8 [H,W,3]; map, bits, levels and sigma [h,w], of any size. `ends` are those
+    of the map's colours; by default its own range. Returns a matplotlib figure.
     """
     from matplotlib.figure import Figure
 
@@ -79,12 +79,12 @@ def draw_explanation(
         axis = rest.pop(0)
         axis.imshow(seen, extent=frame, interpolation="nearest")
         axis.set_title("seen by the classifier", fontsize=10)
-    low, high = limits or _range(map)
-    note = stretch_note(low, high) if method == "attention" and limits is None else ""
+    low, high = ends or limits(map)
+    note = stretch_note(low, high) if method == "attention" and ends is None else ""
     _panel(
         figure,
         rest.pop(0),
-        overlay(_fine(image), map.cpu(), MAP_COLORS, alpha=0.55, scale=limits is None),
+        overlay(magnified(image), map.cpu(), MAP_COLORS, alpha=0.55, scale=ends is None),
         frame,
         f"{method} map" + (f"\n({note})" if note else ""),
         (low, high),
@@ -92,7 +92,7 @@ def draw_explanation(
     )
     if bits is not None:
         title = f"{float(bits.sum()):,.0f} bits pass"
-        _panel(figure, rest.pop(0), _values(bits), frame, title, _range(bits), BITS_COLORS)
+        _panel(figure, rest.pop(0), _values(bits), frame, title, limits(bits), BITS_COLORS)
     if levels is not None:
         _panel(
             figure,
@@ -105,11 +105,12 @@ def draw_explanation(
         )
     if sigma is not None:
         title = "uncertainty σ"
-        _panel(figure, rest.pop(0), _values(sigma), frame, title, _range(sigma), SIGMA_COLORS)
+        _panel(figure, rest.pop(0), _values(sigma), frame, title, limits(sigma), SIGMA_COLORS)
     return figure
 
 
-def _range(map: Tensor) -> tuple[float, float]:
+def limits(map: Tensor) -> tuple[float, float]:
+    """The least and the greatest value."""
     low, high = map.float().aminmax()
     return float(low), float(high)
 
@@ -125,28 +126,26 @@ def _panel(
     values: Array,
     frame: tuple[int, int, int, int],
     title: str,
-    limits: tuple[float, float],
+    ends: tuple[float, float],
     colors: str,
 ) -> None:
     """Draw one map with its colour bar; an RGB picture keeps its colours."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    norm = Normalize(limits[0], max(limits[1], limits[0] + 1e-9))
+    norm = Normalize(ends[0], max(ends[1], ends[0] + 1e-9))
     axis.imshow(values, extent=frame, cmap=colors, norm=norm, interpolation="nearest")
     axis.set_title(title, fontsize=10)
-    ticks = [limits[0], limits[1]]
-    bar = figure.colorbar(
-        ScalarMappable(norm, colors), ax=axis, ticks=ticks, fraction=0.046, pad=0.03
-    )
-    bar.ax.set_yticklabels([f"{tick:.3g}" for tick in ticks], fontsize=8)
+    scale = ScalarMappable(norm, colors)
+    bar = figure.colorbar(scale, ax=axis, ticks=ends, fraction=0.046, pad=0.03)
+    bar.ax.set_yticklabels([f"{end:.3g}" for end in ends], fontsize=8)
     bar.outline.set_visible(False)
 
 
-def _fine(image: Array) -> Array:
-    """Enlarge a small image by an integer factor, so that the map over it is smooth."""
-    factor = max(1, 256 // max(image.shape[:2]))
-    return image.repeat(factor, axis=0).repeat(factor, axis=1)
+def magnified(picture: Array, side: int = 256) -> Array:
+    """A small picture [H,W,...] enlarged by an integer factor, so that its pixels stay sharp."""
+    factor = max(1, side // max(picture.shape[:2]))
+    return picture.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
 def map_tile(map: Tensor, size: tuple[int, int], colors: str = MAP_COLORS) -> Array:

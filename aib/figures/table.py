@@ -1,6 +1,6 @@
 """A table of text, for the terminal, Markdown and HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 NOTHING = "-"
@@ -16,10 +16,29 @@ class Table:
     note: str = ""
 
 
+def table_of(title: str, rows: Iterable[dict[str, str]], note: str = "") -> Table:
+    """A table from rows that map each column's name to its cell."""
+    rows = list(rows)
+    head = tuple(rows[0]) if rows else ()
+    return Table(title, head, tuple(tuple(row.values()) for row in rows), note)
+
+
 def with_columns(table: Table, columns: Sequence[int]) -> Table:
     """The table with only these columns, by index."""
     head, *rows = (tuple(row[at] for at in columns) for row in (table.head, *table.rows))
     return replace(table, head=head, rows=tuple(rows))
+
+
+def without(table: Table, column: str) -> Table:
+    """The table without the column of this name."""
+    return with_columns(table, [i for i, name in enumerate(table.head) if name != column])
+
+
+def without_empty_columns(table: Table) -> Table:
+    """The table without the columns that have no value in any row."""
+    columns = range(len(table.head))
+    filled = [i for i in columns if any(row[i] not in (NOTHING, "") for row in table.rows)]
+    return with_columns(table, filled)
 
 
 def number(value: float | None, digits: int, times: float = 1.0) -> str:

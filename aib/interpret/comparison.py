@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ from aib.interpret.maps import ImagesToMaps, Method, given_maps, make_maps
 from aib.interpret.metrics.bootstrap import mean_estimates
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
-from aib.interpret.metrics.faithfulness import Curves, deletion_insertion
+from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
 from aib.interpret.metrics.localise import Localisation
-from aib.interpret.metrics.road import RoadCurves, road
+from aib.interpret.metrics.road import road
 from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.posthoc import completeness, has_captum
@@ -85,8 +85,7 @@ def compare(
         kind: WSOL(thresholds=chosen.get(kind), masks=outlines, seed=seed).to(feed.device)
         for kind in named
     }
-    curves: dict[str, list[Curves]] = {kind: [] for kind in named}
-    imputed: dict[str, list[RoadCurves]] = {kind: [] for kind in named}
+    curves: dict[str, list[dict[str, Curve]]] = {kind: [] for kind in named}
     sums: list[Tensor] = []  # what Integrated Gradients sum to, and should: [2,B] each
     deterministic = partial(model, deterministic=True)
     for batch in feed:
@@ -98,16 +97,16 @@ def compare(
             if masks and batch.masks is not None:
                 located[kind].update(maps, batch.masks)
                 cut[kind].update(maps, batch.masks, batch.boxes)
-            curves[kind].append(deletion_insertion(deterministic, x, maps, steps=steps, seed=seed))
-            imputed[kind].append(road(deterministic, x, maps, seed=seed))
+            curves[kind].append(
+                deletion_insertion(deterministic, x, maps, steps=steps, seed=seed)
+                | road(deterministic, x, maps, seed=seed)
+            )
             if kind == "integrated_gradients":
                 sums.append(torch.stack(completeness(deterministic, x, maps)))
             if judge is not None:
                 judge.update(kind, x, batch.labels, maps)
             tick("other maps: deletion, insertion, ROAD", len(x))
-    faithfulness: dict[str, Faithfulness] = {
-        kind: _faithfulness(curves[kind], imputed[kind], seed) for kind in named
-    }
+    faithfulness = {kind: _faithfulness(curves[kind], seed) for kind in named}
     if sums:
         total, change = torch.cat(sums, dim=1).double()
         gap = float((total - change).abs().sum() / change.abs().sum())
@@ -166,22 +165,13 @@ def no_masks(data: ImageSet) -> str | None:
     return f"localisation needs masks or boxes, and {data.name} has neither"
 
 
-def _faithfulness(curves: list[Curves], imputed: list[RoadCurves], seed: int) -> Faithfulness:
-    columns = (
-        torch.cat([c.deletion_area for c in curves]),
-        torch.cat([c.insertion_area for c in curves]),
-        torch.cat([c.morf_area for c in imputed]),
-        torch.cat([c.lerf_area for c in imputed]),
+def _faithfulness(batches: list[dict[str, Curve]], seed: int) -> Faithfulness:
+    names = list(batches[0])
+    areas = [torch.cat([batch[name].area for batch in batches]) for name in names]
+    curves = [torch.cat([batch[name].values for batch in batches]).mean(0) for name in names]
+    found: dict[str, Any] = dict(
+        zip(names, mean_estimates(torch.stack(areas, dim=1), seed=seed), strict=True)
     )
-    estimates = mean_estimates(torch.stack(columns, dim=1), seed=seed)
-    return Faithfulness(
-        deletion=estimates[0],
-        insertion=estimates[1],
-        road_morf=estimates[2],
-        road_lerf=estimates[3],
-        deletion_curve=torch.cat([c.deletion for c in curves]).mean(0).tolist(),
-        insertion_curve=torch.cat([c.insertion for c in curves]).mean(0).tolist(),
-        road_morf_curve=torch.cat([c.morf for c in imputed]).mean(0).tolist(),
-        road_lerf_curve=torch.cat([c.lerf for c in imputed]).mean(0).tolist(),
-        road_fractions=[round(f, 6) for f in imputed[0].fractions.tolist()],
-    )
+    found |= {f"{name}_curve": c.tolist() for name, c in zip(names, curves, strict=True)}
+    fractions = batches[0]["road_morf"].fractions.tolist()
+    return Faithfulness(**found, road_fractions=[round(f, 6) for f in fractions])

@@ -4,8 +4,11 @@ Every batch is read once, and explained once as it is and once under each modifi
 stay on the device until the end; there is no loop over images.
 """
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +16,9 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batch, Batches
 from aib.explanation import Explanation
+from aib.files import write_whole
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
-from aib.interpret.metrics.information import (
-    anchor_counts,
-    count_entropy,
-    index_entropy,
-    perplexity,
-)
+from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
@@ -63,7 +62,7 @@ class ImageMetrics:
         """How many anchors all maps together use in effect."""
         if self.anchor_shares is None:
             return None
-        return float(perplexity(count_entropy(torch.tensor(self.anchor_shares))))
+        return 2 ** float(entropy_bits(torch.tensor(self.anchor_shares)))
 
     def by_class(self, names: tuple[str, ...]) -> tuple[ClassMetrics, ...]:
         """Means over the images of each class that has any."""
@@ -121,7 +120,12 @@ def measure_images(
             counts = used if counts is None else counts + used
         for name, modify in modifications.items():
             after = explain(modify(batch.images, batch.index, seed=seed, foreign=foreign))
-            add(_of_change(name, batch, before, after))
+            add(
+                {
+                    f"{name} correct": (after.prediction == batch.labels).float(),
+                    f"{name} consistent": (after.prediction == before.prediction).float(),
+                }
+            )
             if before.map is not None and after.map is not None:
                 scores[name].update(before.map, after.map, before.prediction, after.prediction)
             tick("modified images", len(batch.images))
@@ -156,16 +160,9 @@ def _of_image(batch: Batch, found: Explanation) -> Columns:
         columns["energy_inside"] = energy_inside(found.map, batch.masks)
         columns["auroc"] = mask_auroc(found.map, batch.masks)
     if found.level_indices is not None and found.anchors is not None:
-        entropy = index_entropy(found.level_indices, len(found.anchors))
-        columns |= {"entropy_bits": entropy, "perplexity": perplexity(entropy)}
+        entropy = entropy_bits(anchor_counts(found.level_indices, len(found.anchors)))
+        columns |= {"entropy_bits": entropy, "perplexity": entropy.exp2()}
     return columns
-
-
-def _of_change(name: str, batch: Batch, before: Explanation, after: Explanation) -> Columns:
-    return {
-        f"{name} correct": (after.prediction == batch.labels).float(),
-        f"{name} consistent": (after.prediction == before.prediction).float(),
-    }
 
 
 def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilityScore) -> Stability:
@@ -176,3 +173,26 @@ def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilitySco
     if score.cosine:  # not for a model without maps
         values |= {key: float(value) for key, value in score.compute().items()}
     return Stability.from_dict(values)
+
+
+def write_csv(path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[str]) -> None:
+    """One row per run and image, one column per metric; empty where undefined."""
+    names = list(dict.fromkeys(name for metrics in runs.values() for name in metrics.columns))
+
+    def write(partial: Path) -> None:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file)
+            out.writerow(["run", "class", *(name.replace(" ", "_") for name in names)])
+            for label, metrics in runs.items():
+                lists = {name: values.tolist() for name, values in metrics.columns.items()}
+                for i, y in enumerate(lists["label"]):
+                    cells = [lists[name][i] if name in lists else None for name in names]
+                    out.writerow([label, classes[y] if classes else y, *map(_cell, cells)])
+
+    write_whole(path, write)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.6g}"
+    return value

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from aib.errors import AibError
 from aib.files import finite
@@ -10,9 +10,12 @@ from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_non
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.mask_use import MaskUse
-from aib.interpret.metrics.reliance import Drop, Reliance
+from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.verdict import Verdict, judge
+from aib.validation import parse_json
+
+Kind = TypeVar("Kind", bound=FlatResults)
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
 
@@ -189,71 +192,46 @@ class Study:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
         """The inverse of `to_dict`, also for schema 1 and for the excerpts in results/*.json."""
+        where = "the results of a study"
         try:
-            return cls(
-                model=str(values["model"]),
-                images=int(values["images"]),
-                accuracy=float(values["accuracy"]),
-                stability={k: Stability.from_dict(v) for k, v in values["stability"].items()},
-                reliance=_reliance(values["reliance"]),
-                information=_known(Information, values["information"]),
-                encoding=Encoding.from_dict(found) if (found := values.get("encoding")) else None,
-                paper={k: float(v) for k, v in values["paper"].items()},
-                own_localisation=_known(
-                    OwnLocalisation, values.get("localisation_own_all_images", {})
-                ),
-                subset_images=int(values["subset_images"]),
-                gradcam_layer=values.get("gradcam_layer"),
-                localisation={k: Located.from_dict(v) for k, v in values["localisation"].items()},
-                faithfulness={
-                    k: Faithfulness.from_dict(v) for k, v in values["faithfulness"].items()
-                },
-                map_stability={
-                    kind: {name: Stability.from_dict(v) for name, v in by_name.items()}
+            read = {
+                "stability": _each(Stability, values["stability"]),
+                "reliance": _reliance(values["reliance"]),
+                "own_localisation": values.get("localisation_own_all_images", {}),
+                "localisation": _each(Located, values["localisation"]),
+                "faithfulness": _each(Faithfulness, values["faithfulness"]),
+                "map_stability": {
+                    kind: _each(Stability, by_name)
                     for kind, by_name in values.get("map_stability", {}).items()
                 },
-                evaluator=EvaluatorResults.from_dict(values["evaluator"])
-                if values.get("evaluator")
-                else None,
-                randomised_layers=tuple(LayerChange(**v) for v in values["randomised_layers"]),
-                classes=tuple(_class(row) for row in values.get("classes", ())),
-                mask=MaskUse.from_dict(found) if (found := values.get("mask")) else None,
-                notes=tuple(values["notes"]),
-                **{name: values[name] for name in _ORIGIN if name in values},
-                class_names=tuple(values.get("class_names", ())),
-            )
+                "classes": tuple(_class(row) for row in values.get("classes", ())),
+                "randomised_layers": values["randomised_layers"],
+                "notes": values["notes"],
+            }
+            if found := values.get("evaluator"):
+                read["evaluator"] = EvaluatorResults.from_dict(found)
+            if found := values.get("mask"):
+                read["mask"] = MaskUse.from_dict(found)
         except KeyError as error:
-            raise AibError(f"the results of a study need {error}") from error
+            raise AibError(f"{where} need {error}") from error
         except (TypeError, ValueError, AttributeError) as error:
-            raise AibError(
-                f"the results of a study hold a value of a wrong type: {error}"
-            ) from error
+            raise AibError(f"{where} hold a value of a wrong type: {error}") from error
+        study: Study = parse_json(cls, {**values, **read}, where)
+        return study
+
+
+def _each(kind: type[Kind], values: Mapping[str, Any]) -> dict[str, Kind]:
+    return {name: kind.from_dict(found) for name, found in values.items()}
 
 
 _OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where there is any
-_ORIGIN = (
-    "schema", "run", "profile", "papers_form", "weights_sha256", "data", "split", "of_images",
-    "seed", "environment", "posthoc_note", "threshold_images",
-)  # fmt: skip
-
-
-def _known(cls: Any, values: Mapping[str, Any]) -> Any:
-    """A dataclass of optional values from those of the fields that are there."""
-    found = {one.name: values.get(one.name) for one in fields(cls)}
-    return cls(**{k: v if isinstance(v, list) else finite_or_none(v) for k, v in found.items()})
 
 
 def _reliance(values: Mapping[str, Any]) -> Reliance | str:
     if values["verdict"] is None:
         return str(values["words"])
-    return Reliance(
-        images=int(values["images"]),
-        accuracy=float(values["accuracy"]),
-        replaced={name: Drop(**drop) for name, drop in values["replaced"].items()},
-        harm=float(values["harm"]),
-        chance=float(values.get("chance", 0.0)),  # not in older files
-        masked=bool(values.get("masked", False)),
-    )
+    reliance: Reliance = parse_json(Reliance, {"chance": 0.0, **values}, "reliance")
+    return reliance
 
 
 def _class(row: Mapping[str, Any]) -> ClassMetrics:

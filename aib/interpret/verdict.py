@@ -147,10 +147,7 @@ def _above(found: Estimate, bound: float | None) -> bool:
 
 
 def _costs(reliance: Reliance, drops: dict[str, Drop]) -> str:
-    parts = "; ".join(
-        f"{REPLACED[name]} {points(drop.drop)} ({points(drop.low)} to {points(drop.high)})"
-        for name, drop in drops.items()
-    )
+    parts = "; ".join(f"{REPLACED[name]} {drop.text}" for name, drop in drops.items())
     return f"Accuracy {100 * reliance.accuracy:.1f}%; points lost with another map: {parts}"
 
 

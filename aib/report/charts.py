@@ -1,32 +1,39 @@
-"""The charts of one run: training, anchors, calibration, faithfulness, layer randomisation."""
+"""The charts of one run: training, anchors, calibration, faithfulness, layer randomisation.
+
+A chart is a pair of its caption and its <svg> element.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from aib.evaluate import CalibrationBins
 from aib.figures.embed import COLORS, HOVER, page_style, to_svg
-from aib.figures.table import number
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.results import Faithfulness, Information
-from aib.interpret.tables import NAMES, map_name
-from aib.report.blocks import Chart, Charts
+from aib.interpret.tables import NAMES
 
 SIZE = (4.4, 2.5)  # inches
 MAX_POINTS = 400  # of a curve; more than the pixels it has
 SHORT_NAMES = NAMES | {"own": "own", "integrated_gradients": "Int. Grad."}
 SHORT_NAMES |= {"centre": "centre", "random": "random"}
+FAITHFULNESS = {
+    "deletion": ("Deletion: falling early is good", "pixels removed, %"),
+    "insertion": ("Insertion: rising early is good", "pixels inserted, %"),
+    "road_morf": ("ROAD, most relevant first: falling early is good", "pixels imputed, %"),
+    "road_lerf": ("ROAD, least relevant first: falling late is good", "pixels imputed, %"),
+}
+
+Chart = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line of a chart."""
 
     x: Sequence[float]
-    y: Sequence[float]
+    y: Any  # numbers; None or NaN leaves a gap
     name: str = ""  # in the legend
     color: int = 0
     style: str = "-"
@@ -36,43 +43,42 @@ class Line:
 def line_chart(
     caption: str,
     lines: Sequence[Line],
-    description: str,
     x_label: str,
     y_label: str = "",
     y_range: tuple[float, float] | None = None,
 ) -> list[Chart]:
     """Lines over common axes; no chart where no value is finite."""
-    values = [(x, y) for line in lines for x, y in zip(line.x, line.y, strict=True)]
-    if not any(math.isfinite(y) for _, y in values):
+    lines = [line._replace(y=np.asarray(line.y, float)) for line in lines]  # None becomes NaN
+    if not any(np.isfinite(line.y).any() for line in lines):
         return []
 
     def draw(axis: Any) -> None:
         for line in lines:
-            marker = "o" if len(line.x) == 1 else None
             axis.plot(
                 np.asarray(line.x, float),
-                np.asarray(line.y, float),
+                line.y,
                 line.style,
                 color=COLORS[line.color % len(COLORS)],
                 label=line.name if line.name and len(lines) > 1 else None,
                 linewidth=line.width,
-                marker=marker,
+                marker="o" if len(line.x) == 1 else None,
                 markersize=4,
             )
         axis.margins(x=0.01)
-        if all(isinstance(x, int) for x, _ in values):
+        if all(isinstance(x, int) for line in lines for x in line.x):
             _integer_ticks(axis)
         if y_range:
             axis.set_ylim(*y_range)
 
-    return [_chart(caption, draw, description, x_label, y_label)]
+    ends = ", ".join(f"{line.name} {line.y[-1]:.3g}".strip() for line in lines if len(line.y))
+    unit = f" ({y_label})" if y_label else ""
+    return [_chart(caption, draw, f"at the end {ends}{unit}", x_label, y_label)]
 
 
 def bar_chart(
     caption: str,
     edges: Sequence[float],
     values: Sequence[float],
-    description: str,
     x_label: str,
     y_label: str,
     hover: Sequence[str],
@@ -92,7 +98,7 @@ def bar_chart(
             axis.plot(ends, ends, "--", color=COLORS[1], label=diagonal)
             axis.set_ylim(*ends)
 
-    return _chart(caption, draw, description, x_label, y_label)
+    return _chart(caption, draw, ", ".join(hover), x_label, y_label)
 
 
 def _integer_ticks(axis: Any) -> None:
@@ -101,7 +107,7 @@ def _integer_ticks(axis: Any) -> None:
 
 
 def _chart(
-    caption: str, draw: Callable[[Any], None], description: str, x_label: str, y_label: str
+    caption: str, draw: Callable[[Any], None], content: str, x_label: str, y_label: str
 ) -> Chart:
     """A chart with its axes' names, and a legend in one row above it."""
     from matplotlib.figure import Figure
@@ -121,184 +127,113 @@ def _chart(
                 columnspacing=1.2,
                 borderaxespad=0.2,
             )
-        return Chart(caption, to_svg(figure, description))
+        return caption, to_svg(figure, f"{caption}, against {x_label}: {content}")
 
 
-def training_charts(metrics: Sequence[dict[str, Any]]) -> Charts | None:
+def training_charts(metrics: Sequence[dict[str, Any]]) -> list[Chart]:
     """Error, loss, bits and anchors in use over the training steps."""
     rows = thin_out([row for row in metrics if "nll" in row])
-    if not rows:
-        return None
-    steps = [row["step"] for row in rows]
     held_out = [row for row in metrics if "validation" in row]
-    error = [Line(steps, [row["error"] for row in rows], "training")]
-    if held_out:
-        errors = [row["validation"]["top1_error"] for row in held_out]
-        error.append(Line([row["step"] for row in held_out], errors, "held out", color=1))
-    loss = [
-        Line(steps, [row["total"] for row in rows], "total", color=5),
-        Line(steps, [row["nll"] for row in rows], "negative log-likelihood"),
-    ]
-    bits = [row["kl"] / math.log(2) for row in rows]
+    opened = [row for row in rows if row.get("mask_bits") is not None]
     used = [row for row in rows if row.get("perplexity") is not None]
-    in_use = Line([r["step"] for r in used], [r["perplexity"] for r in used], color=4)
-    drawn = line_chart(
-        "Error",
-        error,
-        f"Training error over {steps[-1]:,} steps, at the end {rows[-1]['error']:.1f}%",
-        "step",
-        "%",
-    )
-    drawn += line_chart(
-        "Loss",
-        loss,
-        f"Loss over training steps, at the end {rows[-1]['total']:.3f}",
-        "step",
-        "nats",
-    )
-    if any(bits):
-        drawn += line_chart(
-            "Information in the latent",
-            [Line(steps, bits, color=2)],
-            f"KL in bits over training steps, at the end {bits[-1]:.1f}",
-            "step",
-            "bits per image",
-        )
-    open_area = [row for row in rows if row.get("mask_bits") is not None]
-    drawn += line_chart(
-        "Area of the mask",
-        [Line([r["step"] for r in open_area], [100 * r["area"] for r in open_area], color=3)],
-        "Mean of the mask over training steps",
-        "step",
-        "% of each image",
-    )
-    drawn += line_chart(
-        "Anchors in use (perplexity)",
-        [in_use],
-        "Perplexity of the anchors over training steps",
-        "step",
-        "anchors",
-    )
-    return Charts(drawn)
+    bits = [row["kl"] / math.log(2) for row in rows]
+
+    def line(
+        rows: list[dict[str, Any]], y: Sequence[float], name: str = "", color: int = 0
+    ) -> Line:
+        return Line([row["step"] for row in rows], y, name, color)
+
+    errors = [line(rows, [row["error"] for row in rows], "training")]
+    if held_out:
+        found = [row["validation"]["top1_error"] for row in held_out]
+        errors.append(line(held_out, found, "held out", 1))
+    losses = [
+        line(rows, [row["total"] for row in rows], "total", 5),
+        line(rows, [row["nll"] for row in rows], "negative log-likelihood"),
+    ]
+    latent = [line(rows, bits, color=2)] if any(bits) else []
+    area = [line(opened, [100 * row["area"] for row in opened], color=3)]
+    in_use = [line(used, [row["perplexity"] for row in used], color=4)]
+    return [
+        *line_chart("Error", errors, "step", "%"),
+        *line_chart("Loss", losses, "step", "nats"),
+        *line_chart("Information in the latent", latent, "step", "bits per image"),
+        *line_chart("Area of the mask", area, "step", "% of each image"),
+        *line_chart("Anchors in use (perplexity)", in_use, "step", "anchors"),
+    ]
 
 
-def anchor_charts(
-    metrics: Sequence[dict[str, Any]], information: Information | None
-) -> Charts | None:
+def anchor_charts(metrics: Sequence[dict[str, Any]], information: Information) -> list[Chart]:
     """The anchors' values over training, and how often each is used on test images."""
     rows = thin_out([row for row in metrics if "anchors" in row])
-    drawn: list[Chart] = []
-    if rows:
-        epochs = [row["epoch"] + 1 for row in rows]
-        tracks = zip(*(row["anchors"] for row in rows), strict=True)
-        drawn += line_chart(
-            "Anchors over training",
-            [Line(epochs, track, color=i % 5, width=0.8) for i, track in enumerate(tracks)],
-            "Value of each anchor after each epoch",
-            "epoch",
-            "value",
-        )
-    if information and information.anchor_shares and information.anchors:
+    epochs = [row["epoch"] + 1 for row in rows]
+    tracks = zip(*(row["anchors"] for row in rows), strict=True)
+    lines = [Line(epochs, track, color=i % 5, width=0.8) for i, track in enumerate(tracks)]
+    drawn = line_chart("Anchors over training", lines, "epoch", "value")
+    if information.anchor_shares and information.anchors:
         shares, levels = information.anchor_shares, information.anchors
-        names = [f"{v:.3f}: {100 * s:.1f}%" for v, s in zip(levels, shares, strict=True)]
         drawn.append(
             bar_chart(
                 "Anchor usage on test images",
                 [i + 0.5 for i in range(len(shares) + 1)],
                 [100 * share for share in shares],
-                "Share of positions that use each anchor, lowest value first: " + ", ".join(names),
                 "anchor, in increasing order of value",
                 "% of positions",
-                names,
+                [f"{v:.3f}: {100 * s:.1f}%" for v, s in zip(levels, shares, strict=True)],
             )
         )
-    return Charts(drawn) if drawn else None
+    return drawn
 
 
-def calibration_charts(bins: CalibrationBins) -> Charts:
+def calibration_charts(bins: CalibrationBins) -> list[Chart]:
     """Accuracy against confidence, and the distribution of confidence."""
     percent = [100 * i / len(bins.images) for i in range(len(bins.images) + 1)]
     accuracy = [100 * value for value in bins.accuracy]
     share = [100 * n / max(sum(bins.images), 1) for n in bins.images]
     hover = [f"{n} images, {a:.1f}% right" for n, a in zip(bins.images, accuracy, strict=True)]
-    return Charts(
-        [
-            bar_chart(
-                "Reliability",
-                percent,
-                accuracy,
-                "Accuracy in bins of confidence",
-                "confidence, %",
-                "accuracy, %",
-                hover,
-                diagonal="perfectly calibrated",
-            ),
-            bar_chart(
-                "Distribution of confidence",
-                percent,
-                share,
-                "Share of images in bins of confidence",
-                "confidence, %",
-                "% of images",
-                hover,
-            ),
-        ]
-    )
+    x, ideal = "confidence, %", "perfectly calibrated"
+    return [
+        bar_chart("Reliability", percent, accuracy, x, "accuracy, %", hover, diagonal=ideal),
+        bar_chart("Distribution of confidence", percent, share, x, "% of images", hover),
+    ]
 
 
 def faithfulness_charts(found: Mapping[str, Faithfulness]) -> list[Chart]:
     """Deletion, insertion and ROAD curves of each source of maps."""
     drawn: list[Chart] = []
-    for kind, title, good, action in (
-        ("deletion", "Deletion", "falling early is good", "removed"),
-        ("insertion", "Insertion", "rising early is good", "inserted"),
-        ("road_morf", "ROAD, most relevant first", "falling early is good", "imputed"),
-        ("road_lerf", "ROAD, least relevant first", "falling late is good", "imputed"),
-    ):
-        lines, areas = [], []
+    for kind, (caption, x_label) in FAITHFULNESS.items():
+        lines = []
         for i, (source, metrics) in enumerate(found.items()):
-            area = getattr(metrics, kind)
-            if area is None:  # an older study
-                continue
             curve = [100 * value for value in getattr(metrics, f"{kind}_curve") or ()]
+            if not curve:  # an older study
+                continue
             x = [100 * j / (len(curve) - 1) for j in range(len(curve))]
             if kind.startswith("road"):
                 x = [100 * fraction for fraction in metrics.road_fractions or ()]
             style = "--" if source in ("centre", "random") else "-"
             lines.append(Line(x, curve, SHORT_NAMES.get(source, source), i, style))
-            areas.append(f"{map_name(source)} {number(area.value, 3)}")
-        drawn += line_chart(
-            f"{title}: {good}",
-            lines,
-            f"{title} curves; areas: {', '.join(areas)}",
-            f"pixels {action}, %",
-        )
+        drawn += line_chart(caption, lines, x_label)
     return drawn
 
 
 def randomisation_chart(changes: Sequence[LayerChange]) -> list[Chart]:
     """Similarity of the map to itself as layers are randomised from the output on."""
-    x = list(range(len(changes) + 1))
-    lines = [
-        Line(x, [1.0, *(_or_nan(getattr(c, key)) for c in changes)], name, color)
-        for key, name, color in (("cosine", "cosine", 5), ("pearson", "correlation", 0))
-    ]
-    lowest = min(v for line in lines for v in line.y if math.isfinite(v))
+    if not changes:
+        return []
+    x = range(len(changes) + 1)
+    cosines, correlations = (
+        [1.0, *(c.cosine for c in changes)],
+        [1.0, *(c.pearson for c in changes)],
+    )
+    lowest = min(value for value in (*cosines, *correlations) if value is not None)
     return line_chart(
         "The map as layers are randomised",
-        lines if changes else [],
-        "Similarity of the map to itself as layers are randomised from the output on",
+        [Line(x, cosines, "cosine", 5), Line(x, correlations, "correlation")],
         "layers randomised, from the output to the input",
         y_range=(min(0.0, 1.05 * lowest), 1.05),
     )
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def thin_out(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """At most about MAX_POINTS rows, the last among them."""
-    step = max(1, math.ceil(len(rows) / MAX_POINTS))
-    kept = rows[::step]
-    return kept if not rows or kept[-1] is rows[-1] else [*kept, rows[-1]]
+    return rows[:: -math.ceil(max(len(rows), 1) / MAX_POINTS)][::-1]

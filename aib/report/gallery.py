@@ -1,17 +1,36 @@
 """A sample of images with their predictions and maps."""
 
-import torch
+from dataclasses import dataclass
+
+from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batches
 from aib.explanation import Explanation
 from aib.figures.embed import picture_uri
 from aib.figures.overlay import overlay
-from aib.figures.picture import BITS_COLORS, SIGMA_COLORS, Array, image_tile
+from aib.figures.picture import BITS_COLORS, SIGMA_COLORS, Array, image_tile, magnified
 from aib.interpret.maps import explain_batch
-from aib.report.blocks import Gallery, GalleryItem
 
 SIDE = 96  # pixels of a small picture in the page
+
+
+@dataclass(frozen=True)
+class GalleryItem:
+    """One image: its class, the prediction, and pictures as (what it shows, data URI) pairs."""
+
+    truth: str
+    prediction: str
+    probability: float
+    tiles: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Images with their maps, and what is shown from left to right."""
+
+    items: list[GalleryItem]
+    caption: str
 
 
 def make_gallery(
@@ -23,21 +42,24 @@ def make_gallery(
     explanation = explain_batch(model, x, method="auto", deterministic=True).cpu()
     if explanation.map is None:
         return None
-    names, predicted = feed.data.class_names, explanation.prediction.tolist()
-    return Gallery(
-        [
+    names, items = feed.data.class_names, []
+    for i, predicted in enumerate(explanation.prediction.tolist()):
+        tiles = _tiles(_scaled(image_tile(batch.images[i])), explanation, i)
+        items.append(
             GalleryItem(
                 truth=names[int(batch.labels[i])],
-                prediction=names[predicted[i]],
+                prediction=names[predicted],
                 probability=float(explanation.probability[i]),
-                tiles=[
-                    (what, picture_uri(tile))
-                    for what, tile in _tiles(_scaled(image_tile(batch.images[i])), explanation, i)
-                ],
+                tiles=[(what, picture_uri(tile)) for what, tile in tiles],
             )
-            for i in range(len(x))
-        ]
-    )
+        )
+    order = ", ".join(what for what, _ in items[0].tiles)
+    scale = "each map is scaled to its own range, however faint it is"
+    if explanation.mask is not None:
+        scale = "the map's colours run from 0 (closed) to 1 (open), those of the others over their "
+        scale += "own range"
+    caption = f"A random sample of test images. From left to right: {order}. Yellow is high; "
+    return Gallery(items, f"{caption}{scale}.")
 
 
 def _tiles(picture: Array, explanation: Explanation, i: int) -> list[tuple[str, Array]]:
@@ -63,12 +85,10 @@ def _tiles(picture: Array, explanation: Explanation, i: int) -> list[tuple[str, 
 
 def _scaled(tile: Array) -> Array:
     """Enlarged by an integer factor to about SIDE pixels; a large image is subsampled instead."""
-    factor = max(1, SIDE // max(tile.shape[:2]))
     step = max(1, max(tile.shape[:2]) // (2 * SIDE))
-    return tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1)
+    return magnified(tile[::step, ::step], SIDE)
 
 
-def _blocks(map: torch.Tensor) -> torch.Tensor:
+def _blocks(map: Tensor) -> Array:
     """Each position as a square, not interpolated."""
-    factor = max(1, SIDE // max(map.shape))
-    return map.repeat_interleave(factor, 0).repeat_interleave(factor, 1)
+    return magnified(map.float().numpy(), SIDE)

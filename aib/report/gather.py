@@ -13,8 +13,7 @@ from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import RESULT, feed_for, study_run
 from aib.interpret.study import Plan
-from aib.report.blocks import Gallery
-from aib.report.gallery import make_gallery
+from aib.report.gallery import Gallery, make_gallery
 from aib.runs import EVALUATION, Run, read_metrics
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config

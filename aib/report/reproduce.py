@@ -1,14 +1,18 @@
 """How to reproduce a run: commands, seed, versions, hardware, settings."""
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
 
 from aib.figures.table import Table
-from aib.report.blocks import Block, Code, Details, Text
+from aib.report.blocks import blocks
 from aib.report.gather import RunContent
 from aib.settings import Settings
 
 
-def reproduce(content: RunContent) -> list[Block]:
+def reproduce(content: RunContent) -> list[Markup]:
     """The blocks of the section."""
     environment, settings, study = content.environment, content.settings, content.study
     measured = study.environment.get("command") if study else None
@@ -16,18 +20,27 @@ def reproduce(content: RunContent) -> list[Block]:
     if settings and not environment.get("command"):
         commands.insert(0, training_command(settings))
     commands.append(f"aib report {content.folder}")
-    keys = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
-    facts = [f"{name} {environment[key]}" for key, name in keys.items() if environment.get(key)]
+    facts = versions(environment)
     facts += [f"seed {settings.seed}"] if settings else []
-    blocks: list[Block] = [Code("\n".join(dict.fromkeys(commands)))]
+    found = [blocks.code("\n".join(dict.fromkeys(commands)))]
     if facts:
-        blocks.append(Text(f"Trained with {', '.join(facts)}."))
+        found.append(blocks.text(f"Trained with {', '.join(facts)}."))
     if study and study.weights_sha256:
-        blocks.append(Text(f"Weights: SHA-256 `{study.weights_sha256[:16]}…`"))
-    if settings:
-        rows = tuple((k, str(v)) for k, v in settings.to_dict().items())
-        blocks.append(Details("All settings", Table("Settings", ("setting", "value"), rows)))
-    return blocks
+        found.append(blocks.text(f"Weights: SHA-256 `{study.weights_sha256[:16]}…`"))
+    return found + ([settings_table("All settings", settings)] if settings else [])
+
+
+def versions(environment: Mapping[str, Any]) -> list[str]:
+    """Versions and hardware, as far as they are known."""
+    names = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
+    return [f"{name} {environment[key]}" for key, name in names.items() if environment.get(key)]
+
+
+def settings_table(summary: str, settings: Settings) -> Markup:
+    """All settings, in a table that opens on a click."""
+    rows = tuple((name, str(value)) for name, value in settings.to_dict().items())
+    found: Markup = blocks.details(summary, Table("Settings", ("setting", "value"), rows))
+    return found
 
 
 def training_command(settings: Settings) -> str:

@@ -3,25 +3,17 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from markupsafe import Markup
+
 from aib.evaluate import Evaluation, describe_samples
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, Table, number
+from aib.figures.table import NOTHING, number, table_of, without_empty_columns
 from aib.interpret.results import ClassMetrics, Information, Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.paper import paper_error
-from aib.report.blocks import (
-    Block,
-    Cards,
-    Charts,
-    Gallery,
-    Picture,
-    Section,
-    TableBlock,
-    Text,
-    Verdict,
-    render,
-)
+from aib.report.blocks import Section, blocks, render
 from aib.report.charts import (
+    Chart,
     anchor_charts,
     calibration_charts,
     faithfulness_charts,
@@ -55,17 +47,23 @@ def _title(run: RunContent) -> str:
 
 
 def _comparison(runs: Sequence[RunContent]) -> Section:
-    rows = [
-        (run.label, run.model, number(e.top1_error if e else None, 2), _paper(run))
-        for run, e in ((run, run.own_evaluation) for run in runs)
+    errors = [
+        {
+            "run": run.label,
+            "model": run.model,
+            "error %": number(e.top1_error if (e := run.own_evaluation) else None, 2),
+            "paper %": _paper(run),
+        }
+        for run in runs
     ]
-    head = ("run", "model", "error %", "paper %")
-    blocks: list[Block] = [TableBlock(Table("Test error", head, tuple(rows)))]
+    shown = [blocks.table(table_of("Test error", errors))]
     studies = {run.label: run.study for run in runs if run.study is not None}
     same = {(s.data, s.split, s.images, s.seed) for s in studies.values()}
     if len(same) > 1:
-        blocks.append(Text("The runs were not measured on the same images: compare with care."))
-    return Section("Comparison", "comparison", [*blocks, *_study_tables(studies)])
+        shown.append(
+            blocks.text("The runs were not measured on the same images: compare with care.")
+        )
+    return Section("Comparison", "comparison", [*shown, *_study_tables(studies)])
 
 
 def _sections(
@@ -73,30 +71,34 @@ def _sections(
 ) -> list[Section]:
     """The sections of one run; `title` and `prefix` tell them from those of other runs."""
     study = run.study
-    parts: dict[str, tuple[str, Sequence[Block | None]]] = {
+    anchors = anchor_charts(run.metrics, study.information if study else Information())
+    parts = {
         "summary": ("Summary", _summary(run)),
-        "maps": ("Attention maps", _gallery(run.gallery)),
+        "maps": ("Attention maps", _gallery(run)),
         "evaluation": ("Evaluation", _evaluation(run)),
         "trust": ("How far to trust the maps", _trust(run, with_tables)),
-        "training": ("Training", [training_charts(run.metrics)]),
-        "anchors": ("Anchors", [anchor_charts(run.metrics, study.information if study else None)]),
+        "training": ("Training", _charts(training_charts(run.metrics))),
+        "anchors": ("Anchors", _charts(anchors)),
         "classes": ("Classes", _classes(study.classes if study else ())),
         "reproduce": ("How to reproduce", reproduce(run)),
     }
-    return [
-        Section(title + name, prefix + anchor, [block for block in blocks if block])
-        for anchor, (name, blocks) in parts.items()
-    ]
+    return [Section(title + name, prefix + part, shown) for part, (name, shown) in parts.items()]
 
 
-def _summary(run: RunContent) -> list[Block | None]:
-    cards = _cards(run)
-    return [
-        Cards(cards) if cards else None,
-        _verdict(run.study),
-        _measured_on(run.study),
-        *(Text(note, soft=True) for note in run.notes),
-    ]
+def _summary(run: RunContent) -> list[Markup]:
+    cards, study = _cards(run), run.study
+    shown = [blocks.cards(cards)] if cards else []
+    if study:
+        name, text = study.verdict.name if study.verdict else "", study.verdict_text
+        shown.append(
+            blocks.verdict(name, text if name else f"Does the decision use the map? {text}.")
+        )
+        shown.append(_measured_on(study))
+    return [*shown, *(blocks.text(note, soft=True) for note in run.notes)]
+
+
+def _charts(charts: list[Chart]) -> list[Markup]:
+    return [blocks.charts(charts)] if charts else []
 
 
 def _cards(run: RunContent) -> list[tuple[str, str]]:
@@ -123,96 +125,82 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
     return cards
 
 
-def _verdict(study: Study | None) -> Verdict | None:
-    if study is None:
-        return None
-    verdict, text = study.verdict, study.verdict_text
-    if verdict is None:
-        return Verdict("", f"Does the decision use the map? {text}.")
-    return Verdict(verdict.name, text)
-
-
-def _measured_on(study: Study | None) -> Text | None:
-    if study is None:
-        return None
+def _measured_on(study: Study) -> Markup:
     count, total = study.images, study.of_images or study.images
     part = "" if count == total else f" (of {total:,}, chosen at random)"
     images = f"{count:,} {study.split} images of {study.data}{part}"
-    return Text(f"The maps were measured on {images}.", soft=True)
+    found: Markup = blocks.text(f"The maps were measured on {images}.", soft=True)
+    return found
 
 
-def _gallery(gallery: Gallery | None) -> list[Block]:
-    if gallery is None:
+def _gallery(run: RunContent) -> list[Markup]:
+    if run.gallery is None:
         return []
-    order = ", ".join(what for what, _ in gallery.items[0].tiles)
-    text = f"A random sample of test images. From left to right: {order}. Yellow is high; each "
-    text += "map is scaled to its own range, however faint it is."
-    return [Text(text, soft=True), gallery]
+    return [blocks.text(run.gallery.caption, soft=True), blocks.gallery(run.gallery.items)]
 
 
-def _evaluation(run: RunContent) -> list[Block]:
-    blocks: list[Block] = []
+def _evaluation(run: RunContent) -> list[Markup]:
+    shown, own = [], run.own_evaluation
     if run.evaluations:
-        own = run.own_evaluation
         rows = [_row(e, _paper(run) if e is own else NOTHING) for e in run.evaluations.values()]
-        head = (
-            "data", "error %", "paper %", "top-5 error %", "NLL, nats", "calibration error %",
-            "latent, bits", "images", "samples",
-        )  # fmt: skip
-        blocks.append(TableBlock(Table("Evaluation", head, tuple(rows))))
+        shown.append(blocks.table(table_of("Evaluation", rows)))
     if (e := run.calibrated) and e.calibration_bins:
         text = f"On {e.images:,} {e.split} images with {describe_samples(e.samples)}; "
         text += f"{len(e.calibration_bins.images)} equal bins of confidence."
-        blocks += [calibration_charts(e.calibration_bins), Text(text, soft=True)]
-    return blocks
+        shown += [
+            blocks.charts(calibration_charts(e.calibration_bins)),
+            blocks.text(text, soft=True),
+        ]
+    return shown
 
 
-def _row(e: Evaluation, paper: str) -> tuple[str, ...]:
+def _row(e: Evaluation, paper: str) -> dict[str, str]:
     low, high = e.top1_interval
-    return (
-        f"{e.data} {e.split}{CLASSES[e.classes]}",
-        f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
-        paper,
-        number(e.top5_error, 2),
-        f"{e.nll:.3f}",
-        f"{e.calibration_error:.2f}",
-        number(e.kl_bits, 1),
-        f"{e.images:,}",
-        e.samples,
-    )
+    return {
+        "data": f"{e.data} {e.split}{CLASSES[e.classes]}",
+        "error %": f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
+        "paper %": paper,
+        "top-5 error %": number(e.top5_error, 2),
+        "NLL, nats": f"{e.nll:.3f}",
+        "calibration error %": f"{e.calibration_error:.2f}",
+        "latent, bits": number(e.kl_bits, 1),
+        "images": f"{e.images:,}",
+        "samples": e.samples,
+    }
 
 
-def _trust(run: RunContent, with_tables: bool) -> list[Block | None]:
+def _trust(run: RunContent, with_tables: bool) -> list[Markup]:
     study = run.study
     if not study:
         return []
-    charts = faithfulness_charts(study.faithfulness)
-    charts += randomisation_chart(study.randomised_layers)
+    text = randomisation_text(study)
     return [
         _measured_on(study),
         *(_study_tables({run.label: study}) if with_tables else []),
-        Charts(charts) if charts else None,
-        Text(text) if (text := randomisation_text(study)) else None,
-        *(Text(note, soft=True) for note in study.notes),
+        *_charts(
+            faithfulness_charts(study.faithfulness) + randomisation_chart(study.randomised_layers)
+        ),
+        *([blocks.text(text)] if text else []),
+        *(blocks.text(note, soft=True) for note in study.notes),
         *_pictures(run),
     ]
 
 
-def _study_tables(studies: Mapping[str, Study]) -> list[TableBlock]:
-    return [TableBlock(t, heading=True) for t in all_tables(studies)] if studies else []
+def _study_tables(studies: Mapping[str, Study]) -> list[Markup]:
+    return [blocks.table(t, heading=True) for t in all_tables(studies)] if studies else []
 
 
-def _pictures(run: RunContent) -> list[Picture]:
+def _pictures(run: RunContent) -> list[Markup]:
     pictures = []
     for path in run.pictures:
         caption = CAPTIONS.get(path.stem, path.stem.replace("_", " "))
         if pair := re.fullmatch("wrong_(.+)_right_(.+)", path.stem):
             caption = f"Images that {pair[1]} gets wrong and {pair[2]} right, with both maps"
-        pictures.append(Picture(caption, png_uri(path.read_bytes())))
+        pictures.append(blocks.picture(caption, png_uri(path.read_bytes())))
     return pictures
 
 
-def _classes(rows: Sequence[ClassMetrics]) -> list[Block]:
+def _classes(classes: Sequence[ClassMetrics]) -> list[Markup]:
     columns = {
         "correct": ("accuracy %", 100.0, 1),
         "kl_bits": ("latent, bits", 1.0, 1),
@@ -221,22 +209,15 @@ def _classes(rows: Sequence[ClassMetrics]) -> list[Block]:
         "auroc": ("AUROC", 1.0, 3),
         "contrast": ("contrast", 1.0, 3),
     }
-    shown = {k: v for k, v in columns.items() if any(row.means.get(k) is not None for row in rows)}
-    if not shown:
-        return []
-    cells = [
-        (
-            row.name,
-            f"{row.images:,}",
-            *(
-                number(row.means.get(key), digits, times)
-                for key, (_, times, digits) in shown.items()
-            ),
-        )
-        for row in rows
-    ]
-    head = ("class", "images", *(name for name, _, _ in shown.values()))
-    return [TableBlock(Table("Metrics per class", head, tuple(cells)))]
+    rows = []
+    for one in classes:
+        cells = {
+            name: number(one.means.get(key), digits, times)
+            for key, (name, times, digits) in columns.items()
+        }
+        rows.append({"class": one.name, "images": f"{one.images:,}"} | cells)
+    table = without_empty_columns(table_of("Metrics per class", rows))
+    return [blocks.table(table)] if rows else []
 
 
 def _paper(run: RunContent) -> str:

@@ -189,17 +189,11 @@ def make_plan(
 def _missing_part(model: Classifier, grid: Grid) -> str:
     """The part that this knob acts on, if the model does not have it."""
     need = NEEDS.get(grid.name, "")
-    return "" if not need or _has(model, need) else need
-
-
-def _has(model: Classifier, need: str) -> bool:
-    if need == "latent":
-        return any(isinstance(m, VariationalHead) for m in model.modules())
-    if need == "anchors":
-        return any(isinstance(m, AnchorQuantizer) for m in model.modules())
     if need == "attention":  # the loss has a term for the baselines' attention too
-        return not isinstance(model, AIB) or model.attention is not None
-    return any(isinstance(m, SpatialAttention) for m in model.modules())
+        return need if isinstance(model, AIB) and model.attention is None else ""
+    part = {"latent": VariationalHead, "anchors": AnchorQuantizer}.get(need, SpatialAttention)
+    has_part = any(isinstance(module, part) for module in model.modules())
+    return "" if not need or has_part else need
 
 
 def _validate(plan: Plan, images: ImageSet) -> None:

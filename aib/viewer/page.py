@@ -10,7 +10,7 @@ import gradio as gr
 import numpy as np
 
 from aib.errors import AibError
-from aib.figures.picture import Array
+from aib.figures.picture import Array, magnified
 from aib.interpret.runs import stored_verdict
 from aib.runs import Run
 from aib.viewer import panels
@@ -195,7 +195,7 @@ class Handlers:
     ) -> list[Any]:
         """Hide a block where the picture was clicked on."""
         scene = present(scene)
-        height, width = panels.magnified(scene.shown, SHOWN_SIDE).shape[:2]
+        height, width = magnified(scene.shown, SHOWN_SIDE).shape[:2]
         x, y = clicked.index
         covered = self.viewer.cover(scene, (x + 0.5) / width, (y + 0.5) / height, side / 100)
         return self._draw(covered, opacity, lowest)
@@ -231,7 +231,7 @@ class Handlers:
         return self._draw(self.viewer.show(example.image, example.name), opacity, lowest)
 
     def _draw(self, scene: Scene, opacity: int, lowest: int) -> list[Any]:
-        picture = panels.magnified(self.viewer.shown(scene), SHOWN_SIDE)
+        picture = magnified(self.viewer.shown(scene), SHOWN_SIDE)
         columns = [self.column(scene, r, opacity, lowest) for r in range(len(self.viewer.runs))]
         parts = [part for column in columns for part in column]
         return [scene, gr.update(value=picture, label=scene.name), *parts]

@@ -10,7 +10,15 @@ from torch import Tensor
 from aib.errors import install
 from aib.explanation import Explanation
 from aib.figures.overlay import overlay
-from aib.figures.picture import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, image_tile
+from aib.figures.picture import (
+    BITS_COLORS,
+    MAP_COLORS,
+    SIGMA_COLORS,
+    Array,
+    image_tile,
+    limits,
+    magnified,
+)
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.runs import StoredVerdict
@@ -93,25 +101,20 @@ def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> lis
         )
     ]
     if found.seen_pixels is not None and found.bits is not None:
-        tiles += mask_tiles(found.seen_pixels, found.bits, blank)
+        tiles.append((magnified(image_tile(found.seen_pixels[0])), "seen by the classifier"))
+        tiles.append(own_range(blank, found.bits, BITS_COLORS, "bits per pixel"))
     if found.level_indices is not None:
         tiles.append(levels(picture, found, lowest))
     if found.sigma is not None:
-        low, high = limits(found.sigma)
-        tile = coloured(blank, found.sigma, (low, high), SIGMA_COLORS)
-        caption = f"uncertainty σ, {low:.3g} to {high:.3g}"
-        tiles.append((with_scale(tile, SIGMA_COLORS), caption))
+        tiles.append(own_range(blank, found.sigma, SIGMA_COLORS, "uncertainty σ"))
     return tiles
 
 
-def mask_tiles(seen: Tensor, bits: Tensor, blank: Array) -> list[Tile]:
-    """What the classifier saw, uint8 [1,3,S,S], and the bits that pass each pixel [1,S,S]."""
-    low, high = limits(bits)
-    tile = with_scale(coloured(blank, bits, (low, high), BITS_COLORS), BITS_COLORS)
-    return [
-        (magnified(image_tile(seen[0])), "seen by the classifier"),
-        (tile, f"bits per pixel, {low:.3g} to {high:.3g}"),
-    ]
+def own_range(blank: Array, map: Tensor, colors: str, name: str) -> Tile:
+    """A map [1,h,w] in colours alone, over its own range."""
+    low, high = limits(map)
+    tile = with_scale(coloured(blank, map, (low, high), colors), colors)
+    return tile, f"{name}, {low:.3g} to {high:.3g}"
 
 
 def levels(picture: Array, found: Explanation, lowest: int) -> Tile:
@@ -187,18 +190,6 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
-
-
-def magnified(picture: Array, side: int = SIDE) -> Array:
-    """A small picture enlarged by an integer factor, so that its pixels stay sharp."""
-    factor = max(1, side // max(picture.shape[:2]))
-    return picture.repeat(factor, axis=0).repeat(factor, axis=1)
-
-
-def limits(map: Tensor) -> tuple[float, float]:
-    """The least and the greatest value."""
-    low, high = map.aminmax()
-    return float(low), float(high)
 
 
 def coloured(

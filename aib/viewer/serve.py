@@ -5,9 +5,7 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
-import webbrowser
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -198,13 +196,3 @@ def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
-
-
-def open_browser(url: str) -> None:
-    """Open a browser in a thread: some return only when they are closed."""
-    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-
-
-def upload_folder() -> tempfile.TemporaryDirectory[str]:
-    """Gradio's folder for files, removed when the viewer ends."""
-    return tempfile.TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)

@@ -54,12 +54,6 @@ def test_the_profiles_differ_by_the_kernel_of_sigma_and_by_vgg_aibs_attention_at
     assert released - paper == difference
 
 
-@pytest.mark.parametrize("backbone", ["vgg", "wrn"])
-def test_quantising_adds_the_anchors_and_nothing_else(backbone):
-    anchors = {"vgg": 20, "wrn": 50}[backbone]
-    assert count(f"{backbone}_aib_qt") - count(f"{backbone}_aib") == anchors
-
-
 def test_att2_is_att3_without_one_score_and_its_share_of_the_classifier():
     assert count("vgg_att3") - count("vgg_att2") == 512 + 512 * 10
 

@@ -7,7 +7,7 @@ from torch import nn
 import aib
 from aib.export.check import check
 from aib.export.one_pass import FixedLevels, OnePass, traceable
-from tests.export.small import make
+from tests.helpers import filled_model
 
 
 def runner(model, change=lambda outputs: outputs):
@@ -19,7 +19,7 @@ def runner(model, change=lambda outputs: outputs):
 @pytest.mark.parametrize("name", ["logits", "map", "sigma"])
 @pytest.mark.parametrize("crooked", [lambda v: v + 0.01, lambda v: v * float("nan")])
 def test_the_check_finds_any_output_that_is_off(name, crooked):
-    model = make("tiny_aib_qt")
+    model = filled_model("tiny_aib_qt")
     check(model, runner(model)).require()
     wrong = check(model, runner(model, lambda out: out | {name: crooked(out[name])}))
     with pytest.raises(aib.AibError, match=f"{name} differs by"):
@@ -29,7 +29,7 @@ def test_the_check_finds_any_output_that_is_off(name, crooked):
 def two_levels(low, high, name="tiny_aib_qt"):
     """A model whose mu_a is 0.5 everywhere."""
     torch.manual_seed(0)
-    model = make(name)
+    model = filled_model(name)
     masked = name == "tiny_aib_masked"
     score = model.propose.trunk.to_score if masked else model.attention.trunk
     nn.init.zeros_(score.weight)

@@ -13,7 +13,7 @@ from aib.cli import main
 from aib.files import sha256
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Information, Study
-from tests.interpret.small import make_model, make_run, shapes
+from tests.helpers import eval_model, make_run, shapes
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_without_a_packaged_model_one_sentence_says_what_to_do(
     assert main(["explain", str(photos)]) == 2
     assert "no pretrained model" in capsys.readouterr().err
     # and a folder is all it takes to have one
-    make_model("tiny_aib_qt", shapes(2)).save_pretrained(tmp_path / "models" / "small")
+    eval_model("tiny_aib_qt", shapes(2)).save_pretrained(tmp_path / "models" / "small")
     assert main(["explain", str(photos), "--out", str(tmp_path / "o")]) == 0
     options = ["--run", "small", "--out", str(tmp_path / "p")]
     assert main(["explain", str(photos), *options]) == 0
@@ -237,7 +237,7 @@ def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
     """One always says class 0 and two always class 1, so the first is wrong on its class alone."""
     folders = []
     for name, answer in (("a", 0), ("b", 1), ("c", 1)):
-        model = make_model(data=shapes(2))
+        model = eval_model(data=shapes(2))
         model.head.decode[-1].bias.data[answer] = 1e6
         folders.append(make_run(tmp_path / name / "run", model=model))
     words = ["interpret", *map(str, folders), "--images", "60", "--quick", "--foreign", "shapes"]

@@ -10,7 +10,7 @@ from aib.interpret import WSOL, boxes_to_masks, comparison
 from aib.interpret.comparison import compare, map_kinds, no_masks
 from aib.interpret.maps import make_maps
 from aib.interpret.metrics.wsol import mask_boxes
-from tests.interpret.small import feed, make_model, shapes
+from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)
 
@@ -22,7 +22,11 @@ def test_a_map_equal_to_the_mask_is_located_perfectly(monkeypatch):
     real = comparison.maps_of_kind
     monkeypatch.setattr(comparison, "maps_of_kind", maps)
     found = compare(
-        make_model("tiny_aib", DATA), feed(DATA), ("own", "centre", "random"), masks=True, steps=2
+        eval_model("tiny_aib", DATA),
+        Batches(DATA, 8),
+        ("own", "centre", "random"),
+        masks=True,
+        steps=2,
     )
     assert found.localisation["own"].auroc.value == 1
     assert found.localisation["own"].energy.value == 1
@@ -52,7 +56,7 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
         return made
 
     monkeypatch.setattr(comparison, "maps_of_kind", maps)
-    model = make_model("tiny_aib", DATA)
+    model = eval_model("tiny_aib", DATA)
     evaluated = Batches(DATA.subset(torch.arange(4)), 4)
     other = Batches(DATA.subset(torch.arange(4, 9)), 5)
     found = compare(model, evaluated, ("own",), masks=True, threshold_images=other, steps=1)
@@ -73,8 +77,8 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 def test_filled_boxes_have_no_scores_of_masks():
     data = DATA.subset(torch.arange(4))
     data = replace(data, masks=None, boxes=mask_boxes(data.masks).float())
-    model = make_model("tiny_aib", DATA)
-    found = compare(model, feed(data), ("own",), masks=True, threshold_images=feed(data), steps=1)
+    model, feed = eval_model("tiny_aib", DATA), Batches(data, 8)
+    found = compare(model, feed, ("own",), masks=True, threshold_images=feed, steps=1)
     own = found.localisation["own"]
     assert own.max_box_acc is not None and own.box_acc_held_out.value == own.max_box_acc.value
     assert own.pxap is own.mask_iou is own.mask_iou_held_out is None
@@ -82,9 +86,9 @@ def test_filled_boxes_have_no_scores_of_masks():
 
 def test_the_completeness_gap_of_integrated_gradients_is_measured():
     pytest.importorskip("captum")
-    model = make_model("tiny_aib_qt", DATA)
+    model = eval_model("tiny_aib_qt", DATA)
     named = ("integrated_gradients", "centre")
-    found = compare(model, feed(DATA), named, masks=False, steps=1)
+    found = compare(model, Batches(DATA, 8), named, masks=False, steps=1)
     assert found.faithfulness["centre"].completeness_gap is None
     x = model.preprocessing.normalise(DATA.images)
     with torch.no_grad():
@@ -109,8 +113,8 @@ def test_official_boxes_are_scored_beside_outlines(monkeypatch):
         return boxes_to_masks(batch.boxes, (x.shape[2], x.shape[3])).float()
 
     monkeypatch.setattr(comparison, "maps_of_kind", maps)
-    model = make_model("tiny_aib", DATA)
-    found = compare(model, feed(data), ("own",), masks=True, threshold_images=feed(data), steps=1)
+    model, feed = eval_model("tiny_aib", DATA), Batches(data, 8)
+    found = compare(model, feed, ("own",), masks=True, threshold_images=feed, steps=1)
     own = found.localisation["own"]
     assert own.max_box_acc.value == own.box_acc_held_out.value == 1
     assert own.mask_iou.value < 0.9 and own.pxap is not None

@@ -5,23 +5,21 @@ import torch
 
 from aib.data import Batch
 from aib.interpret import (
-    PAPER_MODIFICATIONS,
     WSOL,
     InterpretabilityScore,
     Localisation,
-    anchor_perplexity,
     deletion_insertion,
-    draw_partners,
     gradcam,
-    impute_linear,
-    jittered_gaussian,
     map_encoding,
     map_reliance,
     random_map,
     randomise_layers,
-    shuffled,
     swap_maps,
 )
+from aib.interpret.metrics.perturb import PAPER_MODIFICATIONS
+from aib.interpret.metrics.probe import jittered_gaussian
+from aib.interpret.metrics.road import impute_linear
+from aib.interpret.metrics.swap import draw_partners, shuffled
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 DEVICES = ("cpu", "cuda")
@@ -76,10 +74,11 @@ def test_seeded_maps_agree_to_the_bit():
         lambda d: random_map(index.to(d), (6, 6), seed=3),
         lambda d: shuffled(maps.to(d), index, seed=3),
         lambda d: torch.stack(draw_partners(index.to(d), index.to(d) % 3, seed=3)).double(),
-        lambda d: jittered_gaussian(index.to(d), (6, 6), seed=3),
-        lambda d: anchor_perplexity((20 * maps).long().to(d), 20),
     ):
         torch.testing.assert_close(make("cpu"), make("cuda").cpu(), rtol=0, atol=1e-9)
+    # exp differs in the last bit
+    gaussians = (jittered_gaussian(index.to(d), (6, 6), seed=3).cpu() for d in DEVICES)
+    torch.testing.assert_close(*gaussians, rtol=1e-6, atol=1e-6)
 
 
 def test_explanations_run_on_the_device():
@@ -87,7 +86,8 @@ def test_explanations_run_on_the_device():
     curves = [
         deletion_insertion(small_net().to(d), x.to(d), x.mean(1).to(d), steps=4) for d in DEVICES
     ]
-    torch.testing.assert_close(curves[0].deletion, curves[1].deletion.cpu(), rtol=1e-3, atol=1e-3)
+    cpu, gpu = (found["deletion"].values.cpu() for found in curves)
+    torch.testing.assert_close(cpu, gpu, rtol=1e-3, atol=1e-3)
     net = small_net().cuda()
     state = torch.cuda.get_rng_state()
     changes = randomise_layers(net, lambda m, x: m[0](x)[:, 0], x.cuda())

@@ -18,7 +18,7 @@ from aib.interpret.results import Study
 from aib.interpret.tables import evaluator as evaluator_table
 from aib.latent import LinearHead
 from aib.preprocessing import Preprocessing
-from tests.interpret.small import make_model, make_run, shapes
+from tests.helpers import eval_model, make_run, shapes
 
 SIDE, BLOCK, COUNT = 16, 4, 90
 FEW = ["--data", "shapes:count=32", "--foreign", "shapes:count=32"]
@@ -173,11 +173,11 @@ def test_the_results_are_read_back_from_json():
 
 def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
     data = shapes(2)
-    model = make_model("tiny", data)
-    evaluator = make_model("tiny_evaluator", data)
+    model = eval_model("tiny", data)
+    evaluator = eval_model("tiny_evaluator", data)
     check_evaluator(evaluator, model)
     with pytest.raises(AibError, match="not trained on random masks"):
-        check_evaluator(make_model("tiny_aib_masked", data), model)
+        check_evaluator(eval_model("tiny_aib_masked", data), model)
     own = data.preprocessing
     for changes, said in (
         ({"class_names": own.class_names[::-1]}, "knows other classes"),
@@ -198,7 +198,7 @@ def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
 def test_evaluator_and_model_keep_their_mode_and_compare_needs_no_evaluator():
     evaluator = hand_made().train()
     feed = Batches(DATA, 30)
-    model = make_model("tiny_aib", DATA, num_classes=3)
+    model = eval_model("tiny_aib", DATA, num_classes=3)
     found = compare(model, feed, ("own", "random"), masks=False, steps=1, judge=Judge(evaluator))
     assert evaluator.training and set(found.evaluator.maps) == {"own", "random"}
     assert compare(model, feed, ("random",), masks=False, steps=1).evaluator is None
@@ -222,7 +222,11 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     assert {"own", "centre", "random"} <= set(found["maps"])
     named = {"accuracy_0.05", "accuracy_0.5_low", "area_high", "over_centre"}
     assert named <= set(found["maps"]["random"])
-    assert (runs["model"] / "figures" / "evaluator.png").stat().st_size > 1000
+    picture = runs["model"] / "figures" / "evaluator.png"
+    assert picture.stat().st_size > 1000
+    assert main([*words, "--quick"]) == 0  # a study without an evaluator replaces both
+    assert "evaluator" not in json.loads((runs["model"] / "interpret.json").read_text())
+    assert not picture.exists()
 
 
 @pytest.mark.parametrize(

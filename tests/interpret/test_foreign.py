@@ -14,7 +14,7 @@ from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables
 from aib.preprocessing import Preprocessing
-from tests.interpret.small import make_model, shapes
+from tests.helpers import eval_model, shapes
 
 DATA = shapes(12)
 PLAN = Plan({"color-8": modifications()["color-8"]}, subset=6)
@@ -101,7 +101,7 @@ def test_a_study_needs_neither_a_plan_nor_batches():
 
 
 def test_our_own_model_takes_further_maps():
-    found, each = study(make_model("tiny_aib", DATA), DATA, PLAN, maps={"mask": masks_of(DATA)})
+    found, each = study(eval_model("tiny_aib", DATA), DATA, PLAN, maps={"mask": masks_of(DATA)})
     assert each.has_maps and {"own", "mask"} <= set(found.localisation)
     assert found.verdict is not None and set(found.stability) == set(found.map_stability["mask"])
 
@@ -141,7 +141,7 @@ class Pair(Network):
         (Network(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
         (Network(7), {}, "7 classes and the data 10"),
         (Pair(), {}, r"logits \[B,classes\], not tuple"),
-        (make_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
+        (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
     ],
 )
 def test_mistakes_are_answered_in_a_sentence(network, arguments, said):

@@ -15,8 +15,7 @@ from aib.interpret import maps as maps_module
 from aib.interpret.maps import METHODS, explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
 from aib.masked import information_bits
-from tests.helpers import photo, pixels
-from tests.interpret.small import Net, make_model, shapes
+from tests.helpers import SmallNet, eval_model, photo, pixels, shapes
 
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
@@ -26,7 +25,7 @@ def explain_without_noise(model):
 
 
 def test_an_explanation_holds_what_the_deterministic_pass_gives():
-    model = make_model()
+    model = eval_model()
     seen, out = explain_without_noise(model), model(X, deterministic=True)
     assert torch.equal(seen.probabilities, out.logits.softmax(-1))
     assert torch.equal(seen.map, out.attention.a_q[0])
@@ -36,34 +35,27 @@ def test_an_explanation_holds_what_the_deterministic_pass_gives():
     torch.testing.assert_close(seen.kl_bits, nats / torch.log(torch.tensor(2.0)))
 
 
-def test_the_energy_passed_is_that_of_the_gated_features():
-    model = make_model("tiny_aib")
-    seen, f = explain_without_noise(model), model.stem(X)
-    passed = (f * seen.map[:, None]).square().sum((1, 2, 3)) / f.square().sum((1, 2, 3))
-    torch.testing.assert_close(seen.energy_passed, passed)
-
-
 def test_a_model_without_attention_has_a_decision_and_bits_and_nothing_else():
-    seen = explain_without_noise(make_model("tiny_dvib"))
+    seen = explain_without_noise(eval_model("tiny_dvib"))
     assert seen.map is None and seen.method is None and seen.level_indices is None
     assert seen.energy_passed is None
     assert seen.kl_bits.shape == (3,)
     with pytest.raises(aib.AibError, match="gradcam"):
-        own_maps(make_model("tiny_dvib"), X)
+        own_maps(eval_model("tiny_dvib"), X)
 
 
 def test_an_attached_model_is_explained_like_any_other():
-    model = aib.attach(Net(), "first", 4, quantizer=5, image_size=32, latent_dim=8).eval()
+    model = aib.attach(SmallNet(4), "features", 4, quantizer=5, image_size=32, latent_dim=8).eval()
     seen = explain_without_noise(model)
     assert seen.map.shape == (3, 16, 16) and seen.energy_passed.shape == (3,)
-    assert gradcam_layer(model, X) == "tail.second"
+    assert gradcam_layer(model, X) == "tail.more.1"
 
 
 @pytest.mark.parametrize("method", ["own", "gradcam"])
 def test_explaining_a_model_in_training_does_not_change_it(method):
     if method != "own":
         pytest.importorskip("captum")
-    model = make_model().train()
+    model = eval_model().train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     maps = make_maps(model, X, method)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -73,12 +65,12 @@ def test_explaining_a_model_in_training_does_not_change_it(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_one_map_per_image(method):
     pytest.importorskip("captum")
-    maps = make_maps(make_model(), X, method, chunk=8)
+    maps = make_maps(eval_model(), X, method, chunk=8)
     assert len(maps) == 3 and maps.ndim == 3 and maps.isfinite().all()
 
 
 def test_the_seed_gives_the_samples_and_leaves_the_global_generator_alone():
-    model = make_model()
+    model = eval_model()
     state = torch.get_rng_state()
     first, again, other = (explain_batch(model, X, seed=seed) for seed in (3, 3, 4))
     assert torch.equal(torch.get_rng_state(), state)
@@ -90,25 +82,25 @@ def test_the_seed_gives_the_samples_and_leaves_the_global_generator_alone():
 
 def test_auto_takes_grad_cam_where_the_model_has_no_map(monkeypatch):
     pytest.importorskip("captum")
-    plain = make_model("tiny")
+    plain = eval_model("tiny")
     found = explain_batch(plain, X, method="auto")
     assert found.method == "gradcam" and found.layer == gradcam_layer(plain, X)
     assert torch.equal(found.map, make_maps(plain, X, "gradcam"))
-    assert explain_batch(make_model(), X, method="auto").method == "own"
+    assert explain_batch(eval_model(), X, method="auto").method == "own"
     monkeypatch.setattr(maps_module, "has_captum", lambda: False)
     assert explain_batch(plain, X, method="auto").map is None
 
 
 def test_a_post_hoc_map_replaces_all_that_belongs_to_the_own_map():
     pytest.importorskip("captum")
-    found = explain_batch(make_model(), X, method="saliency", deterministic=True)
+    found = explain_batch(eval_model(), X, method="saliency", deterministic=True)
     assert found.map.shape == (3, 32, 32) and found.layer is None
     assert found.sigma is None and found.level_indices is None and found.anchors is None
 
 
 def test_a_post_hoc_map_of_a_masked_model_is_shown_and_saved_itself(tmp_path):
     pytest.importorskip("captum")
-    model = make_model("tiny_aib_masked", shapes(2))
+    model = eval_model("tiny_aib_masked", shapes(2))
     found = aib.explain(model, pixels(1), method="saliency", deterministic=True)
     assert found.mask is found.seen is found.bits is None
     found.save(tmp_path)
@@ -116,14 +108,14 @@ def test_a_post_hoc_map_of_a_masked_model_is_shown_and_saved_itself(tmp_path):
 
 
 def test_one_forward_pass_is_enough(monkeypatch):
-    model, passes = make_model(data=shapes(2)), []
+    model, passes = eval_model(data=shapes(2)), []
     model.register_forward_hook(lambda *_: passes.append(1))
     aib.explain(model, photo())
     assert len(passes) == 1
 
 
 def test_a_path_an_image_and_an_array_give_the_same_explanation(tmp_path):
-    model, image = make_model(data=shapes(2)), photo(90, 60)
+    model, image = eval_model(data=shapes(2)), photo(90, 60)
     image.save(tmp_path / "photo.png")
     found = [
         aib.explain(model, source)
@@ -135,7 +127,7 @@ def test_a_path_an_image_and_an_array_give_the_same_explanation(tmp_path):
 
 
 def test_pixels_and_normalised_images_give_the_same_explanation():
-    model, batch = make_model(data=shapes(2)), pixels(3)
+    model, batch = eval_model(data=shapes(2)), pixels(3)
     from_pixels = aib.explain(model, batch, deterministic=True)
     from_floats = aib.explain(model, model.preprocessing.normalise(batch), deterministic=True)
     alone = aib.explain(model, batch[1], deterministic=True)
@@ -147,7 +139,7 @@ def test_pixels_and_normalised_images_give_the_same_explanation():
 
 def test_a_large_photograph_is_shown_smaller_and_left_as_it_was():
     image = Image.new("RGB", (900, 700), "teal")
-    found = aib.explain(make_model(data=shapes(2)), image)
+    found = aib.explain(eval_model(data=shapes(2)), image)
     assert image.size == (900, 700) and max(found.images[0].shape) < 900
 
 
@@ -156,11 +148,11 @@ def test_a_large_photograph_is_shown_smaller_and_left_as_it_was():
 )
 def test_what_is_no_image_is_refused(source):
     with pytest.raises(aib.AibError, match="must be"):
-        aib.explain(make_model(data=shapes(2)), source)
+        aib.explain(eval_model(data=shapes(2)), source)
 
 
 def test_saving_writes_the_picture_the_raw_map_and_how_they_were_made(tmp_path):
-    model = make_model(data=shapes(2))
+    model = eval_model(data=shapes(2))
     found = aib.explain(model, pixels(2), seed=5)
     assert found.save(tmp_path) == [tmp_path / "image.png", tmp_path / "image-2.png"]
     for i, name in enumerate(("image", "image-2")):
@@ -181,7 +173,7 @@ class FromRed(nn.Module):
 
 
 def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
-    model, batch = make_model("tiny_aib_masked", shapes(2)), pixels(2)
+    model, batch = eval_model("tiny_aib_masked", shapes(2)), pixels(2)
     model.propose = FromRed()
     found = aib.explain(model, batch, samples=(2, 1))  # the probabilities are those of samples
     found.save(tmp_path)
@@ -204,7 +196,7 @@ def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
 
 @pytest.mark.parametrize("kind", ["png", "npy", "json"])
 def test_saving_never_overwrites_a_file_of_the_user(tmp_path, kind):
-    found = aib.explain(make_model(data=shapes(2)), photo())
+    found = aib.explain(eval_model(data=shapes(2)), photo())
     found.save(tmp_path)
     theirs = tmp_path / f"image.{kind}"
     theirs.write_bytes(b"mine")
@@ -215,7 +207,7 @@ def test_saving_never_overwrites_a_file_of_the_user(tmp_path, kind):
 
 
 def test_saving_needs_a_map_and_a_name_per_image(tmp_path):
-    model = make_model(data=shapes(2))
+    model = eval_model(data=shapes(2))
     with pytest.raises(aib.AibError, match="images and maps"):
         explain_batch(model, X).save(tmp_path)
     with pytest.raises(aib.AibError, match="2 different names"):

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
+from aib.data import Batches
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import measure_images
-from tests.interpret.small import feed, make_model, shapes
+from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)
 TEN = modifications("shapes")
@@ -16,12 +17,12 @@ TEN = modifications("shapes")
 
 def measure(model, batch_size=8, which=("color-8", "high-4")):
     known = {name: TEN[name] for name in which}
-    return measure_images(model, feed(DATA, batch_size), known, seed=3)
+    return measure_images(model, Batches(DATA, batch_size), known, seed=3)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return make_model("tiny_aib_qt", DATA)
+    return eval_model("tiny_aib_qt", DATA)
 
 
 def test_the_metrics_do_not_depend_on_the_batch_size(model):
@@ -48,7 +49,7 @@ def test_a_modification_that_changes_nothing_scores_100(model):
         def __call__(self, images, index, *, seed=0, foreign=None):
             return images
 
-    found = measure_images(model, feed(DATA), {"nothing": Nothing()})
+    found = measure_images(model, Batches(DATA, 8), {"nothing": Nothing()})
     nothing = found.stability["nothing"]
     assert nothing.score[0.9].value == nothing.prediction_consistent.value == 100
     assert nothing.centred_mean.value == pytest.approx(1, abs=1e-5)
@@ -56,7 +57,7 @@ def test_a_modification_that_changes_nothing_scores_100(model):
 
 
 def test_a_constant_map_scores_100_and_is_counted_as_flat():
-    model = make_model("tiny_aib", DATA)
+    model = eval_model("tiny_aib", DATA)
     for p in model.attention.trunk.parameters():
         torch.nn.init.zeros_(p)
     found = measure(model)
@@ -68,7 +69,7 @@ def test_a_constant_map_scores_100_and_is_counted_as_flat():
 
 
 def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
-    model = make_model("tiny_dvib", DATA)
+    model = eval_model("tiny_dvib", DATA)
     found = measure(model)
     assert found.perplexity is None and found.mean("contrast") is None
     images = [DATA.images, TEN["high-4"](DATA.images, torch.arange(20), seed=3)]

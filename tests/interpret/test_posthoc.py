@@ -11,8 +11,7 @@ from aib.errors import AibError
 from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.posthoc import gradcam_layer, posthoc_maps
 from aib.propose import ScoreLayer
-from tests.interpret.small import Net as Attached
-from tests.interpret.small import make_model
+from tests.helpers import SmallNet, eval_model
 
 
 class Net(nn.Module):
@@ -144,7 +143,7 @@ IMAGES = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     "name", ["tiny", "tiny_aib_qt", "vgg", "vgg_gap", "vgg_pan", "vgg_att2", "vgg_att3", "wrn_abn"]
 )
 def test_grad_cam_is_read_from_the_last_grid_on_the_way_to_the_decision(name):
-    model = make_model(name)
+    model = eval_model(name)
     layer = gradcam_layer(model, IMAGES)
     assert not layer.startswith(("attention", "contexts", "compatibilities", "project"))
     seen = []
@@ -163,7 +162,7 @@ def raw_scores(model, x, classes):
 @pytest.mark.parametrize("name", ["tiny_aib_qt", "tiny", "vgg_att2", "wrn_abn"])
 def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(name, profile):
     pytest.importorskip("captum")
-    model = make_model(name, profile=profile)
+    model = eval_model(name, profile=profile)
     classes = model(IMAGES, deterministic=True).logits.argmax(-1)  # their maps are not empty
     features = []
     layer = dict(model.named_modules())[gradcam_layer(model, IMAGES)]
@@ -180,12 +179,12 @@ def test_grad_cam_weighs_features_by_the_gradient_of_the_raw_class_score(name, p
 
 def look_twice():
     torch.manual_seed(0)
-    return aib.attach(Attached(), at="second", num_classes=4, image_size=32, masked=True).eval()
+    return aib.attach(SmallNet(4), at="features", num_classes=4, image_size=32, masked=True).eval()
 
 
 MASKED = {
-    "separate": lambda: make_model("tiny_aib_masked"),
-    "twice": lambda: make_model("tiny_aib_masked", propose="twice"),
+    "separate": lambda: eval_model("tiny_aib_masked"),
+    "twice": lambda: eval_model("tiny_aib_masked", propose="twice"),
     "attached": look_twice,
 }
 
@@ -218,7 +217,7 @@ def test_grad_cam_of_a_masked_model_is_that_of_the_pass_that_sees_the_masked_ima
 @pytest.mark.parametrize("profile", ["paper", "released"])
 def test_the_gradient_and_the_occlusion_are_those_of_the_raw_class_score(profile):
     pytest.importorskip("captum")
-    model, classes = make_model(profile=profile), torch.tensor([0, 3, 7])
+    model, classes = eval_model(profile=profile), torch.tensor([0, 3, 7])
     x = IMAGES.clone().requires_grad_()
     [gradient] = torch.autograd.grad(raw_scores(model, x, classes).sum(), x)
     expected = gradient.abs().amax(1)
@@ -234,7 +233,7 @@ def test_the_gradient_and_the_occlusion_are_those_of_the_raw_class_score(profile
 @pytest.mark.parametrize("profile", ["paper", "released"])
 def test_integrated_gradients_add_up_to_the_change_of_the_raw_class_score(profile):
     pytest.importorskip("captum")
-    model, classes = make_model("tiny_aib", profile=profile), torch.tensor([0, 3, 7])
+    model, classes = eval_model("tiny_aib", profile=profile), torch.tensor([0, 3, 7])
     blank = torch.zeros_like(IMAGES)
     change = (raw_scores(model, IMAGES, classes) - raw_scores(model, blank, classes)).detach()
     total = posthoc_maps(model, IMAGES, "integrated_gradients", classes).sum((1, 2))

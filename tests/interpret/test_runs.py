@@ -8,7 +8,7 @@ from aib.interpret.runs import feed_for, study_run, threshold_feed
 from aib.interpret.study import Plan
 from aib.runs import open_run
 from tests.data import official
-from tests.interpret.small import make_model, make_run
+from tests.helpers import eval_model, make_run
 
 PLAN = Plan({}, subset=4)
 CUB = "cub200:partial,image_size=32"
@@ -17,7 +17,7 @@ CUB = "cub200:partial,image_size=32"
 def cub_run(folder, **settings):
     """A run on a few birds with boxes."""
     official.write_cub(folder)
-    model = make_model("tiny_aib", load(CUB, "test", root=folder), num_classes=3)
+    model = eval_model("tiny_aib", load(CUB, "test", root=folder), num_classes=3)
     made = make_run(folder / "run", "tiny_aib", model, data=CUB, root=str(folder), **settings)
     return open_run(made, "cpu")
 

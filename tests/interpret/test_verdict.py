@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from aib.interpret import Encoding, Estimate, Plan, judge, study
+from aib.interpret import Estimate, Plan, judge, study
+from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.reliance import Drop, Reliance
 from tests.interpret import planted
 

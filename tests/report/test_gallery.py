@@ -20,6 +20,7 @@ def test_a_masked_model_shows_what_was_seen_and_the_bits():
     gallery = make_gallery(model, feed, count=2)
     names = [what for what, _ in gallery.items[0].tiles]
     assert names[:4] == ["image", "map over it", "seen by the classifier", "bits per pixel"]
+    assert "colours run from 0 (closed) to 1 (open)" in gallery.caption
     batch = next(iter(feed.sample(2, 0)))
     x = model.preprocessing.normalise(batch.images)
     found = explain_batch(model, x, deterministic=True)
@@ -32,5 +33,7 @@ def test_a_masked_model_shows_what_was_seen_and_the_bits():
 def test_other_models_show_neither():
     data = shapes(2)
     model = small_model(preprocessing=data.preprocessing).eval()
-    names = [what for what, _ in make_gallery(model, Batches(data, 2), count=2).items[0].tiles]
+    gallery = make_gallery(model, Batches(data, 2), count=2)
+    names = [what for what, _ in gallery.items[0].tiles]
     assert names == ["image", "map over it", "levels", "uncertainty"]
+    assert "each map is scaled to its own range" in gallery.caption

@@ -10,8 +10,7 @@ import pytest
 from aib.cli import main
 from aib.interpret.results import SCHEMA
 from aib.settings import Settings
-from tests.helpers import HtmlPage
-from tests.interpret.small import make_run
+from tests.helpers import HtmlPage, make_run
 
 
 @pytest.fixture(scope="module")

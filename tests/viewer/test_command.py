@@ -23,11 +23,6 @@ def run(capsys, *words):
     return code, captured.out, captured.err
 
 
-def test_help_has_an_example(capsys):
-    code, out, _ = run(capsys, "--help")
-    assert code == 0 and "Example: aib view" in out and "--max-megapixels" in out
-
-
 def test_without_gradio_it_says_how_to_install_it(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gradio", None)
     code, _, err = run(capsys, "--run", str(tmp_path))

@@ -14,7 +14,7 @@ from PIL import Image
 from aib.errors import AibError
 from aib.interpret.maps import explain
 from aib.preprocessing import Preprocessing
-from aib.viewer.scene import Viewer, block, mean_colour, paint, visible_part
+from aib.viewer.scene import Viewer, block, mean_colour, paint
 from tests.helpers import photo
 from tests.viewer.fixtures import opened, viewer
 
@@ -44,11 +44,6 @@ def test_painting_by_brute_force_in_a_part_of_the_image():
             inside = 0.3 <= x < 0.62 and 0.2 <= y < 0.9
             expected = colour if inside else pixels[:, row, column]
             assert torch.equal(found[:, row, column], expected)
-
-
-def test_a_model_that_crops_sees_the_middle():
-    assert visible_part(Preprocessing(resize="crop"), 60, 40) == pytest.approx((1 / 6, 0, 5 / 6, 1))
-    assert visible_part(Preprocessing(resize="squash"), 60, 40) == (0, 0, 1, 1)
 
 
 def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
@@ -108,11 +103,8 @@ def png_header(width: int, height: int) -> bytes:
     ("name", "content", "message"),
     [
         ("note.txt", b"hello", "note.txt is not an image of any known format"),
-        ("empty.jpg", b"", "empty.jpg is not an image of any known format"),
         ("cut.png", png_header(20, 20), "cut.png cannot be read as an image"),
-        ("large.png", png_header(8000, 7000), "large.png claims 8000 x 7000 pixels, above"),
         ("bomb.png", png_header(60000, 60000), "bomb.png claims more than 40,000,000 pixels"),
-        ("dot.png", png_header(1, 1), "dot.png is 1 x 1 pixels, too small"),
     ],
 )
 def test_a_bad_file_gives_a_readable_error(tmp_path, name, content, message):
@@ -165,33 +157,3 @@ def test_uncertainty_by_hand(tmp_path):
     nats = 0.5 * (variance + mu**2 - 1 - variance.log()).sum(-1).mean()
     assert float(found.kl_bits) == pytest.approx(float(nats) / np.log(2), rel=1e-4)
     assert torch.equal(found.sample_maps, out.attention.a_q)
-
-
-def test_levels_are_those_of_the_nearest_anchors(tmp_path):
-    page = viewer(tmp_path)
-    model = page.runs[0].model
-    with torch.no_grad():
-        model.quantizer.anchors.copy_(torch.rand(20))  # in no order, as after training
-    scene = page.show(photo(32, 32), "photo")
-    with torch.no_grad():
-        x = model.preprocessing.normalise(page.inputs(scene)[0][None])
-        mu = model(x).attention.mu
-    ordered = np.sort(model.quantizer.anchors.detach().numpy())
-    nearest = np.abs(mu.numpy()[..., None] - ordered).argmin(-1)
-    assert np.array_equal(scene.now[0].level_indices.numpy(), nearest)
-    assert scene.now[0].map.numpy() == pytest.approx(ordered[nearest])
-
-
-def test_explaining_leaves_the_random_numbers_and_the_model_as_they_were(tmp_path):
-    page = viewer(tmp_path)
-    model = page.runs[0].model.train()
-    before = torch.get_rng_state()
-    page.show(photo(), "photo")
-    assert torch.equal(torch.get_rng_state(), before) and model.training
-    assert int(model.quantizer.usage.sum()) == 0
-
-
-def test_a_model_without_attention_gets_gradcam(tmp_path):
-    pytest.importorskip("captum")
-    found = viewer(tmp_path, "tiny_dvib").show(photo(), "photo").now[0]
-    assert found.method == "gradcam" and found.map.min() >= 0

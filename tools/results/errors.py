@@ -6,10 +6,9 @@ from typing import Any
 from aib.configs.preset import spread
 from aib.data.specs import SPECS
 from aib.evaluate import Evaluation
-from aib.figures.table import NOTHING, Table, number
+from aib.figures.table import NOTHING, Table, number, without_empty_columns
 from aib.registry import MODELS
 from tools.results.command import train_command, without_folders
-from tools.results.markdown import without_empty_columns
 from tools.results.read import RunsFile, StoredRun, by_recipe, options
 
 BESIDE = "Error beside the paper's"

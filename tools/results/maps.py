@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aib.configs.preset import spread
-from aib.figures.table import NOTHING, Table, number
+from aib.figures.table import NOTHING, Table, number, without_empty_columns
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.interpret.results import Study
 from aib.interpret.tables import NAMES, own_localisation
-from tools.results.markdown import without_empty_columns
 from tools.results.read import StoredRun, by_recipe, options
 
 ANOTHER = "another image's map costs"

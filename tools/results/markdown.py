@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from aib.figures.table import NOTHING, Table, with_columns
+from aib.figures.table import Table
 
 
 def markdown(table: Table) -> Iterator[str]:
@@ -20,13 +20,6 @@ def section(table: Table, level: str = "##") -> Iterator[str]:
         yield f"\n{level} {table.title}\n"
         yield from markdown(table)
         yield f"\n{table.note}" if table.note else ""
-
-
-def without_empty_columns(table: Table) -> Table:
-    """The table without columns that hold nothing in any row."""
-    columns = range(len(table.head))
-    filled = [at for at in columns if any(row[at] not in (NOTHING, "") for row in table.rows)]
-    return with_columns(table, filled)
 
 
 def contents(lines: Iterable[str]) -> Iterator[str]:

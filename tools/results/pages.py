@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from aib.data.specs import SPECS
-from aib.interpret.tables import STABILITY, all_tables, reliance
+from aib.figures.table import without_empty_columns
+from aib.interpret.decision_tables import reliance
+from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.results import SweepResults
 from aib.sweep.tables import sweep_tables
@@ -17,7 +19,7 @@ from tools.results.errors import (
     other_data,
 )
 from tools.results.maps import maps_table, posthoc_notes, studied
-from tools.results.markdown import contents, section, without_empty_columns
+from tools.results.markdown import contents, section
 from tools.results.read import Results, RunsFile, data_set
 from tools.results.speed import latency_table, speed_table
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aib.configs.preset import spread
 from aib.errors import AibError
-from aib.figures.table import NOTHING, Table, number, with_columns
+from aib.figures.table import NOTHING, Table, number, with_columns, without_empty_columns
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.paper import OTHER_FORM, PAPER_ERRORS
@@ -26,7 +26,7 @@ from tools.results.maps import (
     studied,
     verdicts,
 )
-from tools.results.markdown import markdown, without_empty_columns
+from tools.results.markdown import markdown
 from tools.results.pages import title
 from tools.results.read import Results, StoredRun, by_recipe, data_set
 from tools.results.speed import latency_table, speed_table

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -11,7 +11,6 @@ from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
-from aib.interpret.metrics.checks import shape
 
 _CHUNK = 2**21  # weights held at once: 16 MiB
 Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
@@ -36,6 +35,16 @@ class Estimate:
         """The inverse of `read`."""
         ends = {"_low": self.low, "_high": self.high, "_undefined": self.undefined}
         return {name: self.value} | {name + e: v for e, v in ends.items() if v is not None}
+
+    def format(
+        self, digits: int = 1, *, times: float = 1.0, to: str = "-", sign: Literal["", "+"] = ""
+    ) -> str:
+        """'12.3 (11.0-13.5)', without the interval where there is none; a dash for None."""
+        ends = [v if v is None else f"{times * v:{sign}.{digits}f}" for v in astuple(self)[:3]]
+        value, low, high = ends
+        if value is None:
+            return "-"
+        return value if low is None or high is None else f"{value} ({low}{to}{high})"
 
 
 class FlatResults:
@@ -84,33 +93,18 @@ def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
 
 
 def ratio_interval(
-    numerators: Tensor,
-    denominators: Tensor,
-    *,
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    numerators: Tensor, denominators: Tensor, *, resamples: int = 1000, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Percentile bootstrap of sum(numerator) / sum(denominator) over images, for F metrics at once.
 
     Both are [N,F], one row per image; a mean over some images is such a ratio, with 0 / 0 for the
     images left out. Returns the lower and upper ends, float64 [F]; NaN where a metric is undefined.
     """
-    if numerators.ndim != 2 or numerators.shape != denominators.shape or len(numerators) == 0:
-        raise AibError(
-            f"numerators {shape(numerators)} and denominators {shape(denominators)} must both be "
-            f"[N,F] with N >= 1"
-        )
-    if resamples < 1 or not 0 < confidence < 1:
-        raise AibError(
-            f"resamples must be at least 1 and confidence between 0 and 1, "
-            f"not {resamples} and {confidence}"
-        )
     sums = resampled_sums(
         torch.cat([numerators, denominators], dim=1), resamples=resamples, seed=seed
     )
     above, below = sums.chunk(2, dim=1)  # [resamples,F] each
-    low, high = percentile_ends(above / below, confidence)
+    low, high = percentile_ends(above / below)
     return low.to(numerators.device), high.to(numerators.device)
 
 
@@ -135,10 +129,9 @@ def resampled_sums(values: Tensor, *, resamples: int, seed: int) -> Tensor:
     return torch.cat(sums)
 
 
-def percentile_ends(values: Tensor, confidence: float) -> tuple[Tensor, Tensor]:
-    """The ends of the central interval over the resamples: [resamples,F] to [F] each."""
-    tail = (1 - confidence) / 2
-    ends = torch.tensor([tail, 1 - tail], dtype=values.dtype)
+def percentile_ends(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The ends of the central 95% of the resamples: [resamples,F] to [F] each."""
+    ends = torch.tensor([0.025, 0.975], dtype=values.dtype)
     low, high = values.nanquantile(ends, dim=0)
     return low, high
 
@@ -157,11 +150,9 @@ class BootstrapMetric(Metric):
     higher_is_better = True
     full_state_update = False
 
-    def __init__(
-        self, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, resamples: int = 1000, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.resamples, self.confidence, self.seed = resamples, confidence, seed
+        self.resamples, self.seed = resamples, seed
 
     def per_image(self, name: str) -> Tensor:
         """All values of one list state, float64 [N]."""
@@ -175,9 +166,7 @@ class BootstrapMetric(Metric):
         above = torch.stack([part[0] for part in parts.values()], dim=1)  # [N,F]
         below = torch.stack([part[1] for part in parts.values()], dim=1)  # [N,F]
         value = above.sum(dim=0) / below.sum(dim=0)  # [F]
-        low, high = ratio_interval(
-            above, below, resamples=self.resamples, confidence=self.confidence, seed=self.seed
-        )
+        low, high = ratio_interval(above, below, resamples=self.resamples, seed=self.seed)
         found: dict[str, Tensor] = {}
         for i, name in enumerate(parts):
             found |= {name: value[i], f"{name}_low": low[i], f"{name}_high": high[i]}
@@ -188,7 +177,7 @@ class BootstrapMetric(Metric):
     ) -> tuple[Tensor, Tensor]:
         """Ends [G] for a statistic of sums over images: values [N,F], [R,F] to [R,G]."""
         sums = resampled_sums(values, resamples=self.resamples, seed=self.seed)
-        low, high = percentile_ends(statistic(sums), self.confidence)
+        low, high = percentile_ends(statistic(sums))
         return low.to(values.device), high.to(values.device)
 
 

@@ -1,4 +1,4 @@
-"""Checks of shapes and types of maps, images and indices, with readable errors."""
+"""Checks of shapes and types of maps and images, with readable errors."""
 
 import torch
 from torch import Tensor
@@ -11,37 +11,27 @@ def shape(tensor: Tensor) -> str:
     return str(list(tensor.shape))
 
 
-def check_maps(maps: Tensor, name: str = "maps") -> None:
+def check_maps(maps: Tensor) -> None:
     """Check one map per image: [B,h,w], floating point."""
     if maps.ndim != 3 or maps.numel() == 0:
-        raise AibError(f"{name} must have the shape [B,h,w] with B, h, w >= 1, not {shape(maps)}")
+        raise AibError(f"maps must have the shape [B,h,w] with B, h, w >= 1, not {shape(maps)}")
     if not maps.is_floating_point():
-        raise AibError(f"{name} must be floating point, not {maps.dtype}")
+        raise AibError(f"maps must be floating point, not {maps.dtype}")
 
 
-def check_pixels(images: Tensor, name: str = "images") -> None:
+def check_pixels(images: Tensor) -> None:
     """Check images before normalisation: uint8 [N,3,H,W]."""
     if images.ndim != 4 or images.shape[1] != 3 or images.numel() == 0:
         raise AibError(
-            f"{name} must have the shape [N,3,H,W] with N, H, W >= 1, not {shape(images)}"
+            f"images must have the shape [N,3,H,W] with N, H, W >= 1, not {shape(images)}"
         )
     if images.dtype != torch.uint8:
-        raise AibError(f"{name} must be uint8 pixels from before normalisation, not {images.dtype}")
+        raise AibError(f"images must be uint8 pixels from before normalisation, not {images.dtype}")
 
 
-def check_index(index: Tensor, count: int) -> None:
-    """Check the indices of a batch of images in their data set: [N] integers."""
-    if tuple(index.shape) != (count,):
-        raise AibError(
-            f"index must give one position for each of {count} images, not {shape(index)}"
-        )
-    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-        raise AibError(f"index must hold integers, not {index.dtype}")
-
-
-def check_batch(x: Tensor, name: str = "x") -> None:
+def check_batch(x: Tensor) -> None:
     """Check a classifier's input: [B,C,H,W], floating point."""
     if x.ndim != 4 or x.numel() == 0:
-        raise AibError(f"{name} must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
+        raise AibError(f"x must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
     if not x.is_floating_point():
-        raise AibError(f"{name} must be floating point (normalised images), not {x.dtype}")
+        raise AibError(f"x must be floating point (normalised images), not {x.dtype}")

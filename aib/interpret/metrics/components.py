@@ -8,9 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibError
-from aib.interpret.metrics.checks import shape
-
 
 def largest_component_boxes(foreground: Tensor) -> Tensor:
     """Box of the largest component of each binary image: bool [P,H,W] to int64 [P,4].
@@ -19,10 +16,6 @@ def largest_component_boxes(foreground: Tensor) -> Tensor:
     edge or a corner are connected. The largest component has the most pixels; of equally large ones
     it is the first in raster order. An image without foreground has the box (0, 0, 0, 0).
     """
-    if foreground.ndim != 3 or foreground.dtype != torch.bool:
-        raise AibError(
-            f"foreground must be bool [P,H,W], not {foreground.dtype} {shape(foreground)}"
-        )
     images, height, width = foreground.shape
     boxes = torch.zeros(images, 4, dtype=torch.long, device=foreground.device)
     # An empty column and an empty row after each image: no run crosses them in the flat order.

@@ -5,9 +5,7 @@ then costs accuracy although it shows nothing (Jethani et al., 2021). Two traces
 another image of the same class does as well as the own one, and the map alone tells the class.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,26 +38,15 @@ class Encoding:
         """What the probe on the map has to beat: silhouettes where there are masks."""
         return "mask" if "mask" in self.probe else "centre"
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Encoding":
-        """The inverse of `dataclasses.asdict`."""
-        nested = {
-            "swaps": {name: Drop(**drop) for name, drop in values["swaps"].items()},
-            "probe": {name: Estimate(**found) for name, found in values["probe"].items()},
-            "follows": Estimate(**values["follows"]),
-            "blank": Estimate(**values["blank"]),
-        }
-        return cls(**{**values, **nested})
 
-
-def map_encoding(decisions: Decisions, *, seed: int = 0, confidence: float = 0.95) -> Encoding:
+def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
     """Swaps within and between predicted classes, and the probe; labels are the true classes."""
     own, swaps, left_out = decisions.right(), {}, {}
     for name in SWAPS:
         has = getattr(decisions.partners, name) >= 0
         left_out[name] = int((~has).sum())
         if bool(has.any()):
-            swaps[name] = drop_between(own[has], decisions.right(name)[has], confidence)
+            swaps[name] = drop_between(own[has], decisions.right(name)[has])
     follows, chance = _following(decisions)
     probed, truth = _probes(decisions, seed)
     partner = decisions.partners.another.to(decisions.maps.device)

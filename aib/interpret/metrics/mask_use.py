@@ -14,7 +14,6 @@ from torch import Tensor
 
 from aib.classifier import seeded_evaluation
 from aib.errors import AibError
-from aib.evaluate import wilson_interval
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
 from aib.masked import Masked, information_bits
@@ -40,7 +39,6 @@ class MaskUse(FlatResults):
     rounded: Estimate  # the same with m rounded to 0 or 1
     shifted: Estimate  # the map moved by one cell
     blurred: Estimate  # the map averaged over 3 x 3 cells
-    blank: Estimate  # accuracy on a blank image under each image's mask
     prediction_changes: float  # images whose prediction differs between 4 noise samples
     probability_std: float  # of the predicted class's probability, mean over images
     faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
@@ -52,19 +50,17 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
     Passes are deterministic, with the one fixed noise, except those that compare noise samples:
     their noise comes from `seed`. Sums stay on the device until the end.
     """
-    sums: Tensor | None = None
+    sums: dict[str, Tensor] = {}
     images = 0
     with seeded_evaluation(model, seed):
         for x, y in batches:
-            row = _measure(model, x, y, first=images)
-            sums = row if sums is None else sums + row
+            for name, values in _measure(model, x, y, first=images).items():
+                sums[name] = sums.get(name, 0) + values.double().sum()
             images += len(x)
-    if sums is None:
+    if not images:
         raise AibError("there are no images: batches is empty")
-    found = dict(zip(_COLUMNS, sums.tolist(), strict=True))
+    found = dict(zip(sums, torch.stack(list(sums.values())).tolist(), strict=True))
     accuracy, bits = found["right"] / images, found["bits"]
-    blank = found["blank"]
-    low, high = wilson_interval(int(blank), images)
     return MaskUse(
         images=images,
         closed=100 * found["closed"] / images,
@@ -77,20 +73,13 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
             name: _drop(accuracy, found[f"{name} lost"], found[f"{name} gained"], images)
             for name in CHANGED
         },
-        blank=Estimate(100 * blank / images, low, high),
         prediction_changes=100 * found["varies"] / images,
         probability_std=100 * found["std"] / images,
     )
 
 
-_COLUMNS = (
-    "closed", "open", "area", "bits", "faint_bits", "right", "blank", "varies", "std",
-    *(f"{name} {how}" for name in CHANGED for how in ("lost", "gained")),
-)  # fmt: skip
-
-
-def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> Tensor:
-    """The sums of one batch in the order of `_COLUMNS`, float64, on the device."""
+def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tensor]:
+    """One value per image of a batch, [B] each."""
     own = model(x, deterministic=True)
     assert own.mask is not None and own.attention is not None
     m, a = own.mask[0], own.attention.a_q[0].clamp(0, 1)  # [B,H,W], [B,h,w]
@@ -99,16 +88,15 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> Tensor:
     right = prediction == y
     index = torch.arange(first, first + len(x), device=x.device)
 
-    def correct(image: Tensor, **given: Tensor) -> Tensor:
-        return model(image, deterministic=True, **given).logits.argmax(-1) == y
+    def correct(**given: Tensor) -> Tensor:
+        return model(x, deterministic=True, **given).logits.argmax(-1) == y
 
     changed = {
-        "without_faint": correct(x, mask=m.where(m >= FAINT, 0)),
-        "rounded": correct(x, mask=(m >= HALF).to(m)),
-        "shifted": correct(x, attention_map=shift(a, index)),
-        "blurred": correct(x, attention_map=blur(a)),
+        "without_faint": correct(mask=m.where(m >= FAINT, 0)),
+        "rounded": correct(mask=(m >= HALF).to(m)),
+        "shifted": correct(attention_map=shift(a, index)),
+        "blurred": correct(attention_map=blur(a)),
     }
-    blank = correct(torch.zeros_like(x), mask=m)
     each = model(x, samples=(NOISE_SAMPLES, 1)).sample_logits.flatten(0, 1)  # [n,B,C]
     wanted = prediction.expand(NOISE_SAMPLES, -1)[..., None]  # [n,B,1]
     probability = widen(each).softmax(-1).gather(-1, wanted)[..., 0]  # [n,B]
@@ -120,13 +108,12 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> Tensor:
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
         "right": right,
-        "blank": blank,
         "varies": varies,
         "std": probability.std(0),
     }
     for name, now in changed.items():
         columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
-    return torch.stack([columns[name].double().sum() for name in _COLUMNS])
+    return columns
 
 
 def shift(a: Tensor, index: Tensor) -> Tensor:

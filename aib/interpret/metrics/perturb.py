@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_index, check_pixels
+from aib.interpret.metrics.checks import check_pixels
 from aib.interpret.metrics.seeded import Stream, integers
 
 Kind = Literal["color", "foreign", "high", "low"]
@@ -33,6 +33,7 @@ class Modification:
         self, images: Tensor, index: Tensor, *, seed: int = 0, foreign: Tensor | None = None
     ) -> Tensor:
         """uint8 [N,3,H,W] to uint8 [N,3,H,W]; `index` [N] is each image's index in its data set."""
+        check_pixels(images)
         if self.kind == "color":
             return occlude_color(images, index, int(self.amount), seed=seed)
         if self.kind in ("high", "low"):
@@ -80,8 +81,6 @@ def block_mask(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0) -
 
 def occlude_color(images: Tensor, index: Tensor, p: int, *, seed: int = 0) -> Tensor:
     """A p x p block of one uniform random colour on each image."""
-    check_pixels(images)
-    check_index(index, len(images))
     index = index.to(images.device)
     mask = block_mask(index, (images.shape[2], images.shape[3]), p, seed=seed)
     # Numbers 0 and 1 give the position, 2, 3 and 4 the colour, and 5 the foreign image.
@@ -93,9 +92,6 @@ def occlude_foreign(
     images: Tensor, index: Tensor, p: int, foreign: Tensor, *, seed: int = 0
 ) -> Tensor:
     """A random image of `foreign` (uint8 [M,3,h,w]), resized to p x p, on each image."""
-    check_pixels(images)
-    check_pixels(foreign, "foreign")
-    check_index(index, len(images))
     index = index.to(images.device)
     size = (images.shape[2], images.shape[3])
     mask = block_mask(index, size, p, seed=seed)
@@ -112,9 +108,6 @@ def occlude_foreign(
 
 def frequency_split(images: Tensor, radius: float) -> tuple[Tensor, Tensor]:
     """Low (r < radius) and high (r >= radius) parts, float [N,3,H,W]; they add up to the images."""
-    check_pixels(images)
-    if not radius > 0:
-        raise AibError(f"the radius in the frequency domain must be positive, not {radius}")
     height, width = images.shape[2:]
     device = images.device
     # In a centred spectrum the constant part stands at (H/2, W/2), and a coefficient's distance
@@ -131,8 +124,6 @@ def frequency_split(images: Tensor, radius: float) -> tuple[Tensor, Tensor]:
 
 def keep_frequencies(images: Tensor, kind: Literal["high", "low"], radius: float) -> Tensor:
     """One part of the split, each image and channel min-max rescaled to 0-255, as uint8."""
-    if kind not in ("high", "low"):
-        raise AibError(f"kind must be 'high' or 'low', not {kind!r}")
     low, high = frequency_split(images, radius)
     part = low if kind == "low" else high
     least = part.amin(dim=(2, 3), keepdim=True)  # [N,3,1,1]

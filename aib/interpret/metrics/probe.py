@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from aib.errors import AibError
 from aib.figures.scale import FLAT
-from aib.interpret.metrics.checks import check_index, check_maps
 from aib.interpret.metrics.controls import centre_gaussian
 from aib.interpret.metrics.seeded import Stream, random_words, uniform
 
@@ -26,8 +25,6 @@ def probe(
     Both are classes [n] on the CPU. The halves depend on the images' `index` and the seed alone.
     The global random numbers are left as they were.
     """
-    check_maps(maps)
-    check_index(index, len(maps))
     if len(maps) < 2:
         raise AibError("the probe needs at least 2 images, not 1")
     order = random_words(seed, Stream.PROBE, index.cpu(), 1)[:, 0].argsort(stable=True)[:IMAGES]

@@ -10,7 +10,6 @@ from statistics import NormalDist
 
 from torch import Tensor
 
-from aib.errors import AibError
 from aib.interpret.metrics.swap import Decisions
 
 # A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
@@ -27,6 +26,11 @@ class Drop:
     low: float
     high: float
 
+    @property
+    def text(self) -> str:
+        """In percentage points, with the interval."""
+        return f"{points(self.drop)} ({points(self.low)} to {points(self.high)})"
+
 
 @dataclass(frozen=True)
 class Reliance:
@@ -40,38 +44,32 @@ class Reliance:
     masked: bool = False  # the model masks pixels, and was trained with its own masks only
 
 
-def map_reliance(
-    decisions: Decisions, *, masked: bool = False, harm: float = HARM, confidence: float = 0.95
-) -> Reliance:
+def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
     """The drops of accuracy with each map's mean, with it shuffled, and with another image's."""
     own = decisions.right()
-    replaced = {name: drop_between(own, decisions.right(name), confidence) for name in REPLACEMENTS}
+    replaced = {name: drop_between(own, decisions.right(name)) for name in REPLACEMENTS}
     accuracy = float(own.double().mean())
-    return Reliance(len(own), accuracy, replaced, harm, 1 / decisions.num_classes, masked)
+    return Reliance(len(own), accuracy, replaced, HARM, 1 / decisions.num_classes, masked)
 
 
-def drop_between(own: Tensor, replaced: Tensor, confidence: float = 0.95) -> Drop:
+def drop_between(own: Tensor, replaced: Tensor) -> Drop:
     """The drop between two rows of right or wrong decisions on the same images, bool [n]."""
     lost, gained = int((own & ~replaced).sum()), int((replaced & ~own).sum())
     accuracy = float(own.double().mean())
-    return paired_drop(accuracy, lost, gained, len(own), confidence=confidence)
+    return paired_drop(accuracy, lost, gained, len(own))
 
 
-def paired_drop(
-    accuracy: float, lost: int, gained: int, images: int, *, confidence: float = 0.95
-) -> Drop:
-    """The drop when `lost` images turned wrong and `gained` turned right.
+def paired_drop(accuracy: float, lost: int, gained: int, images: int) -> Drop:
+    """The drop, with its 95% interval, when `lost` images turned wrong and `gained` turned right.
 
     With b lost and c gained of n, the drop is (b - c) / n and its variance
     ((b + c) - (b - c)^2 / n) / n^2. The interval adds 1/2 to b, to c and to both kinds of agreement
     (n + 2 in all; Agresti and Min, 2005), so that few images without a change do not give a
     degenerate interval.
     """
-    if not 0 < confidence < 1:
-        raise AibError(f"confidence must lie between 0 and 1, not {confidence}")
     n, b, c = images + 2, lost + 0.5, gained + 0.5
     centre = (b - c) / n
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf(0.975)
     reach = z * math.sqrt((b + c) - (b - c) ** 2 / n) / n
     drop = (lost - gained) / images
     return Drop(accuracy - drop, drop, centre - reach, centre + reach)

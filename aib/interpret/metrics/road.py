@@ -12,45 +12,18 @@ is predicted for the full image, as for deletion and insertion.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, shape
-from aib.interpret.metrics.faithfulness import check_maps_of, probabilities, removal_order
-from aib.interpret.metrics.localise import resize_maps
+from aib.interpret.metrics.faithfulness import Curve, predicted_class, ranked_pixels
 from aib.interpret.metrics.seeded import Stream, normal
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)  # of the pixels, as published
 NOISE = 0.01  # standard deviation in normalised pixels, as published
 TOLERANCE = 1e-3  # of the residual, relative to that of the first guess: well below the noise
-
-
-@dataclass(frozen=True)
-class RoadCurves:
-    """Probability of the originally predicted class as pixels are imputed."""
-
-    fractions: Tensor  # [T+1], share of the pixels imputed, from 0 on
-    morf: Tensor  # [B,T+1], most relevant first
-    lerf: Tensor  # [B,T+1], least relevant first
-    predicted: Tensor  # [B]
-
-    @property
-    def morf_area(self) -> Tensor:
-        """Mean height of each image's curve [B]; lower is more faithful."""
-        return self._area(self.morf)
-
-    @property
-    def lerf_area(self) -> Tensor:
-        """Mean height of each image's curve [B]; higher is more faithful."""
-        return self._area(self.lerf)
-
-    def _area(self, curve: Tensor) -> Tensor:
-        return torch.trapezoid(curve, self.fractions, dim=1) / self.fractions[-1]
 
 
 @torch.no_grad()
@@ -61,40 +34,33 @@ def road(
     *,
     fractions: Sequence[float] = FRACTIONS,
     noise: float = NOISE,
-    output: Literal["logits", "probabilities"] = "logits",
     seed: int = 0,
-) -> RoadCurves:
-    """Both curves for images x [B,C,H,W] and maps [B,h,w] (bilinearly resized to the images).
+) -> dict[str, Curve]:
+    """Both curves by name for images x [B,C,H,W] and maps [B,h,w] (resized to the images).
 
-    `predict`, `output` and ties as in `deletion_insertion`; every image gets the same noise.
+    `predict` and ties as in `deletion_insertion`; every image gets the same noise. A faithful map
+    has a small area with the most relevant pixels imputed first, and a large one with the least.
     """
-    check_batch(x)
-    check_maps_of(maps, len(x))
-    if list(fractions) != sorted(set(fractions)) or not 0 < fractions[0] <= fractions[-1] < 1:
-        raise AibError(f"fractions must rise and lie between 0 and 1, not {list(fractions)}")
+    rank = ranked_pixels(x, maps, seed)
     channels, height, width = x.shape[1:]
     pixels = height * width
-    rank = removal_order(resize_maps(maps, (height, width)), seed=seed)[:, None]  # [B,1,H,W]
     zero = torch.zeros(1, dtype=torch.long, device=x.device)
     grain = normal(seed, Stream.ROAD, zero, channels * pixels).reshape(1, channels, height, width)
-    certainty, predicted = probabilities(predict(x), output, len(x)).max(dim=1)  # [B] each
+    certainty, probability = predicted_class(predict, x)
 
-    def probability(removed: Tensor) -> Tensor:
-        images = impute_linear(x, removed) + noise * grain.to(x.dtype) * removed
-        values = probabilities(predict(images), output, len(x))
-        return values.gather(1, predicted[:, None])[:, 0]  # [B]
+    def imputed(removed: Tensor) -> Tensor:
+        return impute_linear(x, removed) + noise * grain.to(x.dtype) * removed
 
     morf, lerf = [certainty], [certainty]
     for fraction in fractions:
         count = round(fraction * pixels)
-        morf.append(probability(rank < count))
-        lerf.append(probability(rank >= pixels - count))
-    return RoadCurves(
-        fractions=torch.tensor([0.0, *fractions], device=x.device),
-        morf=torch.stack(morf, dim=1),
-        lerf=torch.stack(lerf, dim=1),
-        predicted=predicted,
-    )
+        morf.append(probability(imputed(rank < count)))
+        lerf.append(probability(imputed(rank >= pixels - count)))
+    shares = torch.tensor([0.0, *fractions], device=x.device)
+    return {
+        "road_morf": Curve(shares, torch.stack(morf, dim=1)),
+        "road_lerf": Curve(shares, torch.stack(lerf, dim=1)),
+    }
 
 
 def impute_linear(x: Tensor, removed: Tensor, *, tolerance: float = TOLERANCE) -> Tensor:
@@ -104,11 +70,6 @@ def impute_linear(x: Tensor, removed: Tensor, *, tolerance: float = TOLERANCE) -
     d u - W u = W (known pixels): symmetric and positive definite while a pixel is known, so
     conjugate gradients solve it. They start from the mean of the known pixels.
     """
-    if removed.shape != (len(x), 1, *x.shape[2:]) or removed.dtype != torch.bool:
-        raise AibError(
-            f"removed must be bool [{len(x)},1,{x.shape[2]},{x.shape[3]}], "
-            f"not {removed.dtype} {shape(removed)}"
-        )
     known = x.float().masked_fill(removed, 0)
     diagonal = _neighbours(torch.ones_like(known[:1, :1]))  # 1, and less at the border
     mean = known.sum(dim=(2, 3), keepdim=True) / (~removed).sum(dim=(2, 3), keepdim=True)

@@ -7,15 +7,12 @@ a similarity of 1 until the cascade reaches it.
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from aib.errors import AibError
-from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max, spearman
 
 MapFunction = Callable[[nn.Module, Tensor], Tensor]
@@ -37,34 +34,18 @@ def randomise_layers(
     maps: MapFunction,
     x: Tensor,
     *,
-    mode: Literal["cascade", "single"] = "cascade",
-    layers: Sequence[str] | None = None,
     seed: int = 0,
 ) -> list[LayerChange]:
-    """Randomise layers from the output's end and compare `maps(model, x)` [B,h,w] with itself.
-
-    `cascade` leaves every layer random once it is; `single` puts each back before the next. The
-    model itself is not touched: a copy in evaluation mode is. `layers` (module names) fixes the
-    order; by default `layers_from_output` gives it.
+    """Randomise one layer after the other, from the output's end, and compare `maps(model, x)`
+    [B,h,w] with itself. The model is not touched: a copy in evaluation mode is.
     """
-    if mode not in ("cascade", "single"):
-        raise AibError(f"mode must be 'cascade' or 'single', not {mode!r}")
     model = copy.deepcopy(model).eval()
-    names = list(layers_from_output(model, maps, x) if layers is None else layers)
-    modules = dict(model.named_modules())
-    unknown = [name for name in names if name not in modules]
-    if unknown:
-        raise AibError(f"the model has no layers named {unknown}; `named_modules()` lists them")
-    if not names:
-        raise AibError("there is nothing to randomise: the model has no parameters")
+    names = layers_from_output(model, maps, x)
     original = min_max(maps(model, x).detach())
     changes = []
     for position, name in enumerate(names):
-        original_state = copy.deepcopy(modules[name].state_dict())
-        randomise(modules[name], seed=seed + position)
+        randomise(model.get_submodule(name), seed=seed + position)
         changes.append(_compare(name, original, maps(model, x).detach()))
-        if mode == "single":
-            modules[name].load_state_dict(original_state)
     return changes
 
 
@@ -116,11 +97,6 @@ def randomise(module: nn.Module, *, seed: int = 0) -> None:
 
 def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
     changed = min_max(maps)
-    if changed.values.shape != original.values.shape:
-        raise AibError(
-            f"the maps changed their shape from {shape(original.values)} to "
-            f"{shape(changed.values)} when {name} was randomised"
-        )
     similarities = torch.stack(
         [
             cosine(original, changed).mean(),

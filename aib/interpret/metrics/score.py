@@ -7,7 +7,6 @@ A constant map scores 100, because nothing in it can move. So the score comes wi
 cosine, the maps' contrast and the number of flat maps.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,11 +46,8 @@ class InterpretabilityScore(BootstrapMetric):
     flat: Tensor
     flat_modified: Tensor
 
-    def __init__(self, taus: Sequence[float] = TAUS, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not taus or not all(0 < tau < 1 for tau in taus):
-            raise AibError(f"taus must lie between 0 and 1, not {list(taus)}")
-        self.taus = tuple(taus)
         # One float per image: a process without data contributes an empty float tensor.
         for name in ("cosine", "centred", "consistent", "contrast", "contrast_modified"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
@@ -93,7 +89,7 @@ class InterpretabilityScore(BootstrapMetric):
         every = torch.ones_like(consistent)
         # Each metric is a sum over images divided by another: the counted ones, among which.
         parts: dict[str, tuple[Tensor, Tensor]] = {}
-        for tau in self.taus:
+        for tau in TAUS:
             parts[f"score_{tau:g}"] = (100 * consistent * (raw >= tau), consistent)
             parts[f"centred_{tau:g}"] = (100 * defined * (centred >= tau), defined)
         parts["centred_mean"] = (defined * centred.nan_to_num(), defined)

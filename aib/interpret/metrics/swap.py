@@ -15,7 +15,6 @@ from torch import Tensor
 from aib.data import Batch
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_index, check_maps
 from aib.interpret.metrics.seeded import Stream, random_words
 
 Predict = Callable[[Tensor, Tensor | None], Any]  # images and maps to logits
@@ -52,14 +51,11 @@ class Decisions:
 
 def spatial_mean(maps: Tensor) -> Tensor:
     """Each map [B,h,w] replaced by its mean: as much attention, no position."""
-    check_maps(maps)
     return maps.mean(dim=(1, 2), keepdim=True).expand_as(maps)
 
 
 def shuffled(maps: Tensor, index: Tensor, *, seed: int = 0) -> Tensor:
     """Each map's values at random positions, another order for each image `index` [B]."""
-    check_maps(maps)
-    check_index(index, len(maps))
     values = maps.flatten(1)  # [B,n]
     numbers = random_words(seed, Stream.SHUFFLE, index.to(maps.device), values.shape[1])
     order = numbers.argsort(dim=1)
@@ -73,7 +69,6 @@ def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
     image around the whole circle, around the circle of its class, and from the end of its class
     around to its start.
     """
-    check_index(index, len(classes))
     count = len(classes)
     order = classes.argsort(stable=True)
     place = order.argsort()  # where each image stands in that order
@@ -107,16 +102,24 @@ def swap_maps(
     under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
     gives all images, normalised, the same in each of two calls.
     """
-    first = [_first_pass(predict, attend, batch) for batch in batches()]
+    first: dict[str, list[Tensor]] = {}
+    num_classes = 0
+    for batch in batches():
+        maps = attend(batch.images)
+        own, num_classes = _classes(predict(batch.images, None), len(batch.images))
+        found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}
+        size = (maps.shape[1], maps.shape[2])
+        shares = None if batch.masks is None else covered(batch.masks, size)  # [B,h,w]
+        if shares is not None:
+            found["masks"] = shares
+        for name, values in found.items():
+            first.setdefault(name, []).append(values)
     if not first:
         raise AibError("there are no images: batches is empty")
-    maps, index, labels, own = (
-        torch.cat([getattr(one, name) for one in first])
-        for name in ("maps", "index", "labels", "own")
-    )
+    whole = {name: torch.cat(parts) for name, parts in first.items()}
+    maps, index, own, masks = whole["maps"], whole["index"], whole["own"], whole.get("masks")
     if len(maps) < 2:
         raise AibError("a map of another image needs at least 2 images, not 1")
-    masks = [one.masks for one in first if one.masks is not None]
     partners = draw_partners(index, own, seed=seed)
     under: dict[str, list[Tensor]] = {}
     start = 0
@@ -134,37 +137,15 @@ def swap_maps(
         blank = _classes(predict(torch.zeros_like(x), maps[here]), len(x))[0]
         under.setdefault("blank", []).append(blank)
     return Decisions(
-        labels=labels.cpu(),
+        labels=whole["labels"].cpu(),
         index=index.cpu(),
         maps=maps,
-        masks=torch.cat(masks) if len(masks) == len(first) else None,
+        masks=masks if masks is not None and len(masks) == len(maps) else None,
         own=own.cpu(),
         under={name: torch.cat(parts).cpu() for name, parts in under.items()},
         partners=Partners(*(partner.cpu() for partner in partners)),
-        num_classes=first[0].num_classes,
+        num_classes=num_classes,
     )
-
-
-@dataclass(frozen=True)
-class _FirstPass:
-    maps: Tensor
-    index: Tensor
-    labels: Tensor
-    own: Tensor
-    masks: Tensor | None
-    num_classes: int
-
-
-def _first_pass(
-    predict: Callable[[Tensor, Tensor | None], Any],
-    attend: Callable[[Tensor], Tensor],
-    batch: Batch,
-) -> _FirstPass:
-    """The first pass over one batch."""
-    maps = attend(batch.images)
-    own, num_classes = _classes(predict(batch.images, None), len(batch.images))
-    masks = None if batch.masks is None else covered(batch.masks, (maps.shape[1], maps.shape[2]))
-    return _FirstPass(maps, batch.index, batch.labels, own, masks, num_classes)
 
 
 def covered(masks: Tensor, size: tuple[int, int]) -> Tensor | None:

@@ -6,7 +6,7 @@ from scipy.ndimage import gaussian_filter
 
 from aib.errors import AibError
 from aib.interpret import deletion_insertion
-from aib.interpret.metrics.faithfulness import baseline_images, removal_order
+from aib.interpret.metrics.faithfulness import blurred, removal_order
 
 SIDE = 8
 
@@ -16,7 +16,7 @@ def weighted_sum(weights):
 
     def predict(x):
         p = (x[:, 0] * weights).sum(dim=(1, 2))
-        return torch.stack([p, (1 - p) / 2, (1 - p) / 2], dim=1)
+        return torch.stack([p, (1 - p) / 2, (1 - p) / 2], dim=1).log()
 
     return predict
 
@@ -31,23 +31,17 @@ def test_curves_of_an_additive_classifier_are_its_cumulated_weights():
     x = torch.ones(3, 1, SIDE, SIDE)
     maps = torch.stack([w, -w, torch.zeros_like(w)])
     curves = deletion_insertion(
-        weighted_sum(w),
-        x,
-        maps,
-        steps=SIDE * SIDE,
-        baseline=torch.zeros(1),
-        output="probabilities",
+        weighted_sum(w), x, maps, steps=SIDE * SIDE, baseline=torch.zeros(1)
     )
     best = torch.cat([torch.zeros(1), w.flatten().sort(descending=True).values.cumsum(0)])
     worst = torch.cat([torch.zeros(1), w.flatten().sort().values.cumsum(0)])
-    torch.testing.assert_close(curves.insertion[0], best)
-    torch.testing.assert_close(curves.deletion[0], 1 - best, atol=1e-5, rtol=0)
-    torch.testing.assert_close(curves.insertion[1], worst)
-    assert curves.predicted.tolist() == [0, 0, 0]
+    torch.testing.assert_close(curves["insertion"].values[0], best)
+    torch.testing.assert_close(curves["deletion"].values[0], 1 - best, atol=1e-5, rtol=0)
+    torch.testing.assert_close(curves["insertion"].values[1], worst)
     # The additive classifier makes deletion and insertion mirror images: areas add up to 1.
-    area = curves.deletion_area + curves.insertion_area
+    area = curves["deletion"].area + curves["insertion"].area
     torch.testing.assert_close(area, torch.ones(3), atol=1e-5, rtol=0)
-    assert curves.insertion_area[0] > curves.insertion_area[2] > curves.insertion_area[1]
+    assert curves["insertion"].area[0] > curves["insertion"].area[2] > curves["insertion"].area[1]
 
 
 def test_one_batch_or_several_give_the_same():
@@ -60,18 +54,21 @@ def test_one_batch_or_several_give_the_same():
         deletion_insertion(weighted_sum(w), a, b, steps=4)
         for a, b in zip(x.split(2), maps.split(2), strict=True)
     ]
-    torch.testing.assert_close(whole.deletion, torch.cat([p.deletion for p in parts]))
-    torch.testing.assert_close(whole.insertion_area, torch.cat([p.insertion_area for p in parts]))
+    torch.testing.assert_close(
+        whole["deletion"].values, torch.cat([p["deletion"].values for p in parts])
+    )
+    torch.testing.assert_close(
+        whole["insertion"].area, torch.cat([p["insertion"].area for p in parts])
+    )
 
 
 def test_logits_become_probabilities_and_may_come_in_an_object():
     x = torch.zeros(2, 1, SIDE, SIDE)
     logits = torch.tensor([[0.0, 3.0], [2.0, 0.0]])
     curves = deletion_insertion(lambda _: SimpleNamespace(logits=logits), x, torch.rand(2, 4, 4))
-    assert curves.predicted.tolist() == [1, 0]
     expected = logits.softmax(1).amax(1)
-    torch.testing.assert_close(curves.deletion, expected[:, None].expand(2, 17))
-    torch.testing.assert_close(curves.deletion_area, expected)
+    torch.testing.assert_close(curves["deletion"].values, expected[:, None].expand(2, 17))
+    torch.testing.assert_close(curves["deletion"].area, expected)
 
 
 def test_ties_go_in_a_random_order_that_the_seed_fixes():
@@ -86,20 +83,16 @@ def test_ties_go_in_a_random_order_that_the_seed_fixes():
     assert (removal_order(two_levels)[0, 5:] < 3 * SIDE).all()
 
 
-def test_baselines_keep_the_colour_and_lose_the_detail():
+def test_the_blur_is_scipy_s():
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(2, 3, 32, 32, generator=generator)
-    mean = baseline_images(x, "mean")
-    assert mean.shape == x.shape and float(mean.std(dim=(2, 3)).max()) < 1e-6
-    torch.testing.assert_close(mean[:, :, 0, 0], x.mean((2, 3)))
-    blur = baseline_images(x, "blur")
+    blur = blurred(x)
     sigma = (0, 0, 32 / 8, 32 / 8)
     expected = gaussian_filter(x.numpy(), sigma, mode="mirror", truncate=3)  # no edge pixel twice
     torch.testing.assert_close(blur, torch.from_numpy(expected), atol=1e-5, rtol=0)
-    torch.testing.assert_close(
-        baseline_images(torch.full((1, 3, 9, 6), 2.0), "blur"), torch.full((1, 3, 9, 6), 2.0)
-    )
-    assert baseline_images(torch.ones(1, 1, 1, 1), "blur").shape == (1, 1, 1, 1)
+    flat = torch.full((1, 3, 9, 6), 2.0)
+    torch.testing.assert_close(blurred(flat), flat)
+    assert blurred(torch.ones(1, 1, 1, 1)).shape == (1, 1, 1, 1)
 
 
 def test_bad_input_is_named():
@@ -108,7 +101,3 @@ def test_bad_input_is_named():
         deletion_insertion(lambda x: x.mean((2, 3)), x, torch.rand(3, 4, 4))
     with pytest.raises(AibError, match=r"\[2,classes\], not \[2\]"):
         deletion_insertion(lambda x: x.mean((1, 2, 3)), x, maps)
-    with pytest.raises(AibError, match="'noise'"):
-        deletion_insertion(lambda x: x.mean((2, 3)), x, maps, baseline="noise")
-    with pytest.raises(AibError, match=r"shape \[5\]"):
-        deletion_insertion(lambda x: x.mean((2, 3)), x, maps, baseline=torch.ones(5))

@@ -10,7 +10,7 @@ from torch import nn
 from aib.attention import AttentionParameters
 from aib.data import Batches
 from aib.errors import AibError
-from aib.interpret.metrics.mask_use import MaskUse, blur, mask_use, shift
+from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.study import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
@@ -107,7 +107,6 @@ def by_hand(model, x, y, batch, seed):
                 "area": m.mean(),
                 "bits": bits.sum(),
                 "faint_bits": bits[m < 0.5].sum(),
-                "blank": logits(0 * x[i], m).argmax() == y[i],
                 "prediction_changes": len({v.argmax() for v in each}) > 1,
                 "probability_std": np.std(p, ddof=1),
             }
@@ -125,7 +124,6 @@ def test_every_value_is_that_of_a_loop_over_the_images(batch):
         assert getattr(found, name) == pytest.approx(100 * hand[name], rel=1e-4), name
     assert found.faint_bits == pytest.approx(100 * hand["faint_bits"] / hand["bits"], rel=1e-5)
     assert found.accuracy == pytest.approx(100 * hand["own"])
-    assert found.blank.value == pytest.approx(100 * hand["blank"])
     for name in ("without_faint", "rounded", "shifted", "blurred"):
         drop = getattr(found, name)
         assert drop.value == pytest.approx(100 * (hand["own"] - hand[name])), name
@@ -158,17 +156,7 @@ def test_open_and_closed_ends():
     x[:, 0] = 0
     found = mask_use(model, [(x, y)])
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
-    assert found.blank.value == pytest.approx(found.accuracy)
     assert MaskUse.from_dict(found.to_dict()) == found
-
-
-def test_shift_and_blur_keep_shape_and_a_flat_map():
-    a = torch.rand(4, 3, 5)
-    assert shift(a, torch.arange(4)).shape == blur(a).shape == a.shape
-    flat = torch.full((4, 3, 5), 0.25)
-    assert torch.equal(shift(flat, torch.arange(4)), flat)
-    torch.testing.assert_close(blur(flat), flat)
-    assert torch.equal(shift(a, torch.tensor([0, 4, 8, 12]))[:, :, 1:], a[:, :, :-1])
 
 
 def test_no_images_is_an_error():

@@ -3,9 +3,9 @@ import torch
 
 from aib.data import Batch
 from aib.interpret import map_encoding, map_reliance, swap_maps
+from aib.interpret.decision_tables import reliance as reliance_table
 from aib.interpret.metrics.reliance import paired_drop, points
 from aib.interpret.results import Information, Study
-from aib.interpret.tables import reliance as reliance_table
 
 
 def quadrant_task(count: int, batch: int = 100):
@@ -33,8 +33,8 @@ def by_the_image(x, attention):
     return torch.nn.functional.avg_pool2d(x, 2).flatten(1)
 
 
-def reliance_of(predict, count: int, **options):
-    return map_reliance(swap_maps(predict, attend, lambda: quadrant_task(count)), **options)
+def reliance_of(predict, count: int):
+    return map_reliance(swap_maps(predict, attend, lambda: quadrant_task(count)))
 
 
 def test_a_map_that_carries_the_class_costs_what_it_carries():

@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from aib.data.shapes import TEST_SEED
-from aib.figures.table import Table
+from aib.figures.table import Table, without_empty_columns
 from aib.training.folder import RunFolder
 from tests.tools.results.stored import (
     evaluation,
@@ -18,7 +18,6 @@ from tests.tools.results.stored import (
     write_finished_run,
 )
 from tools.results.errors import BESIDE, EVERY_RUN, OTHER_DATA, OTHERS
-from tools.results.markdown import without_empty_columns
 
 
 def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
