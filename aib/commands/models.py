@@ -11,6 +11,15 @@ from aib.bench.counts import Row, measure, remarks
 from aib.commands.options import parse, wide_console
 from aib.errors import AibError
 from aib.figures.table import number
+from aib.networks import (
+    build_network,
+    default_layer,
+    is_library_name,
+    layer_grids,
+    list_networks,
+    preprocessing_of,
+    resolve_layer,
+)
 from aib.registry import list_models
 from aib.types import ProfileName
 
@@ -28,14 +37,22 @@ def models(
 
     Example: aib models "*aib*" --num-classes 100
 
+    Example: aib models "timm:resnet*"
+
+    Example: aib models timm:resnet50
+
     Args:
-        filter: a wildcard, such as "vgg*"; without it the paper's twelve models.
+        filter: a wildcard, such as "vgg*"; without it the paper's twelve models. "timm:*" and
+            "torchvision:*" list networks with the default of --at, and the name of one its layers.
         num_classes: number of classes.
         image_size: 32 or 224.
         width: scales the models' channels.
         profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
     """
+    if is_library_name(filter):
+        show_networks(filter, json)
+        return
     names = list_models(filter, image_size=image_size)
     if not names:
         raise AibError(f"no model matches {filter!r} at image_size {image_size}")
@@ -45,6 +62,44 @@ def models(
         print(jsonlib.dumps(found, indent=2))
     else:
         print_table(rows)
+
+
+def show_networks(filter: str, json: bool) -> None:
+    """Print networks of a library with the default of `at`, or the layers of one network."""
+    names = list_networks(filter)
+    if names != [filter]:
+        if not names:
+            raise AibError(f"no network matches {filter!r}")
+        rows = [(name, default_layer(name)) for name in names]
+        title, head = "networks for aib train --model", ("network", "default of --at")
+        found: object = {"networks": [{"name": name, "at": at} for name, at in rows]}
+        cells = [(name, at or "- (name a layer)") for name, at in rows]
+    else:
+        network = build_network(filter)
+        policy = preprocessing_of(filter, network)
+        assert policy is not None  # a library's network has one
+        layers = layer_grids(network, policy.image_size)
+        at = resolve_layer(filter, network, None) if default_layer(filter) else None
+        size = f"{policy.image_size} x {policy.image_size}"
+        title, head = f"layers of {filter} for --at, at {size}", ("layer", "channels", "map", "")
+        found = {"network": filter, "image_size": policy.image_size, "at": at}
+        found["layers"] = [asdict(layer) for layer in layers]
+        cells = [
+            (
+                one.name,
+                str(one.channels),
+                "x".join(map(str, one.grid)),
+                "default" * (one.name == at),
+            )
+            for one in layers
+        ]
+    if json:
+        print(jsonlib.dumps(found, indent=2))
+        return
+    table = Table(*head, title=title)
+    for row in cells:
+        table.add_row(*row)
+    wide_console().print(table)
 
 
 def print_table(rows: list[Row]) -> None:

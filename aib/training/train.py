@@ -7,10 +7,13 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
+from aib.attach import attach_by_name, options_for
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
+from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
+from aib.networks import is_library_name, is_network_name
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
 from aib.settings import Settings
@@ -71,7 +74,9 @@ def _train(
     data = load_data(settings, "train")
     has_validation = settings.holdout or has_split(settings.data, "val")
     validation = load_data(settings, "val") if has_validation else None
-    model = build_model(settings, data)
+    model = build_model(settings, data, resume=resume)
+    data = data.prepared_for(model.preprocessing)
+    validation = validation and validation.prepared_for(model.preprocessing)
     if not resume:
 
         def begin() -> None:
@@ -106,6 +111,7 @@ def _train(
     if not fabric.is_global_zero:
         return None
     images = load_data(settings, settings.measured_split)
+    images = images.prepared_for(model.preprocessing)
     test = save_and_evaluate(run, fitted.model, images, settings)
     return Trained(run.folder, fitted.model, test, fitted.seconds)
 
@@ -122,10 +128,33 @@ def save_and_evaluate(run: RunFolder, model: Classifier, test: ImageSet, s: Sett
 
 def evaluator_settings(s: Settings) -> Settings:
     """Settings that train the evaluator of a model: the same but for the map and its options."""
+    if is_network_name(s.model):
+        raise AibError(f"evaluators are for the models of aib, and {s.model} is none")
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
     options = {n: default[n] for n in OPTION_NEEDS if n not in kept}
     return s.updated(model=evaluator_name(s.model), **options)
+
+
+def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
+    """Attach to the network that the settings name."""
+    own = data.preprocessing
+    is_library = is_library_name(s.model)
+    # The data's image size counts where it was given, as in folder:photos:image_size=160.
+    given = not is_library or "image_size" in parse_name(s.data)[2]
+    model = attach_by_name(
+        s.model,
+        at=s.at,
+        num_classes=data.num_classes,
+        masked=s.masked,
+        pretrained=s.pretrained,
+        download=download,
+        image_size=own.image_size if given else None,
+        **options_for(s.model, s.masked, s.options),
+    )
+    policy = model.preprocessing if is_library else own
+    model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
+    return model
 
 
 def with_test_images(s: Settings) -> Settings:
@@ -138,13 +167,20 @@ def load_data(s: Settings, split: str) -> ImageSet:
     return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, strict=s.strict)
 
 
-def build_model(s: Settings, data: ImageSet) -> Classifier:
-    """Make a model for these images, with random weights or those of `init`."""
-    size = family(s.model, data.preprocessing.image_size)
+def build_model(s: Settings, data: ImageSet, *, resume: bool = False) -> Classifier:
+    """Make a model for these images, with random or pretrained weights or those of `init`.
+
+    The model says how the images are prepared: a library's network has a size and normalisation of
+    its own. With `resume` pretrained weights are not needed.
+    """
     require_trainable(s.data, data)
     torch.manual_seed(s.seed)
-    model = create_model(s.model, data.num_classes, size, options=s.options)
-    model.preprocessing = data.preprocessing
+    if is_network_name(s.model):
+        model = _attach(s, data, download=not resume)
+    else:
+        size = family(s.model, data.preprocessing.image_size)
+        model = create_model(s.model, data.num_classes, size, options=s.options)
+        model.preprocessing = data.preprocessing
     if s.init is not None:
         path = Path(s.init)
         path = path / WEIGHTS if path.is_dir() else path
