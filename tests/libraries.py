@@ -164,6 +164,7 @@ class Hub:
 
 TIMM = {
     "resnet18": partial(ResNet, 4),
+    "resnet50": partial(ResNet, 4),
     "vit_tiny_patch16_224": TimmViT,
     "swin_tiny_patch4_window7_224": TimmSwin,
     "vgg11": VGG,

@@ -1,8 +1,10 @@
 """Networks by name: timm's, torchvision's, and a user's own function."""
 
 import json
+import re
 import sys
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +13,14 @@ from torch import nn
 
 import aib
 from aib.cli import main
-from aib.networks import build_network, classes_of, default_layer, layer_grids, list_networks
+from aib.networks import (
+    LAYERS,
+    build_network,
+    classes_of,
+    default_layer,
+    layer_grids,
+    list_networks,
+)
 from aib.settings import Settings
 from aib.training.train import build_model, load_data
 from tests import libraries
@@ -126,7 +135,7 @@ def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("timm:resnet9000",), "timm has no model 'resnet9000'; did you mean resnet18"),
+        (("timm:resnet9000",), "timm has no model 'resnet9000'; did you mean resnet"),
         (("timm:",), "timm: needs the name of a model, as in timm:resnet50"),
         (("timm:sequencer2d_s",), "no default layer: name one with at; `aib models timm:seq"),
         (("timm:resnet18", "layer9"), "no layer 'layer9'"),
@@ -350,6 +359,19 @@ def test_layers_inside_blocks_and_without_a_grid_are_not_listed(hub):
 )
 def test_the_first_pattern_that_fits_gives_the_layer(name, at):
     assert default_layer(name) == at
+
+
+def test_the_page_has_the_whole_table():
+    page = (Path(aib.__file__).parents[1] / "docs" / "networks.md").read_text()
+    rows = [line.split("|")[1:5] for line in page.splitlines() if line.startswith("|")]
+    for side, library in enumerate(("timm", "torchvision")):
+        shown = {
+            name: row[2 * side + 1].strip(" `")
+            for row in rows
+            if len(row) == 4
+            for name in re.findall("`([^`]+)`", row[2 * side].replace("`--masked`", ""))
+        }
+        assert shown == LAYERS[library]
 
 
 def test_classes_are_wordnets_numbers_where_the_data_has_them(hub):
