@@ -33,10 +33,9 @@ def from_pretrained(
     """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, in evaluation mode.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
-    that makes it ("my_module:build"); one made by the name of a timm or torchvision network needs
-    that library, and no weights of it. One made with
-    `AIB(stem, tail)` needs `backbone=(stem, tail)`; either also takes an aib model of the same
-    form. What is passed is copied, not changed.
+    that makes it ("my_module:build"); one made with `AIB(stem, tail)` needs `backbone=(stem, tail)`;
+    either also takes an aib model of the same form. What is passed is copied, not changed. A model
+    made from a timm or torchvision network by its name needs that library only.
     """
     files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
     path = files[CONFIG]

@@ -17,8 +17,8 @@ from torch import nn
 from tests.networks import EncoderBlock, Permute, ResNet
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "hen"]
-CATEGORIES = ["tench", "goldfish", "great white shark", "hen"]
+WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "owl"]
+CATEGORIES = ["tench", "goldfish", "great white shark", "owl"]
 SYNSETS = ["n01440764", "n01443537", "n01484850", "n01514859"]
 SIZE = 32  # of images
 

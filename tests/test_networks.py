@@ -22,6 +22,8 @@ from aib.networks import (
     list_networks,
 )
 from aib.settings import Settings
+from aib.sweep import parse_grid
+from aib.sweep.plan import make_plan
 from aib.training.train import build_model, load_data
 from tests import libraries
 from tests.data import official
@@ -263,6 +265,23 @@ def test_the_image_size_of_the_data_counts_where_it_is_given(photos, hub):
         s = Settings(data=data, model="timm:resnet18")
         model = build_model(s, load_data(s, "train"))
         assert model.preprocessing.image_size == size
+
+
+def test_a_resumed_run_needs_no_pretrained_weights(photos, hub):
+    s = Settings(data=photos, model="timm:resnet18", masked=True, pretrained=True)
+    hub.online = False
+    assert build_model(s, load_data(s, "train"), resume=True).recipe["pretrained"] is True
+    with pytest.raises(aib.AibError, match="could not be loaded"):
+        build_model(s, load_data(s, "train"))
+
+
+def test_a_sweep_of_a_network_is_planned(hub):
+    hub.online = False  # a plan needs no weights
+    base = Settings(data="shapes:count=16", model="timm:resnet18", masked=True, pretrained=True)
+    plan = make_plan("mine", base, [parse_grid("area=0.2,0.5")])
+    assert [run.settings.options.area for run in plan.runs] == [0.2, 0.5]
+    with pytest.raises(aib.AibError, match="modulation is for attention that modulates features"):
+        make_plan("mine", base, [parse_grid("modulation=gate,residual")])
 
 
 def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys, tmp_path):
