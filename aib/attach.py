@@ -77,7 +77,7 @@ def attach(
     (256 unless given), modulation, attention_noise, attention_guide and profile; with
     `masked=True` latent_dim, area, noise_std, sample_map and profile.
     """
-    reading = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
+    reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
     if isinstance(backbone, str):
         return attach_by_name(
             backbone,

@@ -33,9 +33,9 @@ def from_pretrained(
     """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, in evaluation mode.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
-    that makes it ("my_module:build"); one made with `AIB(stem, tail)` needs `backbone=(stem, tail)`;
-    either also takes an aib model of the same form. What is passed is copied, not changed. A model
-    made from a timm or torchvision network by its name needs that library only.
+    that makes it ("my_module:build"). One made with `AIB(stem, tail)` needs
+    `backbone=(stem, tail)`. Either also takes an aib model of the same form. What is passed is
+    copied, not changed. A model of a timm or torchvision network by name needs that library only.
     """
     files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
     path = files[CONFIG]
@@ -106,7 +106,9 @@ def _rebuild(
         if backbone is not None:
             raise AibError(f"{folder} is a {recipe.get('name')}, which needs no backbone=")
         return _build(_create_on_meta, recipe, path)
-    named = {key: recipe[key] for key in ("backbone", "pretrained") if key in recipe}
+    named: dict[str, Any] = {
+        key: recipe[key] for key in ("backbone", "pretrained") if key in recipe
+    }
     name = named.get("backbone")
     if backbone is None and kind == "attached" and isinstance(name, str):
         if is_library_name(name):

@@ -132,7 +132,9 @@ def _pass(
     def record_embeddings(_layer: nn.Module, _inputs: Any, e: Any) -> None:
         embeddings.append(e)
 
-    linear = {layer: name for name, layer in network.named_modules() if type(layer) is nn.Linear}
+    linear: dict[nn.Module, str] = {
+        layer: name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)
+    }
     outputs: list[tuple[Any, str]] = []
 
     def record_linear(layer: nn.Module, _inputs: Any, y: Any) -> None:

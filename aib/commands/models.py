@@ -51,7 +51,8 @@ def models(
         json: print JSON instead of a table.
     """
     if is_library_name(filter):
-        show_networks(filter, json)
+        wild = filter.endswith(":") or any(sign in filter for sign in "*?[")
+        (show_networks if wild else show_layers)(filter, json)
         return
     names = list_models(filter, image_size=image_size)
     if not names:
@@ -65,40 +66,38 @@ def models(
 
 
 def show_networks(filter: str, json: bool) -> None:
-    """Print networks of a library with the default of `at`, or the layers of one network."""
+    """Print the networks of a library that match, with the default of `at`."""
     names = list_networks(filter)
-    if names != [filter]:
-        if not names:
-            raise AibError(f"no network matches {filter!r}")
-        rows = [(name, default_layer(name)) for name in names]
-        title, head = "networks for aib train --model", ("network", "default of --at")
-        found: object = {"networks": [{"name": name, "at": at} for name, at in rows]}
-        cells = [(name, at or "- (name a layer)") for name, at in rows]
-    else:
-        network = build_network(filter)
-        policy = preprocessing_of(filter, network)
-        assert policy is not None  # a library's network has one
-        layers = layer_grids(network, policy.image_size)
-        at = resolve_layer(filter, network, None) if default_layer(filter) else None
-        size = f"{policy.image_size} x {policy.image_size}"
-        title, head = f"layers of {filter} for --at, at {size}", ("layer", "channels", "map", "")
-        found = {"network": filter, "image_size": policy.image_size, "at": at}
-        found["layers"] = [asdict(layer) for layer in layers]
-        cells = [
-            (
-                one.name,
-                str(one.channels),
-                "x".join(map(str, one.grid)),
-                "default" * (one.name == at),
-            )
-            for one in layers
-        ]
+    if not names:
+        raise AibError(f"no network matches {filter!r}")
+    found = {name: default_layer(name) for name in names}
     if json:
+        networks = [{"name": name, "at": at} for name, at in found.items()]
+        print(jsonlib.dumps({"networks": networks}, indent=2))
+        return
+    table = Table("network", "default of --at", title="networks for aib train --model")
+    for name, at in found.items():
+        table.add_row(name, at or "- (name a layer)")
+    wide_console().print(table)
+
+
+def show_layers(name: str, json: bool) -> None:
+    """Print the layers of a network that may be given as `at`, with the size of their map."""
+    network = build_network(name)
+    policy = preprocessing_of(name, network)
+    assert policy is not None  # a library's network has one
+    size = policy.image_size
+    layers = layer_grids(network, size)
+    at = resolve_layer(name, network, None) if default_layer(name) else None
+    if json:
+        found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
         print(jsonlib.dumps(found, indent=2))
         return
-    table = Table(*head, title=title)
-    for row in cells:
-        table.add_row(*row)
+    title = f"layers of {name} for --at, images of {size} x {size}"
+    table = Table("layer", "channels", "map", "", title=title)
+    for one in layers:
+        grid, mark = "x".join(map(str, one.grid)), "default" if one.name == at else ""
+        table.add_row(one.name, str(one.channels), grid, mark)
     wide_console().print(table)
 
 
