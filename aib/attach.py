@@ -163,6 +163,7 @@ def attach(
 def attach_by_name(
     name: str,
     *,
+    num_classes: int,
     at: str | None = None,
     pretrained: bool = False,
     download: bool = True,
@@ -175,13 +176,21 @@ def attach_by_name(
     Without `download` the network has no pretrained weights: those of the model are loaded next.
     """
     check("pretrained", pretrained, bool)
-    network = build_network(name, pretrained=pretrained, download=download)
+    check_classes(num_classes)
+    network = build_network(name, pretrained=pretrained, download=download, num_classes=num_classes)
     own = preprocessing_of(name, network)
     if own is not None:
         image_size = own.image_size if image_size is None else image_size
         preprocessing = preprocessing or replace(own, image_size=check_image_size(image_size))
     at = resolve_layer(name, network, at)
-    model = attach(network, at, image_size=image_size, preprocessing=preprocessing, **arguments)
+    model = attach(
+        network,
+        at,
+        num_classes,
+        image_size=image_size,
+        preprocessing=preprocessing,
+        **arguments,
+    )
     model.recipe |= {"backbone": name, "pretrained": pretrained}
     return model
 

@@ -87,9 +87,12 @@ def is_network_name(name: str) -> bool:
     return ":" in name
 
 
-def build_network(name: str, *, pretrained: bool = False, download: bool = True) -> nn.Module:
+def build_network(
+    name: str, *, pretrained: bool = False, download: bool = True, num_classes: int | None = None
+) -> nn.Module:
     """The network of this name, with its own classes.
 
+    With `num_classes` a network of timm gets a new head: some, such as DINOv2, have none.
     `pretrained` gives the library's default weights; without `download` only the form that the
     network has with them, for weights that are loaded afterwards.
     """
@@ -103,6 +106,7 @@ def build_network(name: str, *, pretrained: bool = False, download: bool = True)
     options: dict[str, Any] = {}
     if models.__name__ == "timm":
         create, options["pretrained"] = models.create_model, pretrained and download
+        options["num_classes"] = num_classes  # timm leaves out None
     else:
         create = models.get_model
         options = _torchvision_options(models, model, pretrained)

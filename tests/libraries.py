@@ -98,7 +98,8 @@ class TimmViT(nn.Module):
         super().__init__()
         self.patch_embed = Tokens(8, SIZE)
         self.blocks = nn.Sequential(EncoderBlock(8), EncoderBlock(8))
-        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, num_classes)
+        self.norm = nn.LayerNorm(8)
+        self.head = nn.Linear(8, num_classes) if num_classes else nn.Identity()
 
     def forward(self, x):
         return self.head(self.norm(self.blocks(self.patch_embed(x)))[:, 0])
@@ -163,9 +164,10 @@ class Hub:
 
 
 TIMM = {
-    "resnet18": partial(ResNet, 4),
-    "resnet50": partial(ResNet, 4),
+    "resnet18": ResNet,
+    "resnet50": ResNet,
     "vit_tiny_patch16_224": TimmViT,
+    "vit_small_patch14_dinov2": TimmViT,
     "swin_tiny_patch4_window7_224": TimmSwin,
     "vgg11": VGG,
     "sequencer2d_s": VGG,  # a family without a default layer
@@ -188,8 +190,10 @@ def make_timm(hub):
         architecture = model_name.split(".")[0]
         if architecture not in TIMM:
             raise RuntimeError(f"Unknown model ({architecture})")
+        own = 0 if "dinov2" in architecture else 4  # features only
+        kwargs = {"num_classes": own} | {k: v for k, v in kwargs.items() if v is not None}
         network = TIMM[architecture](**kwargs)
-        network.num_classes = 4
+        network.num_classes = kwargs["num_classes"]
         network.pretrained_cfg = {"input_size": (3, SIZE, SIZE), "mean": MEAN, "std": STD}
         if pretrained:
             hub.load(network, model_name)

@@ -35,6 +35,7 @@ SHORT = "--epochs 1 --batch-size 4 --workers 0 --accelerator cpu --lr 0.01".spli
 NETWORKS = {
     "timm:resnet18": ("layer3", 4),
     "timm:vit_tiny_patch16_224": ("blocks.1", 4),
+    "timm:vit_small_patch14_dinov2": ("blocks.1", 4),
     "timm:swin_tiny_patch4_window7_224": ("layers.2", 8),
     "timm:vgg11": ("features.1", 8),
     "torchvision:resnet18": ("layer3", 4),
