@@ -1,7 +1,7 @@
 """Add attention with an information bottleneck to any network, at one of its layers."""
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -15,13 +15,14 @@ from aib.errors import AibError
 from aib.latent import make_head, mlp_decoder
 from aib.layout import Layout, ToGrid, read_layout
 from aib.masked import Masked
+from aib.networks import build_network, preprocessing_of, resolve_layer
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing, check_image_size
 from aib.probe import find_layer, last_linear, probe_channels, probe_features
 from aib.profiles import get_profile
 from aib.propose import FeatureProposal, FirstPass
 from aib.quantize import AnchorQuantizer, NumAnchors
-from aib.types import Given, Output, Sampling
+from aib.types import Given, Output, Sampling, split_heads
 from aib.validation import check, reject_unknown
 
 # The options of `create_model` that apply to any network, without and with masked=True.
@@ -34,14 +35,15 @@ LATENT_DIM = 256
 
 
 def attach(
-    backbone: nn.Module,
-    at: str,
-    num_classes: int,
+    backbone: nn.Module | str,
+    at: str | None = None,
+    num_classes: int = 0,  # has to be given; `at` may be left out
     *,
     masked: bool = False,
+    pretrained: bool = False,
     quantizer: int | None = None,
     head: str | None = None,
-    image_size: int = 224,
+    image_size: int | None = None,
     layout: Layout | None = None,
     prefix_tokens: int | None = None,
     grid: tuple[int, int] | None = None,
@@ -49,6 +51,11 @@ def attach(
     **options: Any,
 ) -> Classifier:
     """A copy of `backbone` with attention and an information bottleneck at its layer `at`.
+
+    `backbone` is a network or a name: "timm:resnet50", "torchvision:resnet50", or "my_module:build"
+    for a function of your own. A library's network has a default layer, image size and
+    normalisation (docs/networks.md), its weights if `pretrained`, and `from_pretrained` finds it
+    again by its name. Otherwise `at` has to be given, and `image_size` is 224 by default.
 
     Everything after `at` runs once per attention sample. The network's last Linear layer (or the
     one named `head`) is replaced by the bottleneck: latent, decoder, `num_classes` logits. The
@@ -63,11 +70,33 @@ def attach(
     a `grid` of h x w), and is needed only where more than one reading fits. The last Linear layer
     becomes BatchNorm1d and a linear layer; `latent_dim` adds the bottleneck.
 
+    Auxiliary heads that run in training (GoogLeNet, Inception v3) get `num_classes` as well, and a
+    part in the loss (`Output.aux_heads`).
+
     `quantizer` is the number of anchors. The other options are those of `create_model`: latent_dim
     (256 unless given), modulation, attention_noise, attention_guide and profile; with
     `masked=True` latent_dim, area, noise_std, sample_map and profile.
     """
-    reading = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
+    reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
+    if isinstance(backbone, str):
+        return attach_by_name(
+            backbone,
+            at=at,
+            num_classes=num_classes,
+            masked=masked,
+            pretrained=pretrained,
+            quantizer=quantizer,
+            head=head,
+            image_size=image_size,
+            preprocessing=preprocessing,
+            **reading,
+            **options,
+        )
+    if pretrained:
+        raise AibError("pretrained is for networks by name; give your network its weights itself")
+    if at is None:
+        raise AibError("name the layer of the network with at=, such as at='layer3'")
+    image_size = 224 if image_size is None else image_size
     _check_options(masked, [*options, *(name for name, v in reading.items() if v is not None)])
     chosen = ModelOptions(**options)
     check_classes(num_classes)
@@ -85,7 +114,10 @@ def attach(
     }
     model: Classifier
     if masked:
-        to_grid, channels = _read_features(deepcopy(network), at, head, image_size, reading)
+        to_grid, channels, auxiliary = _read_features(
+            deepcopy(network), at, head, image_size, reading
+        )
+        _replace_heads(network, auxiliary, num_classes)
         model = Masked(
             network,
             make_head(embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=True),
@@ -100,7 +132,8 @@ def attach(
         )
         reading = to_grid.arguments()
     else:
-        channels = probe_channels(deepcopy(network), at, head, image_size)
+        channels, auxiliary = probe_channels(deepcopy(network), at, head, image_size)
+        _replace_heads(network, auxiliary, num_classes)
         trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)
         if chosen.attention_guide:
             trunk = guided(maps_of_classes(channels, num_classes), num_classes)
@@ -127,6 +160,60 @@ def attach(
     return model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
 
 
+def attach_by_name(
+    name: str,
+    *,
+    num_classes: int,
+    at: str | None = None,
+    pretrained: bool = False,
+    download: bool = True,
+    image_size: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    **arguments: Any,
+) -> Classifier:
+    """`attach` to the network of this name, which the recipe then holds.
+
+    Without `download` the network has no pretrained weights: those of the model are loaded next.
+    """
+    check("pretrained", pretrained, bool)
+    check_classes(num_classes)
+    network = build_network(name, pretrained=pretrained, download=download, num_classes=num_classes)
+    own = preprocessing_of(name, network)
+    if own is not None:
+        image_size = own.image_size if image_size is None else image_size
+        preprocessing = preprocessing or replace(own, image_size=check_image_size(image_size))
+    at = resolve_layer(name, network, at)
+    model = attach(
+        network,
+        at,
+        num_classes,
+        image_size=image_size,
+        preprocessing=preprocessing,
+        **arguments,
+    )
+    model.recipe |= {"backbone": name, "pretrained": pretrained}
+    if pretrained:  # all but new layers, such as the last ones of auxiliary heads
+        before = dict(network.named_parameters())
+        inside = "body." if isinstance(model, Masked) else "tail."
+        model.pretrained_names = frozenset(
+            full
+            for full, parameter in model.named_parameters()
+            if (old := before.get(full.removeprefix(inside))) is not None
+            and full.startswith(inside)
+            and torch.equal(parameter, old)
+        )
+    return model
+
+
+def options_for(name: str, masked: bool, options: ModelOptions) -> dict[str, Any]:
+    """The arguments of `attach` among the options; another one that was changed is an error."""
+    default = asdict(ModelOptions())
+    changed = {key: value for key, value in asdict(options).items() if value != default[key]}
+    quantizer = changed.pop("num_anchors", None)
+    _check_options(masked, list(changed), name)
+    return {"quantizer": quantizer, **changed}
+
+
 class AttachedAIB(AIB):
     """An AIB whose stem and tail are one network; a hook on `layer` inserts the attention."""
 
@@ -137,11 +224,12 @@ class AttachedAIB(AIB):
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         self._pass["arguments"] = sampling, given.attention_map
-        e = self.tail(x)  # [S*B,d]: x to f, then _attend_hook, then the rest of the network
+        # x to f, then _attend_hook, then the rest of the network
+        e, heads = split_heads(self.tail(x))  # [S*B,d]
         attention, aux_logits = self._pass.pop("results")
         samples = (e.shape[0] // x.shape[0], sampling.m)
         latent, logits = self.head(e, samples, sampling.deterministic, sampling.noise.z)
-        return Output(logits, attention, latent, aux_logits, self.profile)
+        return Output(logits, attention, latent, aux_logits, self.profile, aux_heads=heads)
 
     def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""
@@ -150,16 +238,16 @@ class AttachedAIB(AIB):
         return f
 
 
-def _check_options(masked: bool, given: list[str]) -> None:
+def _check_options(masked: bool, given: list[str], name: str = "attach") -> None:
     """Raise an error for an unknown option, and for one of the other kind of model."""
     check("masked", masked, bool)
     modulating, masking = OPTIONS[False], (*OPTIONS[True], *READING)
-    reject_unknown(given, dict.fromkeys((*modulating, *masking)), "attach has no option")
-    for name in given:
-        if name not in (masking if masked else modulating):
+    reject_unknown(given, dict.fromkeys((*modulating, *masking)), f"{name} has no option")
+    for option in given:
+        if option not in (masking if masked else modulating):
             kind = "attention that modulates features" if masked else "masked models"
             raise AibError(
-                f"{name} is for {kind}: leave it out{'' if masked else ', or add masked=True'}"
+                f"{option} is for {kind}: leave it out{'' if masked else ', or add masked=True'}"
             )
 
 
@@ -168,16 +256,28 @@ def _remove_head(network: nn.Module, head: str) -> int:
     classifier = find_layer(network, head)
     if not isinstance(classifier, nn.Linear):
         raise AibError(f"the head {head!r} must be a Linear layer, not {type(classifier).__name__}")
-    parent, _, leaf = head.rpartition(".")
-    setattr(find_layer(network, parent), leaf, nn.Identity())
+    _replace(network, head, nn.Identity())
     return classifier.in_features
+
+
+def _replace_heads(network: nn.Module, names: list[str], num_classes: int) -> None:
+    """Put new layers of `num_classes` outputs in place of the last layers of auxiliary heads."""
+    for name in names:
+        old = find_layer(network, name)
+        assert isinstance(old, nn.Linear)
+        _replace(network, name, nn.Linear(old.in_features, num_classes).to(old.weight))
+
+
+def _replace(network: nn.Module, name: str, layer: nn.Module) -> None:
+    parent, _, leaf = name.rpartition(".")
+    setattr(find_layer(network, parent), leaf, layer)
 
 
 def _read_features(
     network: nn.Module, at: str, head: str, image_size: int, reading: dict[str, Any]
-) -> tuple[ToGrid, int]:
-    """How the features at the layer `at` become [B,c,h,w], and their c."""
-    f, grown = probe_features(network, at, head, image_size)
+) -> tuple[ToGrid, int, list[str]]:
+    """How the features at the layer `at` become [B,c,h,w], their c, and auxiliary heads."""
+    f, grown, auxiliary = probe_features(network, at, head, image_size)
     try:
         to_grid = read_layout(f.shape, grown, image_size, **reading)
     except AibError as error:
@@ -188,4 +288,4 @@ def _read_features(
             f"the layer {at!r} gives no grid of features but one position; choose a layer before "
             "the network pools"
         )
-    return to_grid, channels
+    return to_grid, channels, auxiliary

@@ -11,6 +11,10 @@ from aib.gaussian import kl_released, kl_to_standard_normal
 from aib.profiles import PROFILES
 from aib.types import LossTerms, Output, widen
 
+# Weight of each of a network's auxiliary heads, by their number: Inception v3 has one (PyTorch's
+# fine-tuning tutorial) and GoogLeNet two (Szegedy et al. 2015).
+HEAD_WEIGHT = {1: 0.4, 2: 0.3}
+
 
 def aib_loss(
     out: Output,
@@ -68,6 +72,10 @@ def aib_loss(
     auxiliary = zero
     if out.aux_logits is not None:
         auxiliary = F.cross_entropy(widen(out.aux_logits), y)
+    for logits in out.aux_heads:
+        labels = torch.cat([y] * (len(logits) // len(y)))  # for each of the attention samples
+        weight = HEAD_WEIGHT.get(len(out.aux_heads), 0.3)
+        auxiliary = auxiliary + weight * F.cross_entropy(widen(logits), labels)
 
     unit = 1 / math.log(2) if profile.bits else 1.0
     total = unit * (nll + beta * out.kl_weight * kl + auxiliary)

@@ -26,7 +26,16 @@ from aib.options import Area
 from aib.preprocessing import Preprocessing
 from aib.propose import FirstPass
 from aib.quantize import AnchorQuantizer
-from aib.types import Attention, Given, Output, ProfileName, Sampling, noise_or_sample, widen
+from aib.types import (
+    Attention,
+    Given,
+    Output,
+    ProfileName,
+    Sampling,
+    noise_or_sample,
+    split_heads,
+    widen,
+)
 from aib.validation import Positive, check
 
 # m is stretched past [0, 1] and clipped, so that exact zeros and ones occur. Without that, nothing
@@ -57,10 +66,11 @@ class Masked(Classifier):
         """Classify what masks [S,B,H,W] (or one for all samples) leave of the images."""
         m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
         seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
-        e = self.body(seen.flatten(0, 1))  # [S*B,d]
+        e, heads = split_heads(self.body(seen.flatten(0, 1)))  # [S*B,d]
         samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
         latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
-        return Output(logits, attention, latent, None, self.profile, self.kl_weight, mask=m)
+        parts = logits, attention, latent, None, self.profile, self.kl_weight
+        return Output(*parts, mask=m, aux_heads=heads)
 
     def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
         """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""

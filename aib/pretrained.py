@@ -1,6 +1,6 @@
 """Load a saved model: from its config to the model, with its weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,12 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import nn
 
-from aib.attach import OPTIONS, attach
+from aib.attach import OPTIONS, attach, attach_by_name
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.memory import check_image_memory
+from aib.networks import build_network, is_library_name
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.registry import create_model
@@ -25,15 +26,16 @@ from aib.weights import CONFIG, WEIGHTS, load_weights, read_config, tensor_shape
 def from_pretrained(
     source: str | Path,
     *,
-    backbone: nn.Module | tuple[nn.Module, nn.Module] | None = None,
+    backbone: nn.Module | tuple[nn.Module, nn.Module] | str | None = None,
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Classifier:
     """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, in evaluation mode.
 
-    A model made with `attach` needs the same kind of `backbone` again, one made with
-    `AIB(stem, tail)` needs `backbone=(stem, tail)`; either also takes an aib model of the same
-    form. What is passed is copied, not changed.
+    A model made with `attach` needs the same kind of `backbone` again, or the name of a function
+    that makes it ("my_module:build"). One made with `AIB(stem, tail)` needs
+    `backbone=(stem, tail)`. Either also takes an aib model of the same form. What is passed is
+    copied, not changed. A model of a timm or torchvision network by name needs that library only.
     """
     files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
     path = files[CONFIG]
@@ -87,7 +89,9 @@ def _locate(source: str | Path, name: str, revision: str | None, offline: bool) 
 
 
 def _rebuild(
-    recipe: dict[str, Any], backbone: nn.Module | tuple[nn.Module, nn.Module] | None, path: Path
+    recipe: dict[str, Any],
+    backbone: nn.Module | tuple[nn.Module, nn.Module] | str | None,
+    path: Path,
 ) -> Classifier:
     """The model that a config describes, before its weights are loaded."""
     kind, folder = recipe.get("kind"), path.parent
@@ -102,13 +106,31 @@ def _rebuild(
         if backbone is not None:
             raise AibError(f"{folder} is a {recipe.get('name')}, which needs no backbone=")
         return _build(_create_on_meta, recipe, path)
+    named: dict[str, Any] = {
+        key: recipe[key] for key in ("backbone", "pretrained") if key in recipe
+    }
+    name = named.get("backbone")
+    if backbone is None and kind == "attached" and isinstance(name, str):
+        if is_library_name(name):
+            return _build(partial(attach_by_name, name, download=False), recipe, path)
+        raise AibError(
+            f"this model needs --backbone {name} (in Python, backbone={name!r}): {folder} was made "
+            "from a network of its author's, and aib runs no code because a file names it"
+        )
+    if isinstance(backbone, str):
+        form = is_library_name(backbone) and named.get("pretrained") is True
+        backbone = build_network(backbone, pretrained=form, download=False)
+        if isinstance(backbone, Classifier):
+            return _rebuild(recipe, backbone, path)
     if backbone is None:
         raise AibError(
             f"{folder} was made from a network that is not part of aib; pass it as "
             "from_pretrained(folder, backbone=...)"
         )
     if kind == "attached" and isinstance(backbone, nn.Module):
-        return _build(partial(attach, backbone), recipe, path)
+        model = _build(partial(attach, backbone), _without(recipe, named), path)
+        model.recipe |= named
+        return model
     if kind == "composed" and isinstance(backbone, tuple):
         return _build(partial(AIB, *deepcopy(backbone)), recipe, path)
     if kind == "custom":
@@ -126,12 +148,16 @@ def _create_on_meta(**arguments: Any) -> Classifier:
 
 def _build(make: Callable[..., Classifier], recipe: dict[str, Any], path: Path) -> Classifier:
     """Call `make` with the arguments in a config; any error names the file."""
-    arguments = {key: value for key, value in recipe.items() if key != "kind"}
+    arguments = _without(recipe, ("kind", "backbone"))
     try:
         return make(**arguments)
     except (AibError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
         raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
+
+
+def _without(recipe: dict[str, Any], names: Container[str]) -> dict[str, Any]:
+    return {key: value for key, value in recipe.items() if key not in names}
 
 
 def _with_defaults(recipe: dict[str, Any], path: Path) -> dict[str, Any]:

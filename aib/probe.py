@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from aib.compose import describe
 from aib.errors import AibError
 from aib.layout import image_readings
+from aib.types import split_heads
 
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
@@ -35,8 +36,12 @@ def last_linear(network: nn.Module) -> str:
     return names[-1]
 
 
-def probe_channels(network: nn.Module, at: str, head: str, image_size: int) -> int:
+def probe_channels(
+    network: nn.Module, at: str, head: str, image_size: int
+) -> tuple[int, list[str]]:
     """Channels of the features [B,c,h,w] at the layer `at`, which attention is to modulate.
+
+    Also the names of the Linear layers that auxiliary heads end in.
 
     The layer's output is repeated, as for two attention samples: a network that cannot process a
     larger batch from there on fails now and not in training.
@@ -50,22 +55,23 @@ def probe_channels(network: nn.Module, at: str, head: str, image_size: int) -> i
             )
         return f.repeat(2, 1, 1, 1)
 
-    f, grown = _probe(network, at, head, image_size, repeat)
+    f, grown, auxiliary = _probe(network, at, head, image_size, repeat)
     if [reading.layout for reading in image_readings(f.shape, grown)] == ["nhwc"]:
         raise AibError(
             f"the layer {at!r} gives channels last, {describe(f)} for 2 images of {image_size} x "
             f"{image_size}, and attach needs [B, c, h, w]: choose a layer after the network "
             "has moved its channels to axis 1, such as 'permute' in torchvision's Swin"
         )
-    return f.shape[1]
+    return f.shape[1], auxiliary
 
 
 def probe_features(
     network: nn.Module, at: str, head: str, image_size: int
-) -> tuple[Tensor, list[int] | None]:
+) -> tuple[Tensor, list[int] | None, list[str]]:
     """The features at the layer `at`, in any layout, of two blank images.
 
-    Also their shape for images of twice the side, or None where the network does not take them.
+    Also their shape for images of twice the side, or None where the network does not take them,
+    and the names of the Linear layers that auxiliary heads end in.
     """
 
     def check_grid(f: Any) -> Any:
@@ -82,9 +88,10 @@ def probe_features(
 @torch.no_grad()
 def _probe(
     network: nn.Module, at: str, head: str, image_size: int, change: Callable[[Any], Any]
-) -> tuple[Tensor, list[int] | None]:
+) -> tuple[Tensor, list[int] | None, list[str]]:
     """The features of two blank images, and their shape for images of twice the side.
 
+    Also the names of the Linear layers that auxiliary heads end in: they run in training only.
     `network` has an Identity in place of its head, and is a copy made for this: a pass in training
     mode changes the statistics of its normalisation layers. `change` checks or replaces the
     layer's output.
@@ -92,7 +99,7 @@ def _probe(
     weight = next(network.parameters(), torch.empty(0))
     x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
     network.eval()
-    f = _pass(network, at, head, x, change)
+    f, _ = _pass(network, at, head, x, change)
     grown = _grown_shape(network, at, x)
     network.train()
     for layer in network.modules():
@@ -100,14 +107,14 @@ def _probe(
             layer.eval()
     cuda = [weight.device] if weight.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):  # dropout samples
-        _pass(network, at, head, x, change)
-    return f, grown
+        _, auxiliary = _pass(network, at, head, x, change)
+    return f, grown, auxiliary
 
 
 def _pass(
     network: nn.Module, at: str, head: str, x: Tensor, change: Callable[[Any], Any]
-) -> Tensor:
-    """The features at the layer `at`, from a pass through the whole network."""
+) -> tuple[Tensor, list[str]]:
+    """The features at the layer `at`, from a pass through the whole network; auxiliary heads."""
     features: list[Any] = []
     embeddings: list[Any] = []
     rows: list[int] = []
@@ -125,13 +132,22 @@ def _pass(
     def record_embeddings(_layer: nn.Module, _inputs: Any, e: Any) -> None:
         embeddings.append(e)
 
+    linear: dict[nn.Module, str] = {
+        layer: name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)
+    }
+    outputs: list[tuple[Any, str]] = []
+
+    def record_linear(layer: nn.Module, _inputs: Any, y: Any) -> None:
+        outputs.append((y, linear[layer]))
+
     layer, end = find_layer(network, at), find_layer(network, head)
     hooks = [
         layer.register_forward_hook(record_features),
         end.register_forward_hook(record_embeddings),
+        *(one.register_forward_hook(record_linear) for one in linear),
     ]
     try:
-        e = network(x)
+        result = network(x)
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise AibError(
@@ -144,12 +160,7 @@ def _pass(
             hook.remove()
     if not features:
         raise AibError(f"the layer {at!r} does not run in a forward pass")
-    if network.training and not isinstance(e, Tensor):
-        raise AibError(
-            f"in training mode {type(network).__name__} gives {describe(e)} and not one tensor: "
-            "make it without auxiliary heads (aux_logits=False in torchvision), or wrap it so that "
-            "it gives its main output only"
-        )
+    e, auxiliary = _split(network, result, outputs)
     if not isinstance(e, Tensor) or e.dim() != 2 or len(e) != rows[0]:
         raise AibError(
             f"with its head {head!r} removed the network must give [{rows[0]}, d] for a batch of "
@@ -160,7 +171,24 @@ def _pass(
             f"the network must end in its head {head!r}, and something comes after it; name the "
             "last Linear layer with head=, or remove what follows it"
         )
-    return features[0]
+    return features[0], auxiliary
+
+
+def _split(
+    network: nn.Module, result: Any, outputs: list[tuple[Any, str]]
+) -> tuple[Any, list[str]]:
+    """The main output, and the names of the Linear layers that gave the others."""
+    if not network.training or isinstance(result, Tensor):
+        return result, []
+    main, heads = split_heads(result) if isinstance(result, tuple) and result else (None, ())
+    names = [name for head in heads for y, name in outputs if y is head]
+    if not isinstance(main, Tensor) or len(names) != len(heads):
+        raise AibError(
+            f"in training mode {type(network).__name__} gives {describe(result)}, and not one "
+            "tensor or a tuple of it and the logits of auxiliary heads that end in a Linear layer: "
+            "wrap it so that it gives its main output only"
+        )
+    return main, names
 
 
 def _grown_shape(network: nn.Module, at: str, x: Tensor) -> list[int] | None:

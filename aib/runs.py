@@ -11,9 +11,10 @@ from aib.environment import pick_device
 from aib.errors import AibError
 from aib.evaluate import match_classes
 from aib.files import read_json, sha256, write_whole
+from aib.networks import is_library_name
 from aib.pretrained import from_pretrained
 from aib.settings import Settings
-from aib.weights import CONFIG, WEIGHTS, read_config
+from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
 
 # A run's folder, beside CONFIG and WEIGHTS.
 CHECKPOINT, METRICS, EVALUATION = "checkpoint.pt", "metrics.jsonl", "evaluation.json"
@@ -37,7 +38,8 @@ class Run:
     @property
     def checksum(self) -> str:
         """SHA-256 of the weights."""
-        return sha256(self.folder / WEIGHTS)
+        path = self.folder / WEIGHTS
+        return sha256(path) if path.is_file() else weights_sha256(self.model)
 
     def images(
         self,
@@ -96,14 +98,19 @@ class Run:
             )
 
 
-def open_run(folder: Path, device: str | None = None) -> Run:
+def open_run(folder: Path, device: str | None = None, backbone: str | None = None) -> Run:
     """Load one run or saved model."""
-    [run] = open_runs((folder,), device)
+    [run] = open_runs((folder,), device, backbone)
     return run
 
 
-def open_runs(folders: tuple[Path, ...], device: str | None = None) -> list[Run]:
-    """Load runs or saved models, each with a unique label."""
+def open_runs(
+    folders: tuple[Path, ...], device: str | None = None, backbone: str | None = None
+) -> list[Run]:
+    """Load runs or saved models, each with a unique label.
+
+    `backbone` names the function that makes the network of those that need one.
+    """
     missing = [folder for folder in folders if not (folder / CONFIG).is_file()]
     if missing:
         raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
@@ -115,16 +122,25 @@ def open_runs(folders: tuple[Path, ...], device: str | None = None) -> list[Run]
         Run(
             folder=folder,
             label=name if names.count(name) == 1 else str(folder),
-            model=from_pretrained(folder).to(target),
+            model=from_pretrained(folder, backbone=backbone if needs_backbone(folder) else None).to(
+                target
+            ),
             settings=read_settings(folder) if "settings" in read_config(folder / CONFIG) else None,
         )
         for folder, name in zip(folders, names, strict=True)
     ]
 
 
+def needs_backbone(folder: Path) -> bool:
+    """Whether a saved model was made from a network that neither aib nor a library has."""
+    recipe = read_config(folder / CONFIG)["model"]
+    return recipe.get("kind") != "named" and not is_library_name(str(recipe.get("backbone")))
+
+
 def model_name(model: Classifier) -> str:
-    """The name that the model was created by, or its class."""
-    return str(model.recipe.get("name", type(model).__name__))
+    """The name that the model or its network was created by, or its class."""
+    recipe = model.recipe
+    return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
 
 
 def read_settings(folder: Path) -> Settings:

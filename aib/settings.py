@@ -13,6 +13,7 @@ import tyro
 from aib.data import has_split
 from aib.data.decoded import Cache
 from aib.errors import AibError
+from aib.networks import is_network_name
 from aib.options import OPTION_NAMES, ModelOptions
 from aib.validation import (
     Count,
@@ -44,10 +45,18 @@ class Settings:
     root: str | None = None
     """Folder that holds the data set's official files; the cache folder if not given."""
     model: str = "vgg_aib_qt"
-    """Model name; `aib models` lists them."""
+    """Model name; `aib models` lists them. Also a network: timm:NAME or torchvision:NAME."""
     options: Annotated[ModelOptions, tyro.conf.arg(name="model")] = field(
         default_factory=ModelOptions
     )
+    at: str | None = None
+    """Layer of a network that attention is attached to; by default one with a stride of 16."""
+    masked: bool = False
+    """Of a network: mask its pixels (docs/method.md) instead of modulating its features."""
+    pretrained: bool = False
+    """Start a timm or torchvision network from its library's pretrained weights."""
+    backbone: str | None = None
+    """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
     """Start from a trained model: a folder with model.safetensors, for example another run; or
     vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
@@ -160,6 +169,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.backbone is not None:
+            object.__setattr__(self, "model", self.backbone)  # the name in every table
+        if not is_network_name(self.model):
+            self._reject_network_settings()
         if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
             raise AibError(
                 "graphs cannot record accumulated parts, nor fp16's loss scale: add --no-graphs"
@@ -172,6 +185,15 @@ class Settings:
                 f"batch_size {self.batch_size} cannot be shared out evenly over "
                 f"{self.devices * self.nodes} devices x {self.accumulate} accumulated parts"
             )
+
+    def _reject_network_settings(self) -> None:
+        for name in ("at", "masked", "pretrained"):
+            if getattr(self, name):
+                raise AibError(
+                    f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
+                    f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "
+                    "masked ones"
+                )
 
     def updated(self, **changes: Any) -> "Settings":
         """A copy with these values, each the name of a setting or of a model option."""

@@ -7,7 +7,7 @@ S samples of the attention, and M samples of the latent for each of them.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,6 +66,7 @@ class Output:
     profile: ProfileName = "paper"  # decides how the loss is computed
     kl_weight: float = 1.0  # beside beta: 0.5 for VGG at 32 in the released profile
     mask: Tensor | None = None  # [S,B,H,W], masked models: the share of each pixel that is seen
+    aux_heads: tuple[Tensor, ...] = ()  # [B,C] or [S*B,C], a network's own auxiliary heads
 
     @property
     def logits(self) -> Tensor:
@@ -90,7 +91,7 @@ class LossTerms:
     kl: Tensor
     quantization: Tensor
     commitment: Tensor
-    auxiliary: Tensor  # of the second head that trains the attention
+    auxiliary: Tensor  # of second heads: those that train the attention, and a network's own
     area: Tensor  # mean of the map; of a masked model, of the mask
     excess: Tensor  # masked models: area above the budget, mean over images
 
@@ -121,6 +122,14 @@ class Sampling(NamedTuple):
     m: int = 1
     deterministic: bool = False  # take the means; s = m = 1
     noise: Noise = Noise()
+
+
+def split_heads(result: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A network's main output, and those of its auxiliary heads, which run in training only."""
+    if isinstance(result, Tensor):
+        return result, ()
+    main, *heads = result
+    return main, tuple(head for head in heads if head is not None)
 
 
 def widen(t: Tensor) -> Tensor:

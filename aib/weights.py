@@ -1,9 +1,11 @@
 """The file format of saved models: model.safetensors + config.json, nothing executable."""
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -97,6 +99,15 @@ def load_tensors(
     on_meta = any(value.is_meta for value in expected.values())
     # Not strict: the file has only the first of tied names; all others were checked above.
     model.load_state_dict(ready, strict=False, assign=on_meta)
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """SHA-256 of the weights of a model that has no file."""
+    digest = hashlib.sha256()
+    for name, value in unique_tensors(model).items():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def unique_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -1,7 +1,6 @@
 """attach(): a whole CNN of somebody else's, shown on a ResNet-like and a DenseNet-like one."""
 
 import json
-from collections import namedtuple
 from copy import deepcopy
 
 import pytest
@@ -11,41 +10,10 @@ from torch import nn
 
 import aib
 from tests.helpers import images
+from tests.libraries import GoogLeNet
 from tests.networks import DenseNet, ResNet, Swin
 
 B, C, K = 2, 5, 8
-
-
-GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", "logits aux_logits2 aux_logits1")
-
-
-class GoogLeNet(nn.Module):
-    """The names and the wiring of torchvision's: auxiliary heads that run in training only."""
-
-    def __init__(self, aux_logits=True):
-        super().__init__()
-        self.aux_logits = aux_logits
-        self.conv1 = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU())
-        self.inception4a = nn.Conv2d(8, 8, 3, 1, 1)
-        self.aux1 = nn.Linear(8, 7) if aux_logits else None
-        self.inception5b = nn.Conv2d(8, 8, 3, 1, 1)
-        self.dropout, self.fc = nn.Dropout(0.2), nn.Linear(8, 7)
-
-    def forward(self, x):
-        x = self.inception4a(self.conv1(x))
-        aux = self.aux1(x.mean((2, 3))) if self.aux1 is not None and self.training else None
-        logits = self.fc(self.dropout(self.inception5b(x).mean((2, 3))))
-        return self.outputs(logits, aux) if self.training and self.aux_logits else logits
-
-    def outputs(self, logits, aux):
-        return GoogLeNetOutputs(logits, aux, aux)
-
-
-class Inception(GoogLeNet):
-    """One auxiliary head, and a plain tuple."""
-
-    def outputs(self, logits, aux):
-        return logits, aux
 
 
 NETWORKS = [(ResNet, "layer1", 8), (ResNet, "layer2", 12), (DenseNet, "features.transition1", 8)]
@@ -257,10 +225,20 @@ def test_features_with_channels_first_are_never_taken_for_channels_last(stem):
     assert model.attention.trunk.in_channels == channels
 
 
-@pytest.mark.parametrize(
-    ("network", "output"), [(GoogLeNet, "a GoogLeNetOutputs"), (Inception, "a tuple")]
-)
-def test_auxiliary_heads_are_refused_before_training(network, output):
+class TwoParts(GoogLeNet):
+    """Gives more in training than logits of heads that end in a Linear layer."""
+
+    def outputs(self, logits, aux2, aux1):
+        return logits, aux1.softmax(1)
+
+
+class Record(GoogLeNet):
+    def outputs(self, logits, aux2, aux1):
+        return {"logits": logits}
+
+
+@pytest.mark.parametrize(("network", "output"), [(TwoParts, "a tuple"), (Record, "a dict")])
+def test_a_training_output_without_logits_is_refused_before_training(network, output):
     for backbone in (network().train(), network().eval()):
         with pytest.raises(
             aib.AibError, match=f"in training mode {network.__name__} gives {output}"

@@ -20,6 +20,7 @@ def eval_(
     data: str | None = None,
     split: str | None = None,
     root: str | None = None,
+    backbone: str | None = None,
     samples: str | None = None,
     deterministic: bool = False,
     average: Averaging | None = None,
@@ -40,6 +41,7 @@ def eval_(
         data: data set (default: that of the run).
         split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.
+        backbone: my_module:build, for runs of a network of your own; never imported unasked.
         samples: attention x latent samples, such as 4x12 (default: the model's profile).
         deterministic: use the means instead of samples.
         average: average probabilities or logits over samples (default: the model's profile).
@@ -52,7 +54,7 @@ def eval_(
         json: print JSON.
     """
     check_seed(seed)
-    opened = open_run(run, device)
+    opened = open_run(run, device, backbone)
     images = opened.images(data, split, root)
     results = [
         evaluate(

@@ -27,6 +27,7 @@ def explain(
     images: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE...")],
     /,
     run: Path | None = None,
+    backbone: str | None = None,
     method: Method = "own",
     out: Path = Path("explanations"),
     samples: str | None = None,
@@ -44,6 +45,7 @@ def explain(
     Args:
         images: image files, or folders of them; pictures drawn by aib are skipped.
         run: folder of a run or of a saved model; by default the pretrained model of the package.
+        backbone: my_module:build, for runs of a network of your own; never imported unasked.
         method: the model's own map, or a post-hoc one through captum.
         out: folder to write to; only files of earlier explanations are replaced.
         samples: attention x latent samples, such as 4x12; by default as the model's profile says.
@@ -57,7 +59,7 @@ def explain(
     names = distinct_names(path.stem for path in files)
     check_targets(out, names)
     count = parse_samples(samples) if samples else None
-    [opened] = open_runs((find_model(run),), device)
+    [opened] = open_runs((find_model(run),), device, backbone)
     verdict = stored_verdict(opened) if method == "own" else None
     origin = {
         "run": str(opened.folder),

@@ -28,6 +28,7 @@ def export_(
     /,
     format: Format = "onnx",
     out: Path | None = None,
+    backbone: str | None = None,
     int8: bool = False,
     data: str | None = None,
     root: str | None = None,
@@ -46,6 +47,7 @@ def export_(
         run: folder of a run or of a saved model; by default the pretrained model of the package.
         format: onnx, or torch-export (a .pt2 file).
         out: the file to write; by default model.onnx or model.pt2 in the run.
+        backbone: my_module:build, for runs of a network of your own; never imported unasked.
         int8: also write an ONNX file in 8-bit integers, and compare it with float32.
         data: data set for int8; by default the run's own.
         root: folder of the data set's official files.
@@ -59,7 +61,7 @@ def export_(
         raise AibError(f"--calibrate must be at least 1, not {calibrate}")
     check_seed(seed)
     folder = find_model(run)
-    [opened] = open_runs((folder,), "cpu")
+    [opened] = open_runs((folder,), "cpu", backbone)
     target = check_target(out or default_target(folder, format), format)
     images = int8_images(opened, data, root, calibrate, seed) if int8 else None
     with progress(STEPS + 2 * int8) as tick:

@@ -1,6 +1,7 @@
 """`aib interpret`: measure how far the maps can be trusted."""
 
 import json as jsonlib
+import re
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -30,6 +31,7 @@ from aib.interpret.runs import (
     check_alike,
     feed_for,
     foreign_images,
+    open_network,
     study_run,
     threshold_feed,
 )
@@ -40,11 +42,13 @@ from aib.types import check_seed
 
 
 def interpret(
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")],
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")] = (),
     /,
+    model: str | None = None,
     data: str | None = None,
     split: str | None = None,
     root: str | None = None,
+    backbone: str | None = None,
     foreign: str = "svhn",
     foreign_root: str | None = None,
     images: int | None = None,
@@ -68,11 +72,16 @@ def interpret(
 
     Example: aib interpret runs/masked --evaluator runs/evaluator
 
+    Example: aib interpret --model timm:resnet50 --data folder:photos
+
     Args:
         runs: folders of runs or of saved models.
+        model: a network as it is, for post-hoc maps: timm:NAME or torchvision:NAME with its
+            pretrained weights, or my_module:build, a function that returns your own.
         data: data set; by default the first run's own.
         split: train, val or test; by default the images held out for testing.
         root: folder of the data set's official files.
+        backbone: my_module:build, for runs of a network of your own; never imported unasked.
         foreign: data set whose images occlude; the paper uses svhn.
         foreign_root: folder of its files; by default --root, or the run's.
         images: use this many images, chosen at random; all by default.
@@ -81,18 +90,23 @@ def interpret(
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this file.
-        out: folder for the results; by default each run's own.
+        out: folder for the results; by default each run's own, and interpret/NAME for --model.
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
         device: cpu or cuda; whatever there is if not given.
         json: print JSON.
     """
-    if not runs:
-        raise AibError("name at least one run")
+    if not runs and model is None:
+        raise AibError("name at least one run, or a network with --model")
     check_seed(seed)
-    opened = open_runs(runs, device)
-    name = data or (opened[0].settings.data if opened[0].settings else None)
+    opened = open_runs(runs, device, backbone)
+    name = data or (opened[0].settings.data if opened and opened[0].settings else None)
+    if model is not None:
+        if name is None:
+            raise AibError("name the data for --model with --data, such as folder:photos")
+        folder = Path("interpret") / re.sub(r"\W", "-", model)
+        opened.append(open_network(model, name, root, folder, device))
     feeds = [
         feed_for(
             run,

@@ -11,6 +11,15 @@ from aib.bench.counts import Row, measure, remarks
 from aib.commands.options import parse, wide_console
 from aib.errors import AibError
 from aib.figures.table import number
+from aib.networks import (
+    build_network,
+    default_layer,
+    is_library_name,
+    layer_grids,
+    list_networks,
+    preprocessing_of,
+    resolve_layer,
+)
 from aib.registry import list_models
 from aib.types import ProfileName
 
@@ -28,14 +37,23 @@ def models(
 
     Example: aib models "*aib*" --num-classes 100
 
+    Example: aib models "timm:resnet*"
+
+    Example: aib models timm:resnet50
+
     Args:
-        filter: a wildcard, such as "vgg*"; without it the paper's twelve models.
+        filter: a wildcard, such as "vgg*"; without it the paper's twelve models. "timm:*" and
+            "torchvision:*" list networks with the default of --at, and the name of one its layers.
         num_classes: number of classes.
         image_size: 32 or 224.
         width: scales the models' channels.
         profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
     """
+    if is_library_name(filter):
+        wild = filter.endswith(":") or any(sign in filter for sign in "*?[")
+        (show_networks if wild else show_layers)(filter, json)
+        return
     names = list_models(filter, image_size=image_size)
     if not names:
         raise AibError(f"no model matches {filter!r} at image_size {image_size}")
@@ -45,6 +63,42 @@ def models(
         print(jsonlib.dumps(found, indent=2))
     else:
         print_table(rows)
+
+
+def show_networks(filter: str, json: bool) -> None:
+    """Print the networks of a library that match, with the default of `at`."""
+    names = list_networks(filter)
+    if not names:
+        raise AibError(f"no network matches {filter!r}")
+    found = {name: default_layer(name) for name in names}
+    if json:
+        networks = [{"name": name, "at": at} for name, at in found.items()]
+        print(jsonlib.dumps({"networks": networks}, indent=2))
+        return
+    table = Table("network", "default of --at", title="networks for aib train --model")
+    for name, at in found.items():
+        table.add_row(name, at or "- (name a layer)")
+    wide_console().print(table)
+
+
+def show_layers(name: str, json: bool) -> None:
+    """Print the layers of a network that may be given as `at`, with the size of their map."""
+    network = build_network(name)
+    policy = preprocessing_of(name, network)
+    assert policy is not None  # a library's network has one
+    size = policy.image_size
+    layers = layer_grids(network, size)
+    at = resolve_layer(name, network, None) if default_layer(name) else None
+    if json:
+        found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
+        print(jsonlib.dumps(found, indent=2))
+        return
+    title = f"layers of {name} for --at, images of {size} x {size}"
+    table = Table("layer", "channels", "map", "", title=title)
+    for one in layers:
+        grid, mark = "x".join(map(str, one.grid)), "default" if one.name == at else ""
+        table.add_row(one.name, str(one.channels), grid, mark)
+    wide_console().print(table)
 
 
 def print_table(rows: list[Row]) -> None:

@@ -27,6 +27,7 @@ def report(
     out: Path | None = None,
     data: str | None = None,
     root: str | None = None,
+    backbone: str | None = None,
     images: int = 1000,
     subset: int = 64,
     stored: bool = False,
@@ -45,6 +46,7 @@ def report(
         out: the file to write; report.html in the (first) run if not given.
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
+        backbone: my_module:build, for runs of a network of your own; never imported unasked.
         images: largest number of test images for what has to be measured.
         subset: largest number of images for post-hoc maps, deletion and insertion.
         stored: measure nothing; show only what the run's folder holds.
@@ -61,7 +63,7 @@ def report(
         write(out or runs[0] / PAGE, sweep_page(read_results(runs[0])))
         return
     check_seed(seed)
-    opened = open_runs(runs, device)
+    opened = open_runs(runs, device, backbone)
     contents = []
     for run in opened:
         # seven modified sets, replaced maps (twice), changed masks, the rest

@@ -31,6 +31,8 @@ class Options:
 
     Example: aib train --data folder:photos --model vgg_aib_qt --epochs 30
 
+    Example: aib train --data folder:photos --model timm:resnet50 --masked --pretrained
+
     Example: aib train shapes_tiny --evaluator --out runs/evaluator
 
     Example: aib train --resume runs/beta02
@@ -56,6 +58,13 @@ def main(argv: list[str]) -> None:
         if preset is not None:
             raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
         default = read_settings(Path(resumed))
+        if default.backbone is not None and _value_of("--backbone", argv) is None:
+            raise AibError(
+                f"this run needs --backbone {default.backbone}: aib runs no code because a file "
+                "names it"
+            )
+    if None not in (_value_of("--model", argv), _value_of("--backbone", argv)):
+        raise AibError("--backbone is a network in place of --model: leave out one of them")
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()

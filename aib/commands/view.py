@@ -17,6 +17,7 @@ MAX_RUNS = 2  # side by side
 
 def view(
     run: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+    backbone: str | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     no_browser: bool = False,
@@ -35,6 +36,7 @@ def view(
     Args:
         run: folder of a run or of a saved model; give it twice to compare two side by side. The
             default is the packaged pretrained model.
+        backbone: my_module:build, for runs of a network of your own; never imported unasked.
         host: address to listen on. Other machines reach the page unless it is a loopback address.
         port: port to listen on; 0 takes a free one.
         no_browser: print the address without opening a browser.
@@ -61,7 +63,7 @@ def view(
     uploads = TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)
     with uploads as folder, serve.listen(host, port) as listener:
         serve.prepare_gradio(folder)
-        opened = open_runs(tuple(find_model(one) for one in run or (None,)), device)
+        opened = open_runs(tuple(find_model(one) for one in run or (None,)), device, backbone)
         viewer = Viewer(opened, samples=sizes, max_pixels=int(max_megapixels * 1e6))
         examples = find_examples(opened)
         for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):

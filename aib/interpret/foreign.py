@@ -51,14 +51,15 @@ def prepare(
         )
     if isinstance(model, Classifier):
         return model, data
-    count = _count_classes(model, policy.normalise(next(iter(data.sample(1, 0))).images))
+    count = count_classes(model, policy.normalise(next(iter(data.sample(1, 0))).images))
     if count != images.num_classes:
         raise AibError(f"the model has {count} classes and the data {images.num_classes}")
     names = policy.class_names or images.class_names
     return ForeignClassifier(model, count, replace(policy, class_names=names)), data
 
 
-def _count_classes(network: nn.Module, x: Tensor) -> int:
+def count_classes(network: nn.Module, x: Tensor) -> int:
+    """The number of classes of a network, from its logits of normalised images."""
     with evaluating(network), torch.no_grad():
         result = network(x)
     logits = result if isinstance(result, Tensor) else getattr(result, "logits", None)

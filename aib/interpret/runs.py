@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -11,14 +12,16 @@ from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
-from aib.environment import environment
+from aib.environment import environment, pick_device
 from aib.errors import AibError
 from aib.files import read_json
 from aib.interpret.comparison import no_masks
+from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics, Tick, silent
 from aib.interpret.results import Study
 from aib.interpret.study import Plan, study
 from aib.interpret.verdict import MEANING, Verdict
+from aib.networks import build_network, classes_of, is_library_name, preprocessing_of
 from aib.paper import has_papers_form
 from aib.runs import Run
 
@@ -41,6 +44,24 @@ def feed_for(
     device = next(opened.model.parameters()).device
     indices = sample_indices(len(data), images, seed)
     return Batches(data, batch_size, indices=indices, device=device, workers=workers, cache="auto")
+
+
+def open_network(name: str, data: str, root: str | None, out: Path, device: str | None) -> Run:
+    """A network as it is, by its name: of a library with its pretrained weights, or your own.
+
+    It gets the data's normalisation where it has none of its own, and its results go to `out`.
+    """
+    network = build_network(name, pretrained=is_library_name(name))
+    unchecked = {"check": False} if parse_name(data)[0] == "folder" else {}
+    split = "test" if has_split(data, "test") else "train"
+    images = load(data, split, root=root, holdout=0, **unchecked)
+    policy = preprocessing_of(name, network) or images.preprocessing
+    count = count_classes(network, torch.zeros(1, 3, policy.image_size, policy.image_size))
+    names = classes_of(name, network, images.class_names)
+    policy = replace(policy, class_names=names if len(names) == count else ())
+    model = ForeignClassifier(network, count, policy)
+    model.recipe = {"kind": "custom", "name": name}
+    return Run(out, name, model.to(pick_device(device)).eval(), None)
 
 
 def threshold_feed(

@@ -130,7 +130,8 @@ def rename_old_keys(value: Any) -> Any:
 
 def measure(folder: Path, settings: Settings) -> Measurement:
     """Measure a trained run on the images it is reported on."""
-    [opened] = open_runs((folder,), "cpu" if settings.accelerator == "cpu" else None)
+    device = "cpu" if settings.accelerator == "cpu" else None
+    [opened] = open_runs((folder,), device, settings.backbone)
     evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
     feed = feed_for(opened, opened.labelled_images(), workers=settings.workers)
     with evaluating(opened.model):

@@ -18,6 +18,7 @@ from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.latent import VariationalHead
+from aib.networks import is_network_name
 from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
 from aib.runs import describe_changes
@@ -174,7 +175,8 @@ def make_plan(
     if not {"model", "data", "profile"} & names:
         # Write out what the family and the profile decide, so that a grid's value can be compared
         # with the preset's own.
-        base = base.updated(**{name: model.recipe[name] for name in RESOLVED})
+        known = {name: model.recipe[name] for name in RESOLVED if name in model.recipe}
+        base = base.updated(**known)
     if not grids:
         grids = [grid for grid in quick_grids(base) if not _missing_part(model, grid)]
         check_grids(grids)
@@ -211,6 +213,12 @@ def _validate(plan: Plan, images: ImageSet) -> None:
 
 
 def _without_weights(settings: Settings, images: ImageSet) -> Classifier:
-    """The model on the meta device: no random numbers and no memory."""
+    """The model on the meta device: no random numbers and no memory.
+
+    A network by name is built as it is, since a pass through it shows where its layers lie.
+    """
+    settings = replace(settings, init=None)
+    if is_network_name(settings.model):
+        return build_model(settings, images, resume=True)
     with torch.device("meta"):
-        return build_model(replace(settings, init=None), images)
+        return build_model(settings, images)

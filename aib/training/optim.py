@@ -11,7 +11,9 @@ from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.settings import Settings
 
-HOW = "add --init vgg16:PATH (aib.load_backbone in Python), or leave lr_backbone out"
+HOW = (
+    "add --init vgg16:PATH (aib.load_backbone in Python) or --pretrained, or leave lr_backbone out"
+)
 NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 

@@ -7,10 +7,13 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
+from aib.attach import attach_by_name, options_for
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
+from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
+from aib.networks import is_library_name, is_network_name
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
 from aib.settings import Settings
@@ -49,7 +52,8 @@ def train(
     else:
         check_unused(folder)
     settings = with_test_images(settings)
-    if settings.lr_backbone is not None and not (settings.init or "").startswith(VGG16):
+    warm = settings.pretrained or (settings.init or "").startswith(VGG16)
+    if settings.lr_backbone is not None and not warm:
         raise AibError(f"lr_backbone {settings.lr_backbone:g} is for a pretrained backbone: {HOW}")
     fabric = make_fabric(settings, folder)
     launch_processes(fabric)
@@ -76,6 +80,8 @@ def _train(
     has_validation = settings.holdout or has_split(settings.data, "val")
     validation = load_data(settings, "val") if has_validation else None
     model = build_model(settings, data, resume=resume, report=report)
+    data = data.prepared_for(model.preprocessing)
+    validation = validation and validation.prepared_for(model.preprocessing)
     if not resume:
 
         def begin() -> None:
@@ -110,6 +116,7 @@ def _train(
     if not fabric.is_global_zero:
         return None
     images = load_data(settings, settings.measured_split)
+    images = images.prepared_for(model.preprocessing)
     test = save_and_evaluate(run, fitted.model, images, settings)
     return Trained(run.folder, fitted.model, test, fitted.seconds)
 
@@ -126,10 +133,33 @@ def save_and_evaluate(run: RunFolder, model: Classifier, test: ImageSet, s: Sett
 
 def evaluator_settings(s: Settings) -> Settings:
     """Settings that train the evaluator of a model: the same but for the map and its options."""
+    if is_network_name(s.model):
+        raise AibError(f"evaluators are for the models of aib, and {s.model} is none")
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
     options = {n: default[n] for n in OPTION_NEEDS if n not in kept}
     return s.updated(model=evaluator_name(s.model), **options)
+
+
+def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
+    """Attach to the network that the settings name."""
+    own = data.preprocessing
+    is_library = is_library_name(s.model)
+    # The data's image size counts where it was given, as in folder:photos:image_size=160.
+    given = not is_library or "image_size" in parse_name(s.data)[2]
+    model = attach_by_name(
+        s.model,
+        at=s.at,
+        num_classes=data.num_classes,
+        masked=s.masked,
+        pretrained=s.pretrained,
+        download=download,
+        image_size=own.image_size if given else None,
+        **options_for(s.model, s.masked, s.options),
+    )
+    policy = model.preprocessing if is_library else own
+    model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
+    return model
 
 
 def with_test_images(s: Settings) -> Settings:
@@ -145,15 +175,19 @@ def load_data(s: Settings, split: str) -> ImageSet:
 def build_model(
     s: Settings, data: ImageSet, *, resume: bool = False, report: Reporter | None = None
 ) -> Classifier:
-    """Make a model for these images, with random weights or those of `init`.
+    """Make a model for these images, with random or pretrained weights or those of `init`.
 
-    To `resume`, nothing is loaded: the checkpoint holds all weights.
+    The model says how the images are prepared: a library's network has a size and normalisation of
+    its own. To `resume`, nothing is loaded: the checkpoint holds all weights.
     """
-    size = family(s.model, data.preprocessing.image_size)
     require_trainable(s.data, data)
     torch.manual_seed(s.seed)
-    model = create_model(s.model, data.num_classes, size, options=s.options)
-    model.preprocessing = data.preprocessing
+    if is_network_name(s.model):
+        model = _attach(s, data, download=not resume)
+    else:
+        size = family(s.model, data.preprocessing.image_size)
+        model = create_model(s.model, data.num_classes, size, options=s.options)
+        model.preprocessing = data.preprocessing
     if s.init is not None and s.init.startswith(VGG16):
         if resume:
             mark_pretrained(model)

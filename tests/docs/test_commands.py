@@ -18,6 +18,7 @@ from torch.distributed.run import get_args_parser
 from aib import cli
 from aib.commands import train as train_command
 from aib.data.specs import CIFAR10
+from tests import libraries
 from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
 from tests.docs.ways import WAYS, Way, way_of
 from tests.docs.workshop import pretend_they_are_whole, write_data, write_photos, write_run
@@ -59,6 +60,8 @@ def workshop(tmp_path, monkeypatch, data_root) -> Path:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     pretend_they_are_whole(monkeypatch)
     write_photos(tmp_path)
+    libraries.install(monkeypatch)
+    (tmp_path / "my_module.py").write_text("from tests.helpers import SmallNet as build\n")
     shutil.copytree(ROOT / "results", tmp_path / "results")
     return tmp_path
 

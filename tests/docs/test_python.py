@@ -10,6 +10,7 @@ import aib
 from aib import registry
 from aib.data import SPECS, ImageSet
 from aib.data.load import READERS
+from tests import libraries
 from tests.docs.blocks import PAGES, blocks, name_of
 
 
@@ -54,6 +55,7 @@ WITH_PYTHON = [
 def aside(tmp_path, monkeypatch):
     """A folder of its own; models at a sixteenth of their width; registrations are undone."""
     monkeypatch.chdir(tmp_path)
+    libraries.install(monkeypatch)
     monkeypatch.setattr(aib, "create_model", partial(aib.create_model, width=0.0625))
     tables = [registry.MODELS, registry.BACKBONES, SPECS, READERS]
     kept = [dict(table) for table in tables]

@@ -24,6 +24,7 @@ class Way:
 
 
 SMALL = "--epochs 1 --batch-size 4 --width 0.0625 --accelerator cpu --workers 0"
+NAMED = "--epochs 1 --batch-size 4 --accelerator cpu --workers 0"
 TINY = "--data shapes:count=64 --batch-size 16 --width 0.25 --epochs 1"
 ONNX = ("onnx", "onnxscript", "onnxruntime")
 
@@ -39,6 +40,9 @@ WAYS = (
     Way("aib train .*--devices 8", "parse", why_not="needs eight GPUs"),
     Way("aib train .*--accelerator cpu --devices 2", "process", TINY, slow="two processes"),
     Way("aib train --list"),
+    Way("aib train --model timm:", add=NAMED, slow="seconds"),
+    Way("aib train --backbone ", add=NAMED, slow="seconds"),
+    Way("aib eval runs/own ", "parse", why_not="needs the run of the command before it"),
     Way("aib train shapes_tiny --evaluator", add=TINY, slow="seconds"),
     Way("aib train --data folder:photos", add=SMALL),
     Way(r"aib train \w+_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),

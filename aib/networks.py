@@ -1,0 +1,315 @@
+"""Networks by name: "timm:resnet50", "torchvision:resnet50", or "my_module:build" for your own.
+
+timm and torchvision are no requirements of aib. A function of the user's own is imported only
+where the user names it, never because a file does: to import a module runs its code.
+"""
+
+import fnmatch
+import importlib
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aib.classifier import evaluating
+from aib.errors import AibError, missing_extra
+from aib.layout import read_layout
+from aib.preprocessing import Preprocessing
+from aib.validation import reject_unknown
+
+# The default layer `at` by the network's name; the first pattern that fits counts. It is the last
+# one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of one grid it is
+# the last block. A number below zero counts a layer's children from their end.
+LAYERS: dict[str, dict[str, str]] = {
+    "timm": {
+        "*mobilenetv3_small*": "blocks.3",
+        "*mobilenetv3*": "blocks.4",
+        "mobilenetv2*": "blocks.4",
+        "*mnasnet*": "blocks.4",
+        "efficientnet*": "blocks.4",
+        "tf_efficientnet*": "blocks.4",
+        "convnext*": "stages.2",
+        "swinv2_cr_*": "stages.2",
+        "swin*": "layers.2",
+        "regnet*": "s3",
+        "densenet*": "features.denseblock3",
+        "vgg*": "features.-2",
+        "inception_v3": "Mixed_6e",
+        "resnet[0-9abr]*": "layer3",
+        "resnest*": "layer3",
+        "resnext*": "layer3",
+        "seresnet*": "layer3",
+        "seresnext*": "layer3",
+        "wide_resnet*": "layer3",
+        "vit_*": "blocks.-1",
+        "deit_*": "blocks.-1",
+        "deit3_*": "blocks.-1",
+        "beit*": "blocks.-1",
+        "eva02_*": "blocks.-1",
+    },
+    "torchvision": {
+        "mobilenet_v3_small": "features.8",
+        "mobilenet_v3_large": "features.12",
+        "mobilenet_v2": "features.13",
+        "mnasnet*": "layers.11",
+        "efficientnet*": "features.5",
+        "convnext*": "features.5",
+        "swin*": "features.5",
+        "maxvit*": "blocks.2",
+        "regnet*": "trunk_output.block3",
+        "shufflenet*": "stage3",
+        "densenet*": "features.denseblock3",
+        "alexnet": "features.-2",
+        "vgg*": "features.-2",
+        "googlenet": "inception4e",
+        "inception_v3": "Mixed_6e",
+        "resnet*": "layer3",
+        "resnext*": "layer3",
+        "wide_resnet*": "layer3",
+        "vit_*": "encoder.layers.-1",
+    },
+}
+NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
+
+
+def is_library_name(name: str) -> bool:
+    """Whether this is the name of a network in timm or torchvision."""
+    return name.partition(":")[0] in LAYERS
+
+
+def is_network_name(name: str) -> bool:
+    """Whether this names a network, of a library or of the user's own, and no model of aib."""
+    return ":" in name
+
+
+def build_network(
+    name: str, *, pretrained: bool = False, download: bool = True, num_classes: int | None = None
+) -> nn.Module:
+    """The network of this name, with its own classes.
+
+    With `num_classes` a network of timm gets a new head: some, such as DINOv2, have none.
+    `pretrained` gives the library's default weights; without `download` only the form that the
+    network has with them, for weights that are loaded afterwards.
+    """
+    if not is_library_name(name):
+        if pretrained:
+            raise AibError(
+                f"pretrained is for timm: and torchvision: networks; {name} loads its own weights"
+            )
+        return call_builder(name)
+    models, model = _find(name)
+    options: dict[str, Any] = {}
+    if models.__name__ == "timm":
+        create, options["pretrained"] = models.create_model, pretrained and download
+        options["num_classes"] = num_classes  # timm leaves out None
+    else:
+        create = models.get_model
+        options = _torchvision_options(models, model, pretrained)
+        options["weights"] = "DEFAULT" if pretrained and download else None
+    try:
+        network: nn.Module = create(model, **options)
+    except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
+        if pretrained and download:
+            raise AibError(
+                f"the pretrained weights of {name} could not be loaded ({_reason(error)}); connect "
+                "to the network once so that they are kept in its cache, or leave out pretrained"
+            ) from error
+        raise AibError(f"{name} could not be made ({_reason(error)})") from error
+    return network
+
+
+def _torchvision_options(models: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:
+    """Arguments whose defaults depend on the weights: the network has one form with and without."""
+    if model in ("googlenet", "inception_v3"):
+        fresh = not pretrained
+        return {"aux_logits": True, "transform_input": pretrained, "init_weights": fresh}
+    if model.startswith("vit_"):
+        return {"image_size": _transforms(models, model).crop_size[0]}
+    return {}
+
+
+def call_builder(name: str) -> nn.Module:
+    """The network that a function of the user's makes, in this folder or on PYTHONPATH."""
+    module, _, function = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise AibError(
+            f"a backbone is written module:function, such as my_module:build, not {name!r}"
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:  # the `aib` command has its own folder there
+        sys.path.insert(0, here)
+    try:
+        network = getattr(importlib.import_module(module), function)()
+    except Exception as error:
+        raise AibError(
+            f"the backbone {name} could not be made ({type(error).__name__}: {_reason(error)}); it "
+            f"is the function {function}() of {module}.py in this folder or on PYTHONPATH"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise AibError(f"{name} must return an nn.Module, not a {type(network).__name__}")
+    return network
+
+
+def preprocessing_of(name: str, network: nn.Module) -> Preprocessing | None:
+    """Image size and normalisation of a library's network; None for one of the user's own."""
+    if not is_library_name(name):
+        return None
+    models, model = _find(name)
+    if models.__name__ == "timm":
+        config = models.data.resolve_model_data_config(network)
+        size, mean, std = max(config["input_size"][1:]), config["mean"], config["std"]
+    else:
+        transforms = _transforms(models, model)
+        size, mean, std = transforms.crop_size[0], transforms.mean, transforms.std
+    return Preprocessing(int(size), "crop", tuple(map(float, mean)), tuple(map(float, std)))
+
+
+def classes_of(name: str, network: nn.Module, like: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names of a library network's own classes, or () where they are unknown.
+
+    timm's are WordNet numbers (n01440764) if those in `like` are, and words otherwise.
+    """
+    if not is_library_name(name):
+        return ()
+    models, model = _find(name)
+    if models.__name__ != "timm":
+        return tuple(models.get_model_weights(model).DEFAULT.meta["categories"])
+    subset = models.data.infer_imagenet_subset(network)
+    if subset is None:
+        return ()
+    info = models.data.ImageNetInfo(subset)
+    if any(re.fullmatch(r"n\d{8}", one) for one in like):
+        return tuple(info.label_names())
+    return tuple(text.partition(",")[0] for text in info.label_descriptions())
+
+
+def default_layer(name: str) -> str | None:
+    """The default `at` of a network, as the table has it; None if it has none."""
+    library, _, model = name.partition(":")
+    patterns = LAYERS.get(library, {})
+    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
+
+
+def resolve_layer(name: str, network: nn.Module, at: str | None) -> str:
+    """The layer `at`, or the default one of the network of this name."""
+    if at is not None:
+        return at
+    path = default_layer(name)
+    if path is None:
+        listed = f"; `aib models {name}` lists them" if is_library_name(name) else ""
+        raise AibError(f"{name} has no default layer: name one with at{listed}")
+    parts: list[str] = []
+    for part in path.split("."):
+        if part.startswith("-"):
+            children = [
+                child for child, _ in network.get_submodule(".".join(parts)).named_children()
+            ]
+            part = children[int(part)]
+        parts.append(part)
+    return ".".join(parts)
+
+
+def list_networks(pattern: str) -> list[str]:
+    """Names of a library's classifiers that match "timm:resnet*"; for "timm:" all of them."""
+    library, _, wanted = pattern.partition(":")
+    models = _library(library)
+    known = models.list_models() if library == "timm" else models.list_models(module=models)
+    return [f"{library}:{one}" for one in known if fnmatch.fnmatch(one, wanted or "*")]
+
+
+@dataclass(frozen=True)
+class LayerGrid:
+    """A layer that gives a grid of features: its name, channels and grid."""
+
+    name: str
+    channels: int
+    grid: tuple[int, int]
+
+
+def layer_grids(network: nn.Module, image_size: int) -> list[LayerGrid]:
+    """The outer layers whose features form a grid, for images of this size, in their order.
+
+    Layers inside a block are left out: a skip connection may go around them.
+    """
+    shapes: dict[str, list[list[int]]] = {}
+
+    def recorder(name: str) -> Any:
+        def record(_layer: nn.Module, _inputs: Any, f: Any) -> None:
+            shapes.setdefault(name, []).append(list(f.shape) if isinstance(f, Tensor) else [])
+
+        return record
+
+    names = _outer_layers(network)
+    hooks = [network.get_submodule(one).register_forward_hook(recorder(one)) for one in names]
+    try:
+        with evaluating(network), torch.no_grad():
+            network(torch.zeros(1, 3, image_size, image_size))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found = []
+    for name, calls in shapes.items():
+        if len(calls) > 1 or len(calls[0]) not in (3, 4):
+            continue
+        try:
+            to_grid = read_layout(calls[0], None, image_size)
+        except AibError:
+            continue
+        _, channels, h, w = to_grid(torch.empty(calls[0], device="meta")).shape
+        if h * w > 1:
+            found.append(LayerGrid(name, channels, (h, w)))
+    return found
+
+
+def _outer_layers(network: nn.Module) -> list[str]:
+    names: list[str] = []
+
+    def descend(module: nn.Module, prefix: str) -> None:
+        for child, layer in module.named_children():
+            name = f"{prefix}{child}"
+            names.append(name)
+            if not prefix or isinstance(layer, nn.Sequential | nn.ModuleList):
+                descend(layer, f"{name}.")
+
+    descend(network, "")
+    return names
+
+
+def _find(name: str) -> tuple[ModuleType, str]:
+    """The library, and the name of the model in it; an unknown one is an error."""
+    library, _, model = name.partition(":")
+    if not NAME.fullmatch(model):
+        raise AibError(
+            f"{library}: needs the name of a model, as in {library}:resnet50, not {name!r}"
+        )
+    architecture = model.partition(".")[0]  # timm: resnet50.a1_in1k is the same with other weights
+    known = [one.partition(":")[2] for one in list_networks(f"{library}:")]
+    reject_unknown([architecture], known, f"{library} has no model")
+    return _library(library), model
+
+
+def _library(library: str) -> ModuleType:
+    """timm, or torchvision.models."""
+    try:
+        if library == "timm":
+            importlib.import_module("timm.data")
+            return importlib.import_module("timm")
+        return importlib.import_module("torchvision.models")
+    except ModuleNotFoundError as error:
+        raise missing_extra("timm", f"{library}: networks need {library}") from error
+    except Exception as error:  # torchvision beside another torch than its own
+        raise AibError(f"{library} cannot be imported: {_reason(error)}") from error
+
+
+def _transforms(models: ModuleType, model: str) -> Any:
+    """How torchvision prepares images for the model's default weights."""
+    return models.get_model_weights(model).DEFAULT.transforms()
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
