@@ -1,16 +1,15 @@
 """Quantise attention scores to a few learnable levels (paper, section 3.3)."""
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from aib.choices import NumAnchors
 from aib.types import widen
-from aib.validation import at_least, check
-
-NumAnchors = Annotated[int, at_least(2)]
+from aib.validation import check
 
 
 class Quantized(NamedTuple):
@@ -63,7 +62,7 @@ class AnchorQuantizer(nn.Module):
         """Index of the nearest anchor, by where `a` falls between the anchors' midpoints.
 
         On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
-        is built. NumAnchors move in training, so they are sorted each time.
+        is built. Anchors move in training, so they are sorted each time.
         """
         ordered, order = widen(self.anchors.detach()).sort(stable=True)
         midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]

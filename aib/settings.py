@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from aib.data import has_split
+from aib.choices import Precision
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions
 from aib.validation import (
@@ -26,7 +26,6 @@ from aib.validation import (
     reject_unknown,
 )
 
-Precision = Literal["fp32", "bf16", "fp16"]
 RISING = Rule(
     "above 0 and above the one before",
     lambda epochs: list(epochs) == sorted(set(epochs)) and min(epochs, default=1) > 0,
@@ -176,6 +175,8 @@ class Settings:
     @property
     def measured_split(self) -> str:
         """The split that results are reported on: `val` where there is no test set."""
+        from aib.data import has_split  # imports torch, which the command line does without
+
         return "test" if has_split(self.data, "test") else "val"
 
     @property

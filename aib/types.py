@@ -7,15 +7,13 @@ S samples of the attention, and M samples of the latent for each of them.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from aib.choices import Averaging, ProfileName
 from aib.errors import AibError
-from aib.validation import Seed, check
-
-ProfileName = Literal["paper", "released"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Output:
         """[B,C]: the average over the samples, as the profile defines it."""
         return self.average("logits" if self.profile == "released" else "probabilities")
 
-    def average(self, over: Literal["probabilities", "logits"]) -> Tensor:
+    def average(self, over: Averaging) -> Tensor:
         """[B,C]: log of the mean probability over the samples, or the mean of their logits."""
         samples = widen(self.sample_logits).flatten(0, 1)  # [S*M,B,C]
         if over == "logits":
@@ -140,9 +138,3 @@ def noise_or_sample(
     if tuple(noise.shape) != shape:
         raise AibError(f"the noise for {name} must be {shape}, not {tuple(noise.shape)}")
     return noise
-
-
-def check_seed(seed: int) -> int:
-    """Raise an error for a seed that some generator does not take."""
-    check("seed", seed, Seed)
-    return seed

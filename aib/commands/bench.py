@@ -3,20 +3,19 @@
 import json as jsonlib
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 import tyro
 
-from aib.bench.data import bench_data
-from aib.bench.latency import BATCHES, bench_latency
-from aib.bench.throughput import Workload, bench_infer, bench_train
+from aib.choices import Precision
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
-from aib.data.load import load
-from aib.environment import pick_device
 from aib.errors import AibError
-from aib.settings import Precision
+
+if TYPE_CHECKING:
+    import torch
+
+    from aib.bench.throughput import Workload
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,11 @@ class Model:
     json: bool = False
     """Print JSON."""
 
-    def workload(self, device: torch.device, graphs: bool | None = None) -> Workload:
+    def workload(self, device: "torch.device", graphs: bool | None = None) -> "Workload":
         """The values given, and the device's defaults: everything on for a GPU. On a CPU compiling
         takes longer than it saves."""
+        from aib.bench.throughput import Workload
+
         gpu = device.type == "cuda"
         batch_size = (512 if gpu else 64) if self.batch_size is None else self.batch_size
         if batch_size < 1:
@@ -80,6 +81,9 @@ def train(
         steps: steps per epoch; four epochs are run.
         workers: workers of the plain loop's DataLoader.
     """
+    from aib.bench.throughput import bench_train
+    from aib.environment import pick_device
+
     device = pick_device(common.device)
     if steps is not None and steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
@@ -101,6 +105,10 @@ def infer(
         seconds: duration of each measurement.
         latency: on a CPU, also measure the latency of a single image and of a small batch.
     """
+    from aib.bench.latency import BATCHES, bench_latency
+    from aib.bench.throughput import bench_infer
+    from aib.environment import pick_device
+
     device = pick_device(common.device)
     check_seconds(seconds)
     work = common.workload(device)
@@ -138,6 +146,10 @@ def data(
         device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
+    from aib.bench.data import bench_data
+    from aib.data.load import load
+    from aib.environment import pick_device
+
     check_seconds(seconds)
     images = load(data, "train", root=root, holdout=0)
     target = str(pick_device(device))

@@ -2,17 +2,18 @@
 
 import json as jsonlib
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.table import Column, Table
 
-from aib.bench.counts import Row, measure, remarks
+from aib.choices import ProfileName
 from aib.commands.options import parse, wide_console
 from aib.errors import AibError
 from aib.figures.table import number
-from aib.registry import list_models
-from aib.types import ProfileName
+
+if TYPE_CHECKING:
+    from aib.bench.counts import Row
 
 
 def models(
@@ -36,6 +37,9 @@ def models(
         profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
     """
+    from aib.bench.counts import measure, remarks
+    from aib.registry import list_models
+
     names = list_models(filter, image_size=image_size)
     if not names:
         raise AibError(f"no model matches {filter!r} at image_size {image_size}")
@@ -44,10 +48,10 @@ def models(
         found = {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}
         print(jsonlib.dumps(found, indent=2))
     else:
-        print_table(rows)
+        print_table(rows, remarks(rows))
 
 
-def print_table(rows: list[Row]) -> None:
+def print_table(rows: "list[Row]", notes: list[str]) -> None:
     """Print counts and remarks as a table."""
     title = f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
@@ -65,7 +69,7 @@ def print_table(rows: list[Row]) -> None:
         )
     console = wide_console()
     console.print(table)
-    for note in remarks(rows):
+    for note in notes:
         console.print(note)
 
 

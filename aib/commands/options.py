@@ -6,10 +6,13 @@ from typing import Any
 
 import tyro
 from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from aib.configs import get_preset
 from aib.configs.preset import Preset
 from aib.errors import AibError
+from aib.figures.table import Table
 from aib.settings import Settings
 
 
@@ -46,3 +49,13 @@ def wide_console(columns: int = 200) -> Console:
     if not console.is_terminal:
         console.width = columns
     return console
+
+
+def rich_table(table: Table) -> RichTable:
+    """A table for the terminal."""
+    made = RichTable(title=table.title)
+    for i, name in enumerate(table.head):
+        made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
+    for row in table.rows:
+        made.add_row(*map(Text, row))  # a run's name may hold what rich takes for markup
+    return made

@@ -6,27 +6,18 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from aib.commands.bar import progress
-from aib.commands.interpret import rich_table
-from aib.commands.options import parse, run_name, take_preset, wide_console
+from aib.commands.options import parse, rich_table, run_name, take_preset, wide_console
 from aib.errors import AibError
-from aib.figures.picture import save_figure
 from aib.files import write_whole
-from aib.report.sweep_page import sweep_page
 from aib.settings import Settings
-from aib.sweep.cluster import Request, run_cluster
-from aib.sweep.grid import parse_grid
-from aib.sweep.local import run_local
-from aib.sweep.one import check_settings, is_done, read_measurement
-from aib.sweep.panels import draw_panels, error_bar_note
-from aib.sweep.plan import Plan, PlannedRun, make_plan
-from aib.sweep.results import RESULTS, collect_results, write_results
-from aib.sweep.tables import sweep_tables
-from aib.training.interrupt import SignalCatcher
+
+if TYPE_CHECKING:
+    from aib.sweep.plan import Plan, PlannedRun
 
 
 @dataclass(frozen=True)
@@ -83,6 +74,9 @@ def main(argv: list[str]) -> None:
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
     if options.jobs is not None and options.jobs < 1:
         raise AibError(f"--jobs must be at least 1, not {options.jobs}")
+    from aib.sweep.grid import parse_grid
+    from aib.sweep.plan import make_plan
+
     name = run_name(preset, options.settings)
     plan = make_plan(
         name,
@@ -99,7 +93,7 @@ def main(argv: list[str]) -> None:
     sweep(plan, folder, options)
 
 
-def show_plan(plan: Plan, folder: Path) -> None:
+def show_plan(plan: "Plan", folder: Path) -> None:
     """Print the runs and their state."""
     for run in plan.runs:
         print(f"{folder / run.name}  {state(folder / run.name)}")
@@ -108,13 +102,21 @@ def show_plan(plan: Plan, folder: Path) -> None:
 
 def state(folder: Path) -> str:
     """State of a run."""
+    from aib.sweep.one import is_done
+
     if is_done(folder):
         return "done"
     return "started" if folder.exists() else "to do"
 
 
-def sweep(plan: Plan, folder: Path, options: Options) -> None:
+def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     """Do the runs that are left, then write and print the results."""
+    from aib.sweep.cluster import Request, run_cluster
+    from aib.sweep.local import run_local
+    from aib.sweep.one import check_settings, is_done, read_measurement
+    from aib.sweep.results import collect_results, write_results
+    from aib.training.interrupt import SignalCatcher
+
     for run in plan.runs:
         check_settings(run, folder / run.name)
     plan.write(folder)
@@ -128,7 +130,7 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
     ended = itertools.count(1)
     with SignalCatcher() as stop, progress(len(left), transient=False) as tick:
 
-        def on_end(run: PlannedRun, error: str | None) -> None:
+        def on_end(run: "PlannedRun", error: str | None) -> None:
             if error is not None:
                 failed[run.name] = error
             line = f"{run.name}: {outcome(folder / run.name, error)}"
@@ -153,8 +155,14 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
         raise SystemExit(1)
 
 
-def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None:
+def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> None:
     """Write sweep_results.json, the plot and the page; print the tables."""
+    from aib.figures.picture import save_figure
+    from aib.report.sweep_page import sweep_page
+    from aib.sweep.panels import draw_panels, error_bar_note
+    from aib.sweep.results import RESULTS, collect_results, write_results
+    from aib.sweep.tables import sweep_tables
+
     results = collect_results(plan, folder, failed)
     write_results(folder, results)
     if json:
@@ -176,6 +184,8 @@ def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None
 
 def outcome(folder: Path, error: str | None) -> str:
     """How a run ended."""
+    from aib.sweep.one import read_measurement
+
     if error is not None:
         return error if error == "stopped" else f"failed: {error}"
     found = read_measurement(folder)

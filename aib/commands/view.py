@@ -7,7 +7,6 @@ import tyro
 
 from aib.commands.options import parse, parse_samples
 from aib.errors import AibError
-from aib.runs import find_model, open_runs
 
 MAX_RUNS = 2  # side by side
 
@@ -41,6 +40,7 @@ def view(
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
     from aib.interpret.runs import stored_verdict
+    from aib.runs import find_model, open_runs
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
     from aib.viewer.panels import missing

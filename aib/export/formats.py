@@ -9,15 +9,15 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from aib.choices import Format
 from aib.errors import AibError, missing_extra
 from aib.export.one_pass import INPUT, OnePass
 
-Format = Literal["onnx", "torch-export"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
 METADATA = "aib"  # ONNX: the key of metadata_props; torch.export: the extra file aib.json
 MAX_METADATA = 2**24  # bytes; the names of a thousand classes take some thirty thousand

@@ -10,18 +10,17 @@ import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from aib.choices import PosthocMethod
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, shape
 from aib.interpret.metrics.localise import resize_maps
 from aib.types import Output
-
-PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
 # at 32 x 32 has a single position, which makes no map.
