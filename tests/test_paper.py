@@ -2,7 +2,7 @@ import pytest
 
 from aib.interpret import PAPER_MODIFICATIONS
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.study import Plan, study
+from aib.interpret.studies import Plan, study
 from aib.paper import PAPER_SCORES, paper_score
 from tests.interpret.small import feed, make_model, shapes
 

@@ -47,8 +47,8 @@ def explain(
     """
     from aib.data.decode import open_rgb
     from aib.figures.saved import check_targets, distinct_names
-    from aib.interpret import maps
-    from aib.interpret.runs import stored_verdict
+    from aib.interpret.maps import explain as explain_image
+    from aib.interpret.stored import stored_verdict
     from aib.runs import find_model, open_runs
 
     check_seed(seed)
@@ -72,7 +72,7 @@ def explain(
             except AibError as error:
                 print(f"skipped: {error}", file=sys.stderr)
                 continue
-            found = maps.explain(
+            found = explain_image(
                 opened.model,
                 image,
                 method=method,

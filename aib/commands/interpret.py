@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aib.data import Batches
     from aib.interpret.per_image import ImageMetrics
     from aib.interpret.results import Study
-    from aib.interpret.study import Plan
+    from aib.interpret.studies import Plan
     from aib.runs import Run
 
 
@@ -80,14 +80,14 @@ def interpret(
     from aib.interpret.metrics.perturb import modifications
     from aib.interpret.pictures import kept_plot
     from aib.interpret.runs import (
-        RESULT,
         check_alike,
         feed_for,
         foreign_images,
         study_run,
         threshold_feed,
     )
-    from aib.interpret.study import Plan
+    from aib.interpret.stored import RESULT
+    from aib.interpret.studies import Plan
     from aib.interpret.tables import write_csv
     from aib.runs import open_runs
 

@@ -86,7 +86,7 @@ def report(
 
 def checked_page(contents: "list[RunContent]") -> str:
     """The page, with a readable error if a run's files were edited."""
-    from aib.interpret.runs import RESULT
+    from aib.interpret.stored import RESULT
     from aib.report.run_page import run_page
     from aib.runs import METRICS
 

@@ -39,7 +39,7 @@ def view(
         max_megapixels: largest image that the page accepts.
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
-    from aib.interpret.runs import stored_verdict
+    from aib.interpret.stored import stored_verdict
     from aib.runs import find_model, open_runs
     from aib.viewer import serve
     from aib.viewer.examples import find_examples

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from aib.choices import PosthocMethod
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
-from aib.interpret.metrics.checks import check_batch, shape
-from aib.interpret.metrics.localise import resize_maps
+from aib.interpret.metrics.checks import check_batch, resize_maps, shape
 from aib.types import Output
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution

@@ -10,7 +10,7 @@ from aib.files import read_json
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Stability, Study
-from aib.interpret.study import Plan, study
+from aib.interpret.studies import Plan, study
 from aib.interpret.tables import all_tables, reliance
 from tests.interpret.small import feed, make_model, shapes
 

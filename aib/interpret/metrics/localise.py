@@ -14,18 +14,11 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.scale import enlarge
-from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
-from aib.interpret.metrics.checks import check_maps, shape
+from aib.interpret.metrics.checks import resize_maps, shape
+from aib.interpret.metrics.metric import BootstrapMetric, check_finite
 from aib.interpret.metrics.similarity import auroc
 
 IGNORED = 255  # value of a mask's pixel that counts in no score
-
-
-def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
-    check_maps(maps)
-    return enlarge(maps, size)
 
 
 def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:

@@ -20,9 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, shape
+from aib.interpret.metrics.checks import check_batch, resize_maps, shape
 from aib.interpret.metrics.faithfulness import check_maps_of, probabilities, removal_order
-from aib.interpret.metrics.localise import resize_maps
 from aib.interpret.metrics.seeded import Stream, normal
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)  # of the pixels, as published
