@@ -30,7 +30,9 @@ class AnchorQuantizer(nn.Module):
     def __init__(self, num_anchors: int = 20):
         super().__init__()
         check("num_anchors", num_anchors, NumAnchors)
-        self.anchors = nn.Parameter(torch.linspace(0, 1, num_anchors))
+        # On the CPU first: on "meta" it would import sympy, half a second of each start.
+        levels = torch.linspace(0, 1, num_anchors, device="cpu")
+        self.anchors = nn.Parameter(levels.to(torch.empty(0).device))
         # How often each anchor was used in training since the last reset, over all processes.
         self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
 
