@@ -104,7 +104,8 @@ class Settings:
     holdout: Fraction = 0.0
     """Fraction of the training set held out to choose settings on (never the test set)."""
     augment: bool = True
-    """Random crops, where a mirrored image keeps its class flips, and the five settings below."""
+    """Random crops and flips (no flips where a mirrored image changes its class), and the five
+    settings below. `--no-augment` trains on the images as they are."""
     cutout: NonNegativeInt = 0
     """Side in pixels of a blank square at a random position of each training image; 0 for none."""
     trivial_augment: bool = False

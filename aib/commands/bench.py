@@ -5,11 +5,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from aib.choices import Precision
 from aib.commands.bar import progress
-from aib.commands.options import parse_samples
+from aib.commands.options import parse_samples, parse_subcommand
 from aib.errors import AibError
 
 if TYPE_CHECKING:
@@ -192,12 +190,10 @@ def print_latency(latency: dict[str, Any]) -> None:
         print(note)
 
 
+COMMAND = {"train": train, "infer": infer, "data": data}
+
+
 def main(argv: list[str]) -> None:
     """Run the command."""
-    tyro.extras.subcommand_cli_from_dict(
-        {"train": train, "infer": infer, "data": data},
-        args=argv,
-        prog="aib bench",
-        description="Speed on this machine, relative to a baseline in the same run.",
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
-    )
+    about = "Speed on this machine, relative to a baseline in the same run."
+    parse_subcommand(COMMAND, argv, "aib bench", about)

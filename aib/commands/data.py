@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
 from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
+from aib.commands.options import parse_subcommand
 from aib.errors import AibError
 
 if TYPE_CHECKING:
@@ -186,18 +186,15 @@ def show(
     print(f"{path}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
 
 
+COMMAND: dict[str, Callable[..., Any]] = {
+    "list": list_,
+    "fetch": fetch,
+    "verify": verify,
+    "show": show,
+}
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    commands: dict[str, Callable[..., Any]] = {
-        "list": list_,
-        "fetch": fetch,
-        "verify": verify,
-        "show": show,
-    }
-    tyro.extras.subcommand_cli_from_dict(
-        commands,
-        args=argv,
-        prog="aib data",
-        description="List, fetch, verify and show data sets. For example: aib data list",
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    about = "List, fetch, verify and show data sets. For example: aib data list"
+    parse_subcommand(COMMAND, argv, "aib data", about)

@@ -112,6 +112,9 @@ def print_evaluation(e: "Evaluation") -> None:
     print(f"  {samples}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
 
 
+COMMAND = eval_
+
+
 def main(argv: list[str]) -> None:
     """Run the command."""
-    parse(eval_, argv, "aib eval")
+    parse(COMMAND, argv, "aib eval")

@@ -125,6 +125,9 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
+COMMAND = explain
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(explain, argv, "aib explain")
+    parse(COMMAND, argv, "aib explain")

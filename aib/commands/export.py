@@ -166,6 +166,9 @@ def print_int8(small: "Int8") -> None:
         print(f"    {name:<16} {difference:.1e}  {small.mean_differences[name]:.1e}")
 
 
+COMMAND = export_
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(export_, argv, "aib export")
+    parse(COMMAND, argv, "aib export")

@@ -242,6 +242,9 @@ def _result_folder(run: Run, out: Path | None, count: int) -> Path:
     return out / name
 
 
+COMMAND = interpret
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(interpret, argv, "aib interpret")
+    parse(COMMAND, argv, "aib interpret")

@@ -73,6 +73,9 @@ def print_table(rows: "list[Row]", notes: list[str]) -> None:
         console.print(note)
 
 
+COMMAND = models
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(models, argv, "aib models")
+    parse(COMMAND, argv, "aib models")

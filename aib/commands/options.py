@@ -14,13 +14,26 @@ from aib.configs.preset import Preset
 from aib.errors import AibError
 from aib.figures.table import Table
 from aib.settings import Settings
+from aib.validation import reject_unknown
+
+CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 
 def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
     """Call `command` with the options of `argv`; --help and errors raise SystemExit."""
     extra = {} if default is None else {"default": default}
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    return tyro.cli(command, args=list(argv), prog=prog, config=config, **extra)
+    return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG, **extra)
+
+
+def parse_subcommand(
+    commands: dict[str, Callable[..., Any]], argv: Sequence[str], prog: str, about: str
+) -> None:
+    """Call the command that the first word names with the options after it."""
+    if argv and not argv[0].startswith("-"):
+        reject_unknown(argv[:1], commands, "no command")
+    tyro.extras.subcommand_cli_from_dict(
+        commands, args=list(argv), prog=prog, description=about, config=CONFIG
+    )
 
 
 def parse_samples(text: str) -> tuple[int, int]:

@@ -106,6 +106,9 @@ def write(target: Path, text: str) -> None:
     print(f"{target}: {len(content) / 1e6:.1f} MB")
 
 
+COMMAND = report
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(report, argv, "aib report")
+    parse(COMMAND, argv, "aib report")

@@ -50,7 +50,7 @@ class Options:
     """Number of parallel runs. On this machine 1 if not given; each gets a share of the cores and,
     where there are several GPUs, one of them. On a cluster as many as it allows."""
     engine: Literal["local", "submitit"] = "local"
-    """Processes on this machine, or jobs of a SLURM cluster (pip install '.[cluster]'). The
+    """Processes on this machine, or jobs of a SLURM cluster (pip install 'aib[cluster]'). The
     command waits for the jobs, and Ctrl-C cancels them."""
     partition: str | None = None
     """submitit: partition of the cluster."""
@@ -65,6 +65,9 @@ class Options:
     """List the runs and stop."""
     json: bool = False
     """Print JSON."""
+
+
+COMMAND = Options
 
 
 def main(argv: list[str]) -> None:

@@ -43,6 +43,9 @@ class Options:
     """List the presets and exit."""
 
 
+COMMAND = Options
+
+
 def main(argv: list[str]) -> None:
     """Run the command. PRESET, if given, is the first argument."""
     preset, argv = take_preset(argv)

@@ -79,6 +79,9 @@ def view(
             print("closed")
 
 
+COMMAND = view
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(view, argv, "aib view")
+    parse(COMMAND, argv, "aib view")

@@ -151,7 +151,7 @@ def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_extras_exist(page):
-    for asked in re.findall(r"pip install '\.\[(.+?)\]'", page.read_text()):
+    for asked in re.findall(r"pip install 'aib\[(.+?)\]'", page.read_text()):
         assert set(asked.split(",")) <= known_extras(), f"{name_of(page)}: {asked}"
 
 
