@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from aib.figures.table import Table
+from aib.report.glossary import meaning, used_terms
 from aib.version import __version__
 
 
@@ -139,14 +140,22 @@ def render(
     environment = Environment(
         loader=PackageLoader("aib.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["code_spans"] = code_spans
+    environment.filters |= {"code_spans": code_spans, "meaning": meaning}
     return environment.get_template("page.html").render(
         title=title,
         sections=shown,
+        terms=used_terms(_names(shown)),
         links=[(s.anchor, s.title) for s in shown] if links is None else links,
         version=__version__,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def _names(sections: Sequence[Section]) -> list[str]:
+    """Names of columns and cards."""
+    blocks = [block for section in sections for block in section.blocks]
+    columns = [n for b in blocks if isinstance(b, TableBlock | Details) for n in b.table.head]
+    return columns + [what for b in blocks if isinstance(b, Cards) for _, what in b.cards]
 
 
 def code_spans(text: str) -> Markup:
