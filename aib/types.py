@@ -123,7 +123,7 @@ class Sampling(NamedTuple):
 
 def widen(t: Tensor) -> Tensor:
     """Convert to at least float32, also under autocast; float64 stays as it is."""
-    return t.to(torch.promote_types(t.dtype, torch.float32))
+    return t if t.dtype == torch.float64 else t.float()
 
 
 def noise_or_sample(

@@ -61,7 +61,7 @@ def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
     example = torch.zeros(2, 3, size, size)
     with quietly(), torch.no_grad():
         program = torch.export.export(
-            one_pass, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},)
+            one_pass, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},), strict=False
         )
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # folders of this machine
