@@ -4,6 +4,7 @@ import importlib.util
 import io
 import json
 import logging
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -122,8 +123,9 @@ def _onnx_metadata(path: Path) -> str | None:
 def _torch_metadata(path: Path) -> bytes | None:
     """Read the zip directly: `torch.export.load` may unpickle, and so run, what a file holds."""
     with zipfile.ZipFile(path) as archive:
-        ours = (n for n in archive.namelist() if n.split("/")[1:] == ["extra", f"{METADATA}.json"])
-        name = next(ours, None)
+        # torch before 2.8 writes extra_files/NAME, later versions ARCHIVE/extra/NAME.
+        ours = rf"(extra_files|[^/]+/extra)/{METADATA}\.json"
+        name = next((n for n in archive.namelist() if re.fullmatch(ours, n)), None)
         if name is None:
             return None
         with archive.open(name) as file:  # the size that the zip states need not be true
