@@ -1,7 +1,7 @@
 """What commands share: options from a signature or dataclass, presets, a console for tables."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tyro
@@ -26,13 +26,13 @@ def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: 
 
 
 def parse_subcommand(
-    commands: dict[str, Callable[..., Any]], argv: Sequence[str], prog: str, about: str
+    commands: Mapping[str, Callable[..., Any]], argv: Sequence[str], prog: str, about: str
 ) -> None:
     """Call the command that the first word names with the options after it."""
     if argv and not argv[0].startswith("-"):
         reject_unknown(argv[:1], commands, "no command")
     tyro.extras.subcommand_cli_from_dict(
-        commands, args=list(argv), prog=prog, description=about, config=CONFIG
+        dict(commands), args=list(argv), prog=prog, description=about, config=CONFIG
     )
 
 
