@@ -2,6 +2,7 @@
 
 import json as jsonlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -190,7 +191,7 @@ def print_latency(latency: dict[str, Any]) -> None:
         print(note)
 
 
-COMMAND = {"train": train, "infer": infer, "data": data}
+COMMAND: dict[str, Callable[..., Any]] = {"train": train, "infer": infer, "data": data}
 
 
 def main(argv: list[str]) -> None:
