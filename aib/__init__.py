@@ -1,48 +1,57 @@
-"""aib: image classifiers whose attention you can put to the test."""
+"""aib: image classifiers whose attention you can put to the test.
 
+Public names are imported at first use: `import aib` alone imports neither torch nor Lightning.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from aib.attach import attach
-from aib.attention import SpatialAttention
-from aib.bottleneck import AIB
-from aib.classifier import Classifier
 from aib.errors import AibError
-from aib.explanation import Explanation
-from aib.latent import LinearHead, VariationalHead
-from aib.loss import aib_loss
-from aib.options import ModelOptions
-from aib.preprocessing import Preprocessing
-from aib.pretrained import from_pretrained
-from aib.quantize import AnchorQuantizer
-from aib.registry import create_model, list_models
-from aib.types import Attention, Latent, LossTerms, Output
 from aib.version import __version__
 
 if TYPE_CHECKING:
+    from aib.attachment import attach
+    from aib.attention import SpatialAttention
+    from aib.bottleneck import AIB
+    from aib.classifier import Classifier
+    from aib.explanation import Explanation
     from aib.figures.overlay import overlay
     from aib.interpret.maps import explain
+    from aib.latent import LinearHead, VariationalHead
+    from aib.loss import aib_loss
+    from aib.options import ModelOptions
+    from aib.preprocessing import Preprocessing
+    from aib.pretrained import from_pretrained
+    from aib.quantize import AnchorQuantizer
+    from aib.registry import create_model, list_models
     from aib.settings import Settings
     from aib.training.loop import fit
+    from aib.types import Attention, Latent, LossTerms, Output
     from aib.warm_start import load_backbone
 
-
-# Imported at first use: training imports Lightning, which takes seconds.
-_LAZY = {
-    "Settings": "aib.settings",
-    "explain": "aib.interpret.maps",
-    "fit": "aib.training.loop",
-    "load_backbone": "aib.warm_start",
-    "overlay": "aib.figures.overlay",
+# The same names for the interpreter, by module.
+_MODULES = {
+    "aib.attachment": ["attach"],
+    "aib.attention": ["SpatialAttention"],
+    "aib.bottleneck": ["AIB"],
+    "aib.classifier": ["Classifier"],
+    "aib.explanation": ["Explanation"],
+    "aib.figures.overlay": ["overlay"],
+    "aib.interpret.maps": ["explain"],
+    "aib.latent": ["LinearHead", "VariationalHead"],
+    "aib.loss": ["aib_loss"],
+    "aib.options": ["ModelOptions"],
+    "aib.preprocessing": ["Preprocessing"],
+    "aib.pretrained": ["from_pretrained"],
+    "aib.quantize": ["AnchorQuantizer"],
+    "aib.registry": ["create_model", "list_models"],
+    "aib.settings": ["Settings"],
+    "aib.training.loop": ["fit"],
+    "aib.types": ["Attention", "Latent", "LossTerms", "Output"],
+    "aib.warm_start": ["load_backbone"],
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'aib' has no attribute {name!r}")
-
+_PACKAGES = ("data", "export", "interpret")  # as in aib.data.load(...)
+_LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AIB",
@@ -71,3 +80,15 @@ __all__ = [
     "load_backbone",
     "overlay",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"aib.{name}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'aib' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

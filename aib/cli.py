@@ -6,7 +6,9 @@ import traceback
 from importlib import import_module
 from io import TextIOWrapper
 
-from aib.errors import sentence_for
+from aib.errors import AibError, sentence_for
+from aib.validation import reject_unknown
+from aib.version import __version__
 
 COMMANDS = {
     "models": "list models: parameters, multiply-adds, and the paper's numbers",
@@ -31,6 +33,7 @@ USAGE = "\n".join(
         *(f"  {word:<10} {text}" for word, text in COMMANDS.items()),
         "",
         "`aib COMMAND --help` explains a command with an example; `--debug` shows tracebacks.",
+        "`aib -V` prints the version, `aib --print-completion bash` (zsh, fish) completions.",
     ]
 )
 
@@ -46,15 +49,23 @@ def main(argv: list[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if words else 2
-    if words[0] == "--version":
-        from aib.version import __version__
-
+    if words[0] in ("-V", "--version"):
         print(__version__)
         return 0
-    if words[0] not in COMMANDS:
-        print(
-            f"aib: no command '{words[0]}'; the commands are {', '.join(COMMANDS)}", file=sys.stderr
-        )
+    if words[0] == "--complete":  # called by the shell
+        from aib.commands.completion import complete
+
+        print("\n".join(complete(words[1:], list(COMMANDS))))
+        return 0
+    try:
+        if words[0] == "--print-completion":
+            from aib.commands.completion import script
+
+            print(script("".join(words[1:2])))
+            return 0
+        reject_unknown(words[:1], COMMANDS, "no command")
+    except AibError as error:
+        print(f"aib: {error}", file=sys.stderr)
         return 2
     return _run(words[0], words[1:], debug)
 

@@ -9,13 +9,13 @@ class AibError(Exception):
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra. The package is installed from its checkout."""
-    return f"pip install '.[{extra}]'"
+    """The command that installs an extra."""
+    return f"pip install 'aib[{extra}]'"
 
 
 def missing_extra(extra: str, why: str) -> AibError:
     """The error for a package that is not installed; `why` says what needs it."""
-    return AibError(f"{why}: {install(extra)} in the checkout of aib")
+    return AibError(f"{why}: {install(extra)}")
 
 
 def sentence_for(error: Exception) -> str | None:

@@ -11,17 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aib.choices import Averaging, Precision
 from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches, ImageSet
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
 from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal
-from aib.settings import Precision
 from aib.types import widen
 from aib.validation import parse_json
 
-Averaging = Literal["probabilities", "logits"]
 BINS = 15  # of confidence, for the calibration error
 
 

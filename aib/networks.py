@@ -82,11 +82,6 @@ def is_library_name(name: str) -> bool:
     return name.partition(":")[0] in LAYERS
 
 
-def is_network_name(name: str) -> bool:
-    """Whether this names a network, of a library or of the user's own, and no model of aib."""
-    return ":" in name
-
-
 def build_network(
     name: str, *, pretrained: bool = False, download: bool = True, num_classes: int | None = None
 ) -> nn.Module:

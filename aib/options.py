@@ -8,9 +8,7 @@ backbone and the builder (`registry.py`).
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
-from aib.profiles import Modulation
-from aib.quantize import NumAnchors
-from aib.types import ProfileName
+from aib.choices import Modulation, NumAnchors, ProfileName
 from aib.validation import (
     Count,
     Fraction,

@@ -11,7 +11,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import nn
 
-from aib.attach import OPTIONS, attach, attach_by_name
+from aib.attachment import OPTIONS, attach, attach_by_name
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.errors import AibError

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from aib.types import ProfileName
+from aib.choices import Modulation, ProfileName
 from aib.validation import check
 
-Modulation = Literal["gate", "residual"]
 Initialisation = Literal["he", "he_fan_out", "xavier"]
 
 

@@ -1,16 +1,15 @@
 """Quantise attention scores to a few learnable levels (paper, section 3.3)."""
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from aib.choices import NumAnchors
 from aib.types import widen
-from aib.validation import at_least, check
-
-NumAnchors = Annotated[int, at_least(2)]
+from aib.validation import check
 
 
 class Quantized(NamedTuple):
@@ -31,7 +30,9 @@ class AnchorQuantizer(nn.Module):
     def __init__(self, num_anchors: int = 20):
         super().__init__()
         check("num_anchors", num_anchors, NumAnchors)
-        self.anchors = nn.Parameter(torch.linspace(0, 1, num_anchors))
+        # On the CPU first: on "meta" it would import sympy, half a second of each start.
+        levels = torch.linspace(0, 1, num_anchors, device="cpu")
+        self.anchors = nn.Parameter(levels.to(torch.empty(0).device))
         # How often each anchor was used in training since the last reset, over all processes.
         self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
 
@@ -63,7 +64,7 @@ class AnchorQuantizer(nn.Module):
         """Index of the nearest anchor, by where `a` falls between the anchors' midpoints.
 
         On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
-        is built. NumAnchors move in training, so they are sorted each time.
+        is built. Anchors move in training, so they are sorted each time.
         """
         ordered, order = widen(self.anchors.detach()).sort(stable=True)
         midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]

@@ -10,10 +10,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from aib.data import has_split
-from aib.data.decoded import Cache
+from aib.choices import Cache, Precision, is_network_name
 from aib.errors import AibError
-from aib.networks import is_network_name
 from aib.options import OPTION_NAMES, ModelOptions
 from aib.validation import (
     Count,
@@ -28,7 +26,6 @@ from aib.validation import (
     reject_unknown,
 )
 
-Precision = Literal["fp32", "bf16", "fp16"]
 RISING = Rule(
     "above 0 and above the one before",
     lambda epochs: list(epochs) == sorted(set(epochs)) and min(epochs, default=1) > 0,
@@ -118,7 +115,8 @@ class Settings:
     holdout: Fraction = 0.0
     """Fraction of the training set held out to choose settings on (never the test set)."""
     augment: bool = True
-    """Random crops, where a mirrored image keeps its class flips, and the five settings below."""
+    """Random crops and flips (no flips where a mirrored image changes its class), and the five
+    settings below. `--no-augment` trains on the images as they are."""
     cutout: NonNegativeInt = 0
     """Side in pixels of a blank square at a random position of each training image; 0 for none."""
     trivial_augment: bool = False
@@ -205,6 +203,8 @@ class Settings:
     @property
     def measured_split(self) -> str:
         """The split that results are reported on: `val` where there is no test set."""
+        from aib.data import has_split  # imports torch, which the command line does without
+
         return "test" if has_split(self.data, "test") else "val"
 
     @property

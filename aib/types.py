@@ -7,15 +7,13 @@ S samples of the attention, and M samples of the latent for each of them.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from aib.choices import Averaging, ProfileName
 from aib.errors import AibError
-from aib.validation import Seed, check
-
-ProfileName = Literal["paper", "released"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Output:
         """[B,C]: the average over the samples, as the profile defines it."""
         return self.average("logits" if self.profile == "released" else "probabilities")
 
-    def average(self, over: Literal["probabilities", "logits"]) -> Tensor:
+    def average(self, over: Averaging) -> Tensor:
         """[B,C]: log of the mean probability over the samples, or the mean of their logits."""
         samples = widen(self.sample_logits).flatten(0, 1)  # [S*M,B,C]
         if over == "logits":
@@ -134,7 +132,7 @@ def split_heads(result: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 def widen(t: Tensor) -> Tensor:
     """Convert to at least float32, also under autocast; float64 stays as it is."""
-    return t.to(torch.promote_types(t.dtype, torch.float32))
+    return t if t.dtype == torch.float64 else t.float()
 
 
 def noise_or_sample(
@@ -149,9 +147,3 @@ def noise_or_sample(
     if tuple(noise.shape) != shape:
         raise AibError(f"the noise for {name} must be {shape}, not {tuple(noise.shape)}")
     return noise
-
-
-def check_seed(seed: int) -> int:
-    """Raise an error for a seed that some generator does not take."""
-    check("seed", seed, Seed)
-    return seed

@@ -56,6 +56,12 @@ def check(name: str, value: object, hint: Any) -> None:
         raise AibError(f"{name} must be {describe(hint)}, not {value!r:.80}")
 
 
+def check_seed(seed: int) -> int:
+    """Raise an error for a seed that some generator does not take."""
+    check("seed", seed, Seed)
+    return seed
+
+
 def check_fields(record: Any) -> None:
     """Check every field of a dataclass against its annotation."""
     for name, hint in typing.get_type_hints(type(record), include_extras=True).items():

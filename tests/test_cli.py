@@ -28,14 +28,32 @@ def test_help_lists_every_command(capsys, word):
     assert all(command in out for command in cli.COMMANDS)
 
 
-def test_version(capsys):
-    assert run(capsys, "--version") == (0, f"{__version__}\n", "")
+@pytest.mark.parametrize("word", ["-V", "--version"])
+def test_version(capsys, word):
+    assert run(capsys, word) == (0, f"{__version__}\n", "")
 
 
 def test_an_unknown_command_is_an_error(capsys):
     code, out, err = run(capsys, "modles")
     assert code == 2 and out == ""
-    assert "no command 'modles'" in err and "models" in err
+    assert err == "aib: no command 'modles'; did you mean models?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["train", "shapes_tini"], "no preset 'shapes_tini'; did you mean shapes_tiny"),
+        (["train", "--data", "cifr10"], "no data set 'cifr10'; did you mean cifar10"),
+        (["train", "--model", "vgg_aib_q"], "no model 'vgg_aib_q'; did you mean vgg_aib_qt"),
+        (["train", "--epoch", "3"], "--epochs"),
+        (["data", "lits"], "no command 'lits'; did you mean list?"),
+        (["bench", "trian"], "no command 'trian'; did you mean train?"),
+    ],
+)
+def test_a_typo_is_answered_with_what_was_meant(capsys, tmp_path, monkeypatch, words, meant):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *words)
+    assert code == 2 and meant in err
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

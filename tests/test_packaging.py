@@ -8,7 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from PIL import Image
+
+from aib.version import __version__
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,12 +35,30 @@ def test_every_requirement_is_pinned() -> None:
     assert wanted <= pinned
 
 
+def test_the_citation_has_the_version() -> None:
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+
+
+def test_workflows_parse_and_test_the_supported_pythons() -> None:
+    folder = ROOT / ".github" / "workflows"
+    jobs = {path.stem: yaml.safe_load(path.read_text())["jobs"] for path in folder.iterdir()}
+    assert {"test", "docs", "release"} <= set(jobs)
+    assert all(
+        "runs-on" in job and job["steps"] for found in jobs.values() for job in found.values()
+    )
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        named = tomllib.load(file)["project"]["classifiers"]
+    versions = [name.rpartition(" ")[2] for name in named if ":: Python :: 3." in name]
+    assert jobs["test"]["test"]["strategy"]["matrix"]["python"] == versions
+
+
 @pytest.mark.slow
 def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path) -> None:
     run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "aib/bottleneck.py" in names
+    assert "aib/py.typed" in names
     assert "aib/pretrained_models/cifar10_small/model.safetensors" in names
     assert not any(name.startswith(("tests", "examples", "tools")) for name in names)
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)

@@ -2,7 +2,7 @@ import pytest
 
 from aib.data import Batches
 from aib.interpret.metrics.perturb import PAPER_MODIFICATIONS, modifications
-from aib.interpret.study import Plan, study
+from aib.interpret.studies import Plan, study
 from aib.paper import PAPER_SCORES, paper_score
 from tests.helpers import eval_model, shapes
 

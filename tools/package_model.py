@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from aib.errors import AibError
 from aib.evaluate import evaluate
 from aib.files import read_json, sha256, write_json, write_whole
-from aib.interpret.runs import RESULT
+from aib.interpret.stored import RESULT
 from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import count_parameters, interpreted

@@ -87,6 +87,8 @@ def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
     he_fan_out, xavier: the released code's for WRN and for VGG; the latter also samples the scales
     of BatchNorm.
     """
+    if any(weight.is_meta for weight in module.parameters()):
+        return  # weights are loaded next, and sampling "meta" ones imports the compiler: seconds
     for layer in module.modules():
         if isinstance(layer, ScoreLayer):
             layer.reset_parameters()

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from aib.bench.data import images_per_second
+from aib.choices import Cache
 from aib.data import Batches, ImageSet
-from aib.data.decoded import Cache
 from aib.environment import environment
 from aib.registry import create_model, family
 from aib.settings import Settings

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from aib.interpret.per_image import Tick
+if TYPE_CHECKING:
+    from aib.interpret.per_image import Tick
 
 
 @contextmanager
-def progress(total: int, transient: bool = True) -> Iterator[Tick]:
+def progress(total: int, transient: bool = True) -> "Iterator[Tick]":
     """Show a bar; yields a function to call with (current task, images done since then)."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())

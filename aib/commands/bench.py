@@ -2,24 +2,20 @@
 
 import json as jsonlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import tyro
-
-from aib.bench.data import bench_data
-from aib.bench.latency import BATCHES, bench_latency
-from aib.bench.photos import bench_photos
-from aib.bench.throughput import Workload, bench_infer, bench_train
+from aib.choices import Cache, Precision
 from aib.commands.bar import progress
-from aib.commands.options import parse_samples
-from aib.data.decoded import Cache
-from aib.data.load import load
-from aib.environment import pick_device
+from aib.commands.options import parse_samples, parse_subcommand
 from aib.errors import AibError
 from aib.options import Propose
-from aib.settings import Precision
+
+if TYPE_CHECKING:
+    import torch
+
+    from aib.bench.throughput import Workload
 
 
 @dataclass(frozen=True)
@@ -46,9 +42,11 @@ class Model:
     json: bool = False
     """Print JSON."""
 
-    def workload(self, device: torch.device, graphs: bool | None = None) -> Workload:
+    def workload(self, device: "torch.device", graphs: bool | None = None) -> "Workload":
         """The values given, and the device's defaults: everything on for a GPU. On a CPU compiling
         takes longer than it saves."""
+        from aib.bench.throughput import Workload
+
         gpu = device.type == "cuda"
         batch_size = (512 if gpu else 64) if self.batch_size is None else self.batch_size
         if batch_size < 1:
@@ -90,6 +88,9 @@ def train(
         workers: workers of the plain loop's DataLoader.
         against: another model that is trained in the same way, to compare with.
     """
+    from aib.bench.throughput import bench_train
+    from aib.environment import pick_device
+
     device = pick_device(common.device)
     if steps is not None and steps < 1:
         raise AibError(f"steps must be at least 1, not {steps}")
@@ -112,6 +113,10 @@ def infer(
         seconds: duration of each measurement.
         latency: on a CPU, also measure the latency of a single image and of a small batch.
     """
+    from aib.bench.latency import BATCHES, bench_latency
+    from aib.bench.throughput import bench_infer
+    from aib.environment import pick_device
+
     device = pick_device(common.device)
     check_seconds(seconds)
     work = common.workload(device)
@@ -158,6 +163,11 @@ def data(
         device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
+    from aib.bench.data import bench_data
+    from aib.bench.photos import bench_photos
+    from aib.data.load import load
+    from aib.environment import pick_device
+
     check_seconds(seconds)
     images = load(data, "train", root=root, holdout=0)
     target = str(pick_device(device))
@@ -203,12 +213,10 @@ def print_latency(latency: dict[str, Any]) -> None:
         print(note)
 
 
+COMMAND: dict[str, Callable[..., Any]] = {"train": train, "infer": infer, "data": data}
+
+
 def main(argv: list[str]) -> None:
     """Run the command."""
-    tyro.extras.subcommand_cli_from_dict(
-        {"train": train, "infer": infer, "data": data},
-        args=argv,
-        prog="aib bench",
-        description="Speed on this machine, relative to a baseline in the same run.",
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
-    )
+    about = "Speed on this machine, relative to a baseline in the same run."
+    parse_subcommand(COMMAND, argv, "aib bench", about)

@@ -4,21 +4,17 @@ import json as json_format
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
 from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from aib.data.fetch import fetch as fetch_set
-from aib.data.files import locate, root_folder
-from aib.data.load import load, parse_name
-from aib.data.sheet import contact_sheet
-from aib.data.specs import SPECS, spec_of
-from aib.data.verify import Report
-from aib.data.verify import verify as verify_set
+from aib.commands.options import parse_subcommand
 from aib.errors import AibError
+
+if TYPE_CHECKING:
+    from aib.data.verify import Report
 
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 Root = Annotated[str | None, arg(metavar="FOLDER")]
@@ -33,6 +29,9 @@ def list_(root: Root = None, json: bool = False) -> None:
         root: folder of the data sets; by default the cache ($AIB_DATA).
         json: print JSON instead of a table.
     """
+    from aib.data.files import root_folder
+    from aib.data.specs import SPECS
+
     rows = [_row(name, root) for name in SPECS]
     if json:
         print(json_format.dumps({"root": str(root_folder(root)), "sets": rows}, indent=2))
@@ -52,6 +51,9 @@ def list_(root: Root = None, json: bool = False) -> None:
 
 
 def _row(name: str, root: str | None) -> dict[str, Any]:
+    from aib.data.files import locate
+    from aib.data.specs import SPECS
+
     spec = SPECS[name]
     folder = locate(spec, root)
     return {
@@ -81,6 +83,10 @@ def fetch(
         root: folder to download to; by default the cache ($AIB_DATA).
         extra: also SVHN's 531,131 extra images (1.3 GB).
     """
+    from aib.data.fetch import fetch as fetch_set
+    from aib.data.files import locate
+    from aib.data.specs import spec_of
+
     spec = spec_of(name)
     before = locate(spec, root)
     folder = fetch_set(spec, root, extra=extra)
@@ -102,6 +108,8 @@ def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
         root: folder of the data sets; by default the cache ($AIB_DATA).
         json: print JSON.
     """
+    from aib.data.verify import verify as verify_set
+
     report = verify_set(name, root)
     if json:
         print(json_format.dumps(asdict(report), indent=2))
@@ -113,7 +121,7 @@ def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
         )
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: "Report") -> None:
     print(f"{report.name}: {report.location}")
     for split, facts in report.splits.items():
         low, high = facts["images_per_class"]
@@ -162,6 +170,9 @@ def show(
         seed: of generated training images and of the train/val split.
         strict: a file that cannot be read is an error.
     """
+    from aib.data.load import load, parse_name
+    from aib.data.sheet import contact_sheet
+
     if columns < 1:
         raise AibError(f"columns must be at least 1, not {columns}")
     holdout = 0.1 if split == "val" else 0.0
@@ -178,18 +189,15 @@ def show(
     print(f"{path}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
 
 
+COMMAND: dict[str, Callable[..., Any]] = {
+    "list": list_,
+    "fetch": fetch,
+    "verify": verify,
+    "show": show,
+}
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    commands: dict[str, Callable[..., Any]] = {
-        "list": list_,
-        "fetch": fetch,
-        "verify": verify,
-        "show": show,
-    }
-    tyro.extras.subcommand_cli_from_dict(
-        commands,
-        args=argv,
-        prog="aib data",
-        description="List, fetch, verify and show data sets. For example: aib data list",
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    about = "List, fetch, verify and show data sets. For example: aib data list"
+    parse_subcommand(COMMAND, argv, "aib data", about)

@@ -2,16 +2,16 @@
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from aib.choices import Averaging, Precision
 from aib.commands.options import parse, parse_samples
-from aib.environment import environment
-from aib.evaluate import Averaging, Evaluation, describe_samples, evaluate, match_classes
-from aib.runs import open_run, write_evaluation
-from aib.settings import Precision
-from aib.types import check_seed
+from aib.validation import check_seed
+
+if TYPE_CHECKING:
+    from aib.evaluate import Evaluation
 
 
 def eval_(
@@ -53,6 +53,10 @@ def eval_(
         seed: seed of the noise.
         json: print JSON.
     """
+    from aib.environment import environment
+    from aib.evaluate import evaluate, match_classes
+    from aib.runs import open_run, write_evaluation
+
     check_seed(seed)
     opened = open_run(run, device, backbone)
     images = opened.images(data, split, root)
@@ -85,8 +89,10 @@ def eval_(
         write_evaluation(run, f"{name} {images.split} {how}", result.to_dict())
 
 
-def print_evaluation(e: Evaluation) -> None:
+def print_evaluation(e: "Evaluation") -> None:
     """Print an evaluation."""
+    from aib.evaluate import describe_samples
+
     matching = {
         "own": "",
         "raw": ", class indices as they are",
@@ -108,6 +114,9 @@ def print_evaluation(e: Evaluation) -> None:
     print(f"  {samples}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
 
 
+COMMAND = eval_
+
+
 def main(argv: list[str]) -> None:
     """Run the command."""
-    parse(eval_, argv, "aib eval")
+    parse(COMMAND, argv, "aib eval")

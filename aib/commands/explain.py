@@ -9,18 +9,11 @@ from typing import Annotated, Any
 
 import tyro
 
+from aib.choices import Method
 from aib.commands.bar import progress
 from aib.commands.options import parse, parse_samples
-from aib.data.decode import open_rgb
-from aib.data.folder import SUFFIXES
 from aib.errors import AibError
-from aib.figures.picture import is_figure
-from aib.figures.saved import check_targets, distinct_names
-from aib.interpret import maps
-from aib.interpret.maps import Method
-from aib.interpret.runs import stored_verdict
-from aib.runs import find_model, open_runs
-from aib.types import check_seed
+from aib.validation import check_seed
 
 
 def explain(
@@ -54,6 +47,12 @@ def explain(
         device: cpu or cuda; by default cuda if available.
         json: print the records as JSON.
     """
+    from aib.data.decode import open_rgb
+    from aib.figures.saved import check_targets, distinct_names
+    from aib.interpret.maps import explain as explain_image
+    from aib.interpret.stored import stored_verdict
+    from aib.runs import find_model, open_runs
+
     check_seed(seed)
     files = find_images(images)
     names = distinct_names(path.stem for path in files)
@@ -75,7 +74,7 @@ def explain(
             except AibError as error:
                 print(f"skipped: {error}", file=sys.stderr)
                 continue
-            found = maps.explain(
+            found = explain_image(
                 opened.model,
                 image,
                 method=method,
@@ -105,6 +104,9 @@ def explain(
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
     """The files named and every image file inside folders, without pictures drawn by aib."""
+    from aib.data.folder import SUFFIXES
+    from aib.figures.picture import is_figure
+
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -125,6 +127,9 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
+COMMAND = explain
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(explain, argv, "aib explain")
+    parse(COMMAND, argv, "aib explain")

@@ -3,22 +3,22 @@
 import json as jsonlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import tyro
-from torch import Tensor
 
+from aib.choices import Format
 from aib.commands.bar import progress
 from aib.commands.options import parse
-from aib.data import ImageSet
-from aib.environment import environment
 from aib.errors import AibError
-from aib.export import STEPS, Exported, Format, Int8, check_target, export, quantise
-from aib.export.check import BATCHES
-from aib.export.formats import SUFFIXES
-from aib.runs import Run, find_model, open_runs, packaged_models
-from aib.types import check_seed
+from aib.validation import check_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from aib.data import ImageSet
+    from aib.export import Exported, Int8
+    from aib.runs import Run
 
 COMPARED = 256  # images that int8 and float32 are compared on
 
@@ -55,6 +55,9 @@ def export_(
         seed: random seed of the choice of images for int8.
         json: print JSON.
     """
+    from aib.export import STEPS, check_target, export, quantise
+    from aib.runs import find_model, open_runs
+
     if int8 and format != "onnx":
         raise AibError(f"--int8 needs --format onnx, not {format}")
     if int8 and calibrate < 1:
@@ -87,6 +90,9 @@ def export_(
 
 def default_target(folder: Path, format: Format) -> Path:
     """In the run's folder; for a model of the package, the current folder."""
+    from aib.export.formats import SUFFIXES
+    from aib.runs import packaged_models
+
     for name, packaged in packaged_models().items():
         if folder == packaged:
             return Path(name + SUFFIXES[format])
@@ -94,9 +100,11 @@ def default_target(folder: Path, format: Format) -> Path:
 
 
 def int8_images(
-    opened: Run, data: str | None, root: str | None, count: int, seed: int
-) -> tuple[Tensor, Tensor, str]:
+    opened: "Run", data: str | None, root: str | None, count: int, seed: int
+) -> "tuple[Tensor, Tensor, str]":
     """Training images to calibrate with, others to compare on, and the name of the data."""
+    import torch
+
     training = opened.images(data, "train", root)
     others = opened.images(data, None, root)
     order = torch.randperm(len(training), generator=torch.Generator().manual_seed(seed))
@@ -110,13 +118,17 @@ def int8_images(
     return stack(training, order[:count]), stack(others, rest[:COMPARED]), training.name
 
 
-def stack(images: ImageSet, indices: Tensor) -> Tensor:
+def stack(images: "ImageSet", indices: "Tensor") -> "Tensor":
     """uint8 [N,3,S,S]"""
+    import torch
+
     return torch.stack([images.pixels(i) for i in indices.tolist()])
 
 
-def record(exported: Exported, small: Int8 | None) -> dict[str, Any]:
+def record(exported: "Exported", small: "Int8 | None") -> dict[str, Any]:
     """All results in plain JSON types."""
+    from aib.environment import environment
+
     return {
         "path": str(exported.path),
         "bytes": exported.bytes,
@@ -127,8 +139,10 @@ def record(exported: Exported, small: Int8 | None) -> dict[str, Any]:
     }
 
 
-def print_exported(exported: Exported) -> None:
+def print_exported(exported: "Exported") -> None:
     """Print the file and its differences from PyTorch."""
+    from aib.export.check import BATCHES
+
     found, about = exported.check, exported.metadata
     sizes = ", ".join(map(str, BATCHES[:-1])) + f" and {BATCHES[-1]}"
     print(f"{exported.path}: {about['model']}, {exported.bytes / 1e6:.2f} MB")
@@ -142,7 +156,7 @@ def print_exported(exported: Exported) -> None:
         )
 
 
-def print_int8(small: Int8) -> None:
+def print_int8(small: "Int8") -> None:
     """Print the quantised file and its differences from float32."""
     share = small.bytes / small.fp32_bytes
     print(f"{small.path}: int8, {small.bytes / 1e6:.2f} MB, {100 * share:.0f}% of float32")
@@ -154,6 +168,9 @@ def print_int8(small: Int8) -> None:
         print(f"    {name:<16} {difference:.1e}  {small.mean_differences[name]:.1e}")
 
 
+COMMAND = export_
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(export_, argv, "aib export")
+    parse(COMMAND, argv, "aib export")

@@ -1,44 +1,30 @@
 """`aib interpret`: measure how far the maps can be trusted."""
 
+from __future__ import annotations
+
 import json as jsonlib
 import re
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from aib.commands.bar import progress
-from aib.commands.options import parse
-from aib.data import Batches
-from aib.environment import environment
+from aib.commands.options import parse, rich_table
 from aib.errors import AibError
-from aib.evaluator import Evaluator, check_evaluator
-from aib.figures.picture import save_figure
-from aib.figures.table import Table
 from aib.files import write_json
-from aib.interpret.metrics.perturb import modifications
-from aib.interpret.per_image import ImageMetrics, write_csv
-from aib.interpret.pictures import Side, disagreement, kept_plot, modified_grid
-from aib.interpret.results import Study
-from aib.interpret.runs import (
-    RESULT,
-    check_alike,
-    feed_for,
-    foreign_images,
-    open_network,
-    study_run,
-    threshold_feed,
-)
-from aib.interpret.study import Plan
-from aib.interpret.tables import all_tables, randomisation_text
-from aib.runs import Run, open_run, open_runs
-from aib.types import check_seed
+from aib.validation import check_seed
+
+if TYPE_CHECKING:
+    from aib.data import Batches
+    from aib.interpret.per_image import ImageMetrics
+    from aib.interpret.results import Study
+    from aib.interpret.studies import Plan
+    from aib.runs import Run
 
 
 def interpret(
@@ -97,6 +83,23 @@ def interpret(
         device: cpu or cuda; whatever there is if not given.
         json: print JSON.
     """
+    from aib.environment import environment
+    from aib.figures.picture import save_figure
+    from aib.interpret.metrics.perturb import modifications
+    from aib.interpret.per_image import write_csv
+    from aib.interpret.pictures import kept_plot
+    from aib.interpret.runs import (
+        check_alike,
+        feed_for,
+        foreign_images,
+        open_network,
+        study_run,
+        threshold_feed,
+    )
+    from aib.interpret.stored import RESULT
+    from aib.interpret.studies import Plan
+    from aib.runs import open_runs
+
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
     check_seed(seed)
@@ -178,6 +181,9 @@ def with_evaluator(
     plan: Plan, folder: Path, opened: list[Run], split: str, quick: bool, device: str | None
 ) -> Plan:
     """The plan with an evaluator, if it fits all runs."""
+    from aib.evaluator import Evaluator, check_evaluator
+    from aib.runs import open_run
+
     if quick:
         raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
     judge = open_run(folder, device)
@@ -197,6 +203,9 @@ def draw(
     folders: list[Path],
 ) -> list[Path]:
     """Draw each run's maps of modified images, and for each pair of runs where they disagree."""
+    from aib.figures.picture import save_figure
+    from aib.interpret.pictures import Side, disagreement, modified_grid
+
     made = {}
     for run, feed, metrics, folder in zip(opened, feeds, per_image, folders, strict=True):
         if metrics.has_maps:
@@ -219,6 +228,8 @@ def draw(
 
 def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
     """Print the tables, then verdicts and notes."""
+    from aib.interpret.tables import all_tables, randomisation_text
+
     console = Console()
     if not console.is_terminal:
         console.width = 180  # a pipe's 80 columns would break every cell
@@ -236,16 +247,6 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
                 write(f"{label}: {text}")
 
 
-def rich_table(table: Table) -> RichTable:
-    """A table for the terminal."""
-    made = RichTable(title=table.title)
-    for i, name in enumerate(table.head):
-        made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
-    for row in table.rows:
-        made.add_row(*map(Text, row))  # a run's name may hold what rich takes for markup
-    return made
-
-
 def _result_folder(run: Run, out: Path | None, count: int) -> Path:
     """The run's own folder, or one below `out` where there are several runs."""
     if out is None:
@@ -258,6 +259,9 @@ def _result_folder(run: Run, out: Path | None, count: int) -> Path:
     return out / name
 
 
+COMMAND = interpret
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(interpret, argv, "aib interpret")
+    parse(COMMAND, argv, "aib interpret")

@@ -2,26 +2,18 @@
 
 import json as jsonlib
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.table import Column, Table
 
-from aib.bench.counts import Row, measure, remarks
+from aib.choices import ProfileName
 from aib.commands.options import parse, wide_console
 from aib.errors import AibError
 from aib.figures.table import number
-from aib.networks import (
-    build_network,
-    default_layer,
-    is_library_name,
-    layer_grids,
-    list_networks,
-    preprocessing_of,
-    resolve_layer,
-)
-from aib.registry import list_models
-from aib.types import ProfileName
+
+if TYPE_CHECKING:
+    from aib.bench.counts import Row
 
 
 def models(
@@ -50,6 +42,10 @@ def models(
         profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
     """
+    from aib.bench.counts import measure, remarks
+    from aib.networks import is_library_name
+    from aib.registry import list_models
+
     if is_library_name(filter):
         wild = filter.endswith(":") or any(sign in filter for sign in "*?[")
         (show_networks if wild else show_layers)(filter, json)
@@ -62,11 +58,13 @@ def models(
         found = {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}
         print(jsonlib.dumps(found, indent=2))
     else:
-        print_table(rows)
+        print_table(rows, remarks(rows))
 
 
 def show_networks(filter: str, json: bool) -> None:
     """Print the networks of a library that match, with the default of `at`."""
+    from aib.networks import default_layer, list_networks
+
     names = list_networks(filter)
     if not names:
         raise AibError(f"no network matches {filter!r}")
@@ -83,6 +81,14 @@ def show_networks(filter: str, json: bool) -> None:
 
 def show_layers(name: str, json: bool) -> None:
     """Print the layers of a network that may be given as `at`, with the size of their map."""
+    from aib.networks import (
+        build_network,
+        default_layer,
+        layer_grids,
+        preprocessing_of,
+        resolve_layer,
+    )
+
     network = build_network(name)
     policy = preprocessing_of(name, network)
     assert policy is not None  # a library's network has one
@@ -101,7 +107,7 @@ def show_layers(name: str, json: bool) -> None:
     wide_console().print(table)
 
 
-def print_table(rows: list[Row]) -> None:
+def print_table(rows: "list[Row]", notes: list[str]) -> None:
     """Print counts and remarks as a table."""
     title = f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
@@ -119,10 +125,13 @@ def print_table(rows: list[Row]) -> None:
         )
     console = wide_console()
     console.print(table)
-    for note in remarks(rows):
+    for note in notes:
         console.print(note)
+
+
+COMMAND = models
 
 
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(models, argv, "aib models")
+    parse(COMMAND, argv, "aib models")

@@ -1,23 +1,39 @@
 """What commands share: options from a signature or dataclass, presets, a console for tables."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tyro
 from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from aib.configs import get_preset
 from aib.configs.preset import Preset
 from aib.errors import AibError
+from aib.figures.table import Table
 from aib.settings import Settings
+from aib.validation import reject_unknown
+
+CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 
 def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
     """Call `command` with the options of `argv`; --help and errors raise SystemExit."""
     extra = {} if default is None else {"default": default}
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    return tyro.cli(command, args=list(argv), prog=prog, config=config, **extra)
+    return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG, **extra)
+
+
+def parse_subcommand(
+    commands: Mapping[str, Callable[..., Any]], argv: Sequence[str], prog: str, about: str
+) -> None:
+    """Call the command that the first word names with the options after it."""
+    if argv and not argv[0].startswith("-"):
+        reject_unknown(argv[:1], commands, "no command")
+    tyro.extras.subcommand_cli_from_dict(
+        dict(commands), args=list(argv), prog=prog, description=about, config=CONFIG
+    )
 
 
 def parse_samples(text: str) -> tuple[int, int]:
@@ -46,3 +62,13 @@ def wide_console(columns: int = 200) -> Console:
     if not console.is_terminal:
         console.width = columns
     return console
+
+
+def rich_table(table: Table) -> RichTable:
+    """A table for the terminal."""
+    made = RichTable(title=table.title)
+    for i, name in enumerate(table.head):
+        made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
+    for row in table.rows:
+        made.add_row(*map(Text, row))  # a run's name may hold what rich takes for markup
+    return made

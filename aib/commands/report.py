@@ -1,7 +1,7 @@
 """`aib report`: an HTML page about one run, several runs or a sweep."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -9,14 +9,10 @@ from aib.commands.bar import progress
 from aib.commands.options import parse
 from aib.errors import AibError
 from aib.files import write_whole
-from aib.interpret.runs import RESULT
-from aib.report.gather import RunContent, gather
-from aib.report.run_page import run_page
-from aib.report.sweep_page import sweep_page
-from aib.runs import METRICS, open_runs
-from aib.sweep.plan import PLAN
-from aib.sweep.results import read_results
-from aib.types import check_seed
+from aib.validation import check_seed
+
+if TYPE_CHECKING:
+    from aib.report.gather import RunContent
 
 PAGE = "report.html"
 
@@ -53,6 +49,12 @@ def report(
         seed: seed of the sampled images and of the noise.
         device: cpu or cuda; cuda if there is one and it is not given.
     """
+    from aib.report.gather import gather
+    from aib.report.sweep_page import sweep_page
+    from aib.runs import open_runs
+    from aib.sweep.plan import PLAN
+    from aib.sweep.results import read_results
+
     if not runs:
         raise AibError("name at least one run")
     if images < 2 or subset < 2:
@@ -84,8 +86,12 @@ def report(
     write(out or runs[0] / PAGE, checked_page(contents))
 
 
-def checked_page(contents: list[RunContent]) -> str:
+def checked_page(contents: "list[RunContent]") -> str:
     """The page, with a readable error if a run's files were edited."""
+    from aib.interpret.stored import RESULT
+    from aib.report.run_page import run_page
+    from aib.runs import METRICS
+
     try:
         return run_page(contents)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -102,6 +108,9 @@ def write(target: Path, text: str) -> None:
     print(f"{target}: {len(content) / 1e6:.1f} MB")
 
 
+COMMAND = report
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(report, argv, "aib report")
+    parse(COMMAND, argv, "aib report")

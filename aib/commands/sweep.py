@@ -6,27 +6,18 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from aib.commands.bar import progress
-from aib.commands.interpret import rich_table
-from aib.commands.options import parse, run_name, take_preset, wide_console
+from aib.commands.options import parse, rich_table, run_name, take_preset, wide_console
 from aib.errors import AibError
-from aib.figures.picture import save_figure
 from aib.files import write_whole
-from aib.report.sweep_page import sweep_page
 from aib.settings import Settings
-from aib.sweep.cluster import Request, run_cluster
-from aib.sweep.grid import parse_grid
-from aib.sweep.local import run_local
-from aib.sweep.one import check_settings, is_done, read_measurement
-from aib.sweep.panels import draw_panels, error_bar_note
-from aib.sweep.plan import Plan, PlannedRun, make_plan
-from aib.sweep.results import RESULTS, collect_results, write_results
-from aib.sweep.tables import sweep_tables
-from aib.training.interrupt import SignalCatcher
+
+if TYPE_CHECKING:
+    from aib.sweep.plan import Plan, PlannedRun
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class Options:
     """Number of parallel runs. On this machine 1 if not given; each gets a share of the cores and,
     where there are several GPUs, one of them. On a cluster as many as it allows."""
     engine: Literal["local", "submitit"] = "local"
-    """Processes on this machine, or jobs of a SLURM cluster (pip install '.[cluster]'). The
+    """Processes on this machine, or jobs of a SLURM cluster (pip install 'aib[cluster]'). The
     command waits for the jobs, and Ctrl-C cancels them."""
     partition: str | None = None
     """submitit: partition of the cluster."""
@@ -76,6 +67,9 @@ class Options:
     """Print JSON."""
 
 
+COMMAND = Options
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table. PRESET, if given, comes first."""
     preset, argv = take_preset(argv)
@@ -83,6 +77,9 @@ def main(argv: list[str]) -> None:
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
     if options.jobs is not None and options.jobs < 1:
         raise AibError(f"--jobs must be at least 1, not {options.jobs}")
+    from aib.sweep.grid import parse_grid
+    from aib.sweep.plan import make_plan
+
     name = run_name(preset, options.settings)
     plan = make_plan(
         name,
@@ -96,13 +93,21 @@ def main(argv: list[str]) -> None:
     if not options.list:
         sweep(plan, folder, options)
         return
+    from aib.sweep.one import is_done
+
     for path in (folder / run.name for run in plan.runs):
         print(f"{path}  {'done' if is_done(path) else 'started' if path.exists() else 'to do'}")
     print(f"{len(plan.runs)} runs")
 
 
-def sweep(plan: Plan, folder: Path, options: Options) -> None:
+def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     """Do the runs that are left, then write and print the results."""
+    from aib.sweep.cluster import Request, run_cluster
+    from aib.sweep.local import run_local
+    from aib.sweep.one import check_settings, is_done, read_measurement
+    from aib.sweep.results import collect_results, write_results
+    from aib.training.interrupt import SignalCatcher
+
     for run in plan.runs:
         check_settings(run, folder / run.name)
     plan.write(folder)
@@ -116,7 +121,7 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
     ended = itertools.count(1)
     with SignalCatcher() as stop, progress(len(left), transient=False) as tick:
 
-        def on_end(run: PlannedRun, error: str | None) -> None:
+        def on_end(run: "PlannedRun", error: str | None) -> None:
             found = read_measurement(folder / run.name)
             outcome = f"accuracy {found.metrics.accuracy:.2f}%" if found else "not measured"
             if error is not None:
@@ -143,8 +148,14 @@ def sweep(plan: Plan, folder: Path, options: Options) -> None:
         raise SystemExit(1)
 
 
-def finish(plan: Plan, folder: Path, failed: dict[str, str], json: bool) -> None:
+def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> None:
     """Write sweep_results.json, the plot and the page; print the tables."""
+    from aib.figures.picture import save_figure
+    from aib.report.sweep_page import sweep_page
+    from aib.sweep.panels import draw_panels, error_bar_note
+    from aib.sweep.results import RESULTS, collect_results, write_results
+    from aib.sweep.tables import sweep_tables
+
     results = collect_results(plan, folder, failed)
     write_results(folder, results)
     if json:

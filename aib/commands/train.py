@@ -14,11 +14,7 @@ from aib.commands.eval import print_evaluation
 from aib.commands.options import parse, run_name, take_preset, wide_console
 from aib.configs import PRESETS
 from aib.errors import AibError
-from aib.runs import read_settings
 from aib.settings import Settings
-from aib.training.interrupt import Interrupted
-from aib.training.progress import make_reporter
-from aib.training.train import evaluator_settings, train
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,9 @@ class Options:
     """List the presets and exit."""
 
 
+COMMAND = Options
+
+
 def main(argv: list[str]) -> None:
     """Run the command. PRESET, if given, is the first argument."""
     preset, argv = take_preset(argv)
@@ -57,6 +56,8 @@ def main(argv: list[str]) -> None:
     if resumed is not None:
         if preset is not None:
             raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
+        from aib.runs import read_settings
+
         default = read_settings(Path(resumed))
         if default.backbone is not None and _value_of("--backbone", argv) is None:
             raise AibError(
@@ -71,6 +72,8 @@ def main(argv: list[str]) -> None:
         return
     name = run_name(preset, options.settings)
     if options.evaluator:
+        from aib.training.train import evaluator_settings
+
         options = replace(options, settings=evaluator_settings(options.settings))
         name += "-evaluator"
     start(options, re.sub("[:/]", "-", name))
@@ -78,6 +81,10 @@ def main(argv: list[str]) -> None:
 
 def start(options: Options, name: str) -> None:
     """Train, then print the test results."""
+    from aib.training.interrupt import Interrupted
+    from aib.training.progress import make_reporter
+    from aib.training.train import train
+
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = options.resume or options.out or Path("runs") / f"{name}-{stamp}"
     try:

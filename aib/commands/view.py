@@ -10,7 +10,6 @@ import tyro
 
 from aib.commands.options import parse, parse_samples
 from aib.errors import AibError
-from aib.runs import find_model, open_runs
 
 MAX_RUNS = 2  # side by side
 
@@ -45,7 +44,8 @@ def view(
         max_megapixels: largest image that the page accepts.
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
-    from aib.interpret.runs import stored_verdict
+    from aib.interpret.stored import stored_verdict
+    from aib.runs import find_model, open_runs
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
     from aib.viewer.panels import missing
@@ -87,6 +87,9 @@ def view(
             print("closed")
 
 
+COMMAND = view
+
+
 def main(argv: list[str]) -> None:
     """Entry point of the command table."""
-    parse(view, argv, "aib view")
+    parse(COMMAND, argv, "aib view")

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from aib.choices import Cache
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
-from aib.data.decoded import Cache, DecodedCopy, crop_copies, decode_once, fits_in_memory
+from aib.data.decoded import DecodedCopy, crop_copies, decode_once, fits_in_memory
 from aib.data.imageset import ImageSet
 from aib.data.masks import boxes_to_masks
 from aib.data.split import sample_indices

@@ -13,7 +13,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
+from aib.choices import Cache
 from aib.data.augment import MAX_RATIO, MIN_AREA
 from aib.data.decode import to_tensor
 from aib.data.files import cache_folder
@@ -31,7 +31,6 @@ from aib.data.imageset import ImageFiles, ImageSet
 from aib.errors import AibError
 from aib.memory import machine_memory
 
-Cache = Literal["auto", "memory", "disk", "none"]
 # Side of a copy, as a multiple of the model's image size. A crop covers 0.8 of a side on average,
 # so that it has about the model's size: neither enlarged nor reduced.
 SCALE = 1.25

@@ -12,8 +12,7 @@ from aib.data.imageset import ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import split_indices
 from aib.errors import AibError
-from aib.types import check_seed
-from aib.validation import reject_unknown
+from aib.validation import check_seed, reject_unknown
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from aib.errors import AibError
+from aib.validation import reject_unknown
 
 # Class names as one string each: a hundred quoted names are hard to read.
 _CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -248,8 +248,6 @@ SPECS = {
 
 
 def spec_of(name: str) -> Spec:
-    """The spec of a data set; an error lists the known names."""
-    if name not in SPECS:
-        known = ", ".join([*SPECS, "folder:PATH"])
-        raise AibError(f"there is no data set '{name}'; known are {known}")
+    """The spec of a data set; an error names the closest ones."""
+    reject_unknown([name], [*SPECS, "shapes_spurious", "folder:PATH"], "there is no data set")
     return SPECS[name]

@@ -4,20 +4,21 @@ import importlib.util
 import io
 import json
 import logging
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from aib.choices import Format
 from aib.errors import AibError, missing_extra
 from aib.export.one_pass import INPUT, OnePass
 
-Format = Literal["onnx", "torch-export"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
 METADATA = "aib"  # ONNX: the key of metadata_props; torch.export: the extra file aib.json
 MAX_METADATA = 2**24  # bytes; the names of a thousand classes take some thirty thousand
@@ -61,7 +62,7 @@ def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
     example = torch.zeros(2, 3, size, size)
     with quietly(), torch.no_grad():
         program = torch.export.export(
-            one_pass, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},)
+            one_pass, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},), strict=False
         )
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # folders of this machine
@@ -122,8 +123,9 @@ def _onnx_metadata(path: Path) -> str | None:
 def _torch_metadata(path: Path) -> bytes | None:
     """Read the zip directly: `torch.export.load` may unpickle, and so run, what a file holds."""
     with zipfile.ZipFile(path) as archive:
-        ours = (n for n in archive.namelist() if n.split("/")[1:] == ["extra", f"{METADATA}.json"])
-        name = next(ours, None)
+        # torch before 2.8 writes extra_files/NAME, later versions ARCHIVE/extra/NAME.
+        ours = rf"(extra_files|[^/]+/extra)/{METADATA}\.json"
+        name = next((n for n in archive.namelist() if re.fullmatch(ours, n)), None)
         if name is None:
             return None
         with archive.open(name) as file:  # the size that the zip states need not be true

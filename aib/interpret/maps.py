@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from aib.choices import Method, PosthocMethod
 from aib.classifier import Classifier, evaluating, seeded_evaluation
 from aib.data.decode import centre_square, open_rgb, resized, to_rgb, to_tensor
 from aib.environment import environment
@@ -22,10 +23,9 @@ from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.figures.picture import Array, image_tile
 from aib.interpret.metrics.information import energy_passed
-from aib.interpret.posthoc import PosthocMethod, gradcam_layer, has_captum, posthoc_maps
+from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
 from aib.runs import model_name
 
-Method = Literal["own", PosthocMethod]
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"

@@ -1,6 +1,6 @@
 """Post-hoc maps by captum, for any classifier.
 
-captum is an extra: `pip install '.[posthoc]'`. Every function takes images x [B,C,H,W] and gives
+captum is an extra: `pip install 'aib[posthoc]'`. Every function takes images x [B,C,H,W] and gives
 maps [B,H,W] for the class `target` (the predicted one by default). They attribute the raw class
 score, as published: the logit before any softmax, also for models that return log-probabilities as
 `Output.logits`.
@@ -10,18 +10,16 @@ import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from aib.choices import PosthocMethod
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
-from aib.interpret.metrics.checks import check_batch, shape
-from aib.interpret.metrics.localise import resize_maps
+from aib.interpret.metrics.checks import check_batch, resize_maps, shape
 from aib.types import Output
-
-PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
 # at 32 x 32 has a single position, which makes no map.

@@ -1,7 +1,7 @@
 """The images on which runs are compared, and the study of one run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,18 +14,15 @@ from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.environment import environment, pick_device
 from aib.errors import AibError
-from aib.files import read_json
 from aib.interpret.comparison import no_masks
 from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics, Tick, silent
 from aib.interpret.results import Study
-from aib.interpret.study import Plan, study
-from aib.interpret.verdict import MEANING, Verdict
+from aib.interpret.studies import Plan, study
 from aib.networks import build_network, classes_of, is_library_name, preprocessing_of
 from aib.paper import has_papers_form
 from aib.runs import Run
 
-RESULT = "interpret.json"  # in a run's folder
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
@@ -168,51 +165,3 @@ def study_run(
 def _description(feed: Batches) -> str:
     kind = "held-out training" if feed.data.split == "val" else "training"
     return f"{feed.num_images:,} {kind} images of {feed.data.name}"
-
-
-@dataclass(frozen=True)
-class StoredVerdict:
-    """The verdict in a run's folder, and on what it was measured."""
-
-    verdict: Verdict
-    measured: str
-
-    @property
-    def line(self) -> str:
-        """In a few words."""
-        return f"map: {self.verdict.name} ({self.measured})"
-
-    @property
-    def text(self) -> str:
-        """In a sentence."""
-        return f"{MEANING[self.verdict.name]} ({self.measured})."
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain JSON types."""
-        return {
-            "name": self.verdict.name,
-            "reasons": list(self.verdict.reasons),
-            "measured": self.measured,
-        }
-
-
-def stored_verdict(run: Run) -> StoredVerdict | None:
-    """The verdict of the study in the run's folder; None without one, or without a map.
-
-    A study of other weights counts, and says so: packaged weights are rounded after theirs.
-    """
-    path = run.folder / RESULT
-    stored = read_json(path)
-    if stored is None:
-        return None
-    try:
-        found = Study.from_dict(stored)
-        verdict = found.verdict
-    except (AibError, ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        raise AibError(f"{path} holds no study ({error}): remove it, or write it again") from error
-    if verdict is None:
-        return None
-    measured = f"measured on {found.images:,} {found.split} images of {found.data}"
-    if found.weights_sha256 != run.checksum:
-        measured += ", with other weights than these"
-    return StoredVerdict(verdict, measured)

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from aib.report.glossary import meaning, used_terms
 from aib.version import __version__
 
 
@@ -20,7 +21,7 @@ def code_spans(text: str) -> Markup:
 _templates = Environment(
     loader=PackageLoader("aib.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
 )
-_templates.filters["code_spans"] = code_spans
+_templates.filters |= {"code_spans": code_spans, "meaning": meaning}
 # Each macro gives a block of the page: `blocks.text("Trained on ...", soft=True)`.
 blocks: Any = _templates.get_template("blocks.html").module
 
@@ -42,7 +43,14 @@ def render(
     return _templates.get_template("page.html").render(
         title=title,
         sections=shown,
+        terms=used_terms(_names(shown)),
         links=[(s.anchor, s.title) for s in shown] if links is None else links,
         version=__version__,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def _names(sections: Sequence[Section]) -> list[str]:
+    """Names of columns and cards."""
+    text = "".join(block for section in sections for block in section.blocks)
+    return re.findall(r'(?:<th scope="col"[^>]*>|<div class="what">)([^<]*)', text)

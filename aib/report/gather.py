@@ -11,8 +11,9 @@ from aib.files import read_json
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
-from aib.interpret.runs import RESULT, feed_for, study_run
-from aib.interpret.study import Plan
+from aib.interpret.runs import feed_for, study_run
+from aib.interpret.stored import RESULT
+from aib.interpret.studies import Plan
 from aib.report.gallery import Gallery, make_gallery
 from aib.runs import EVALUATION, Run, read_metrics
 from aib.settings import Settings

@@ -11,6 +11,7 @@ import torch
 
 from aib.attention import SpatialAttention
 from aib.bottleneck import AIB
+from aib.choices import is_network_name
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
@@ -18,7 +19,6 @@ from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.latent import VariationalHead
-from aib.networks import is_network_name
 from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
 from aib.runs import describe_changes

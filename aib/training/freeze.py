@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from aib.attach import find_layer
+from aib.attachment import find_layer
 from aib.errors import AibError
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from aib.attach import attach_by_name, options_for
+from aib.attachment import attach_by_name, options_for
+from aib.choices import is_network_name
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.evaluate import Evaluation, evaluate
-from aib.networks import is_library_name, is_network_name
+from aib.networks import is_library_name
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
 from aib.settings import Settings

@@ -11,7 +11,7 @@ import numpy as np
 
 from aib.errors import AibError
 from aib.figures.picture import Array, magnified
-from aib.interpret.runs import stored_verdict
+from aib.interpret.stored import stored_verdict
 from aib.runs import Run
 from aib.viewer import panels
 from aib.viewer.examples import Example, unknown_classes

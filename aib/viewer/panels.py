@@ -21,7 +21,7 @@ from aib.figures.picture import (
 )
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
-from aib.interpret.runs import StoredVerdict
+from aib.interpret.stored import StoredVerdict
 
 TOP = 5  # classes
 SHOWN_SAMPLES = 9

@@ -48,7 +48,7 @@ def test_without_onnxruntime_the_others_are_measured_and_a_note_says_why(monkeyp
     assert rows == [(b, way) for b in (1, 3) for way in ("eager", "eager channels-last")]
     print_latency(found)
     out = capsys.readouterr().out
-    assert "onnx was not measured: ONNX needs onnx: pip install '.[onnx]'" in out
+    assert "onnx was not measured: ONNX needs onnx: pip install 'aib[onnx]'" in out
     assert "eager channels-last" in out
 
 

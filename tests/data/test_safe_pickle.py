@@ -25,9 +25,8 @@ def test_a_python_2_pickle_with_the_old_name_of_numpy_is_read(tmp_path):
     array = np.arange(6, dtype=np.uint8)
     data = pickle.dumps({b"data": array}, protocol=4)
     old = data.replace(b"\x16numpy._core.multiarray", b"\x15numpy.core.multiarray")
-    assert old != data
-    # The frame's length is one less now.
-    length = int.from_bytes(old[3:11], "little") - 1
+    assert b"numpy.core.multiarray" in old  # NumPy 1 writes the old name itself
+    length = int.from_bytes(old[3:11], "little") - (len(data) - len(old))  # of the frame
     (tmp_path / "old").write_bytes(old[:3] + length.to_bytes(8, "little") + old[11:])
     assert load_arrays(tmp_path / "old")["data"].tolist() == array.tolist()
 

@@ -270,7 +270,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(saved, capsys, monk
         formats.importlib.util, "find_spec", lambda n: None if n == "onnxruntime" else find(n)
     )
     assert main(["export", str(saved)]) == 2
-    assert "ONNX needs onnxruntime: pip install '.[onnx]'" in capsys.readouterr().err
+    assert "ONNX needs onnxruntime: pip install 'aib[onnx]'" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_export_of_ours_is_refused(tmp_path):

@@ -130,7 +130,7 @@ def test_bad_input_is_named():
 def test_without_captum_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "captum", None)
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    with pytest.raises(AibError, match=r"pip install '\.\[posthoc\]'"):
+    with pytest.raises(AibError, match=r"pip install 'aib\[posthoc\]'"):
         gradcam(Net(), X, "relu")
 
 

@@ -12,7 +12,7 @@ from aib.interpret.decision_tables import reliance
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Stability, Study
-from aib.interpret.study import Plan, study
+from aib.interpret.studies import Plan, study
 from aib.interpret.tables import all_tables
 from tests.helpers import eval_model, shapes
 

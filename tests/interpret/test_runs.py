@@ -5,7 +5,7 @@ import torch
 
 from aib.data import load
 from aib.interpret.runs import feed_for, study_run, threshold_feed
-from aib.interpret.study import Plan
+from aib.interpret.studies import Plan
 from aib.runs import open_run
 from tests.data import official
 from tests.helpers import eval_model, make_run

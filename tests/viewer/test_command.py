@@ -27,7 +27,7 @@ def test_without_gradio_it_says_how_to_install_it(capsys, monkeypatch, tmp_path)
     monkeypatch.setitem(sys.modules, "gradio", None)
     code, _, err = run(capsys, "--run", str(tmp_path))
     assert code == 2
-    how = "pip install '.[viewer]' in the checkout of aib"
+    how = "pip install 'aib[viewer]'"
     assert err == f"aib view: the viewer needs Gradio: {how}\n"
 
 

@@ -161,7 +161,7 @@ def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
     assert len(panels.samples(torch.zeros(3, 8, 8, dtype=torch.uint8), found)) == 1
     monkeypatch.setattr(maps_module, "has_captum", lambda: False)
     found = show("tiny_dvib")
-    assert "pip install '.[posthoc]'" in panels.details(found)
+    assert "pip install 'aib[posthoc]'" in panels.details(found)
     assert panels.maps(PICTURE, found, 0.5, 0) == []
 
 

@@ -9,7 +9,7 @@ import torch
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json
-from aib.interpret.runs import RESULT
+from aib.interpret.stored import RESULT
 from aib.registry import create_model
 from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
 from aib.weights import CONFIG, read_config

@@ -1,16 +1,12 @@
-"""Estimates with intervals, the bootstrap over images, and metrics that come with both."""
+"""Estimates with intervals, and the bootstrap over images."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.utilities.data import dim_zero_cat
-
-from aib.errors import AibError
 
 _CHUNK = 2**21  # weights held at once: 16 MiB
 Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
@@ -141,48 +137,3 @@ def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
     low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
     ends = torch.stack([values.double().mean(0), low, high], dim=1).tolist()
     return [Estimate(*row) for row in ends]
-
-
-class BootstrapMetric(Metric):
-    """Values per image in list states; ratios of their sums with bootstrap intervals."""
-
-    is_differentiable = False
-    higher_is_better = True
-    full_state_update = False
-
-    def __init__(self, *, resamples: int = 1000, seed: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.resamples, self.seed = resamples, seed
-
-    def per_image(self, name: str) -> Tensor:
-        """All values of one list state, float64 [N]."""
-        values = getattr(self, name)
-        if isinstance(values, list) and not values:
-            raise AibError("no maps were given: call update before compute")
-        return dim_zero_cat(values).double()
-
-    def ratios(self, parts: Mapping[str, tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
-        """NAME, NAME_low and NAME_high of each sum(numerator) / sum(denominator), [N] each."""
-        above = torch.stack([part[0] for part in parts.values()], dim=1)  # [N,F]
-        below = torch.stack([part[1] for part in parts.values()], dim=1)  # [N,F]
-        value = above.sum(dim=0) / below.sum(dim=0)  # [F]
-        low, high = ratio_interval(above, below, resamples=self.resamples, seed=self.seed)
-        found: dict[str, Tensor] = {}
-        for i, name in enumerate(parts):
-            found |= {name: value[i], f"{name}_low": low[i], f"{name}_high": high[i]}
-        return found
-
-    def interval(
-        self, values: Tensor, statistic: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Ends [G] for a statistic of sums over images: values [N,F], [R,F] to [R,G]."""
-        sums = resampled_sums(values, resamples=self.resamples, seed=self.seed)
-        low, high = percentile_ends(statistic(sums))
-        return low.to(values.device), high.to(values.device)
-
-
-def check_finite(broken: int) -> None:
-    """Raise an error for maps with NaN or infinite values. Called in `compute`: in `update` it
-    would synchronise with the device at every batch."""
-    if broken:
-        raise AibError(f"the maps of {broken} images hold NaN or infinite values")

@@ -1,9 +1,10 @@
-"""Checks of shapes and types of maps and images, with readable errors."""
+"""Checks of shapes and types of maps and images, with readable errors; resized maps."""
 
 import torch
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.figures.scale import enlarge
 
 
 def shape(tensor: Tensor) -> str:
@@ -17,6 +18,12 @@ def check_maps(maps: Tensor) -> None:
         raise AibError(f"maps must have the shape [B,h,w] with B, h, w >= 1, not {shape(maps)}")
     if not maps.is_floating_point():
         raise AibError(f"maps must be floating point, not {maps.dtype}")
+
+
+def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
+    check_maps(maps)
+    return enlarge(maps, size)
 
 
 def check_pixels(images: Tensor) -> None:

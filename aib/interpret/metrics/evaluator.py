@@ -15,8 +15,8 @@ from torch import Tensor
 from aib.classifier import evaluating
 from aib.evaluator import Evaluator
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, mean_estimates
+from aib.interpret.metrics.checks import resize_maps
 from aib.interpret.metrics.faithfulness import removal_order
-from aib.interpret.metrics.localise import resize_maps
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
 

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, check_maps, shape
-from aib.interpret.metrics.localise import resize_maps
+from aib.interpret.metrics.checks import check_batch, check_maps, resize_maps, shape
 from aib.interpret.metrics.seeded import Stream, random_words
 
 

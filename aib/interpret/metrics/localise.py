@@ -15,16 +15,9 @@ from torch import Tensor
 
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
-from aib.figures.scale import enlarge
-from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
-from aib.interpret.metrics.checks import check_maps, shape
+from aib.interpret.metrics.checks import resize_maps, shape
+from aib.interpret.metrics.metric import BootstrapMetric, check_finite
 from aib.interpret.metrics.similarity import auroc
-
-
-def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
-    check_maps(maps)
-    return enlarge(maps, size)
 
 
 def pointing(maps: Tensor, masks: Tensor) -> Tensor:

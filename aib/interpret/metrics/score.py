@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
 from aib.interpret.metrics.checks import shape
+from aib.interpret.metrics.metric import BootstrapMetric, check_finite
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 
 PRIMARY_TAU = 0.9

@@ -22,10 +22,10 @@ from torch import Tensor
 
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import BootstrapMetric, check_finite
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.localise import check_masks, resize_maps
+from aib.interpret.metrics.metric import BootstrapMetric, check_finite
 from aib.interpret.metrics.similarity import min_max
 
 STEPS = 100  # thresholds in [0, 1)

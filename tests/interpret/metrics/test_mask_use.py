@@ -11,7 +11,7 @@ from aib.attention import AttentionParameters
 from aib.data import Batches
 from aib.errors import AibError
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
-from aib.interpret.study import measure_mask
+from aib.interpret.studies import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
 from tests.helpers import shapes

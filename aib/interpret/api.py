@@ -1,0 +1,70 @@
+"""Explain images, and measure how far maps can be trusted: also maps of other methods."""
+
+from aib.data import Batches
+from aib.data.masks import boxes_to_masks
+from aib.figures.overlay import overlay
+from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
+from aib.interpret.metrics.bootstrap import Estimate
+from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.encoding import map_encoding
+from aib.interpret.metrics.faithfulness import deletion_insertion
+from aib.interpret.metrics.localise import (
+    Localisation,
+    energy_inside,
+    mask_auroc,
+    pointing,
+    resize_maps,
+)
+from aib.interpret.metrics.mask_use import mask_use
+from aib.interpret.metrics.perturb import Modification, modifications
+from aib.interpret.metrics.probe import probe
+from aib.interpret.metrics.reliance import map_reliance
+from aib.interpret.metrics.road import road
+from aib.interpret.metrics.sanity import randomise_layers
+from aib.interpret.metrics.score import InterpretabilityScore
+from aib.interpret.metrics.swap import swap_maps
+from aib.interpret.metrics.wsol import WSOL, Thresholds
+from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
+from aib.interpret.results import Study
+from aib.interpret.studies import Plan, study
+from aib.interpret.verdict import Verdict, judge
+
+__all__ = [
+    "WSOL",
+    "Batches",
+    "Estimate",
+    "InterpretabilityScore",
+    "Localisation",
+    "Modification",
+    "Plan",
+    "Study",
+    "Thresholds",
+    "Verdict",
+    "boxes_to_masks",
+    "centre_gaussian",
+    "deletion_insertion",
+    "energy_inside",
+    "explain",
+    "explain_batch",
+    "gradcam",
+    "integrated_gradients",
+    "judge",
+    "make_maps",
+    "map_encoding",
+    "map_reliance",
+    "mask_auroc",
+    "mask_use",
+    "modifications",
+    "occlusion",
+    "overlay",
+    "own_maps",
+    "pointing",
+    "probe",
+    "random_map",
+    "randomise_layers",
+    "resize_maps",
+    "road",
+    "saliency",
+    "study",
+    "swap_maps",
+]

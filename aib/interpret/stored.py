@@ -1,0 +1,59 @@
+"""The verdict that `aib interpret` left in a run's folder."""
+
+from dataclasses import dataclass
+
+from aib.errors import AibError
+from aib.files import read_json
+from aib.interpret.results import Study
+from aib.interpret.verdict import MEANING, Verdict
+from aib.runs import Run
+
+RESULT = "interpret.json"  # in a run's folder
+
+
+@dataclass(frozen=True)
+class StoredVerdict:
+    """The verdict in a run's folder, and on what it was measured."""
+
+    verdict: Verdict
+    measured: str
+
+    @property
+    def line(self) -> str:
+        """In a few words."""
+        return f"map: {self.verdict.name} ({self.measured})"
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        return f"{MEANING[self.verdict.name]} ({self.measured})."
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain JSON types."""
+        return {
+            "name": self.verdict.name,
+            "reasons": list(self.verdict.reasons),
+            "measured": self.measured,
+        }
+
+
+def stored_verdict(run: Run) -> StoredVerdict | None:
+    """The verdict of the study in the run's folder; None without one, or without a map.
+
+    A study of other weights counts, and says so: packaged weights are rounded after theirs.
+    """
+    path = run.folder / RESULT
+    stored = read_json(path)
+    if stored is None:
+        return None
+    try:
+        found = Study.from_dict(stored)
+        verdict = found.verdict
+    except (AibError, ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise AibError(f"{path} holds no study ({error}): remove it, or write it again") from error
+    if verdict is None:
+        return None
+    measured = f"measured on {found.images:,} {found.split} images of {found.data}"
+    if found.weights_sha256 != run.checksum:
+        measured += ", with other weights than these"
+    return StoredVerdict(verdict, measured)
