@@ -19,6 +19,7 @@ from aib.types import Attention, Latent, LossTerms, Output
 from aib.version import __version__
 
 if TYPE_CHECKING:
+    from aib.evaluation import evaluate
     from aib.figures.overlay import overlay
     from aib.interpret.maps import explain
     from aib.settings import Settings
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # Imported at first use: training imports Lightning, which takes seconds.
 _LAZY = {
     "Settings": "aib.settings",
+    "evaluate": "aib.evaluation",
     "explain": "aib.interpret.maps",
     "fit": "aib.training.loop",
     "overlay": "aib.figures.overlay",
@@ -62,6 +64,7 @@ __all__ = [
     "aib_loss",
     "attach",
     "create_model",
+    "evaluate",
     "explain",
     "fit",
     "from_pretrained",

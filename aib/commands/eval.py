@@ -8,7 +8,7 @@ import tyro
 
 from aib.commands.options import parse, parse_samples
 from aib.environment import environment
-from aib.evaluate import Averaging, Evaluation, describe_samples, evaluate, match_classes
+from aib.evaluation import Averaging, Evaluation, describe_samples, evaluate, match_classes
 from aib.runs import open_run, write_evaluation
 from aib.settings import Precision
 from aib.types import check_seed

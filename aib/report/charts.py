@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aib.evaluate import CalibrationBins
+from aib.evaluation import CalibrationBins
 from aib.figures.embed import COLORS, HOVER, page_style, to_svg
 from aib.figures.table import number
 from aib.interpret.metrics.sanity import LayerChange

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from aib.evaluate import Evaluation, describe_samples
+from aib.evaluation import Evaluation, describe_samples
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, Table, number
 from aib.interpret.results import ClassMetrics, Information, Study

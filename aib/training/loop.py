@@ -12,7 +12,7 @@ from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.data.mix import Mix
 from aib.errors import AibError
-from aib.evaluate import evaluate
+from aib.evaluation import evaluate
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
 from aib.training.folder import RunFolder

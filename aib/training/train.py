@@ -10,7 +10,7 @@ from lightning.fabric import Fabric
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.errors import AibError
-from aib.evaluate import Evaluation, evaluate
+from aib.evaluation import Evaluation, evaluate
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
 from aib.settings import Settings

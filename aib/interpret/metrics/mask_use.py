@@ -14,7 +14,7 @@ from torch import Tensor
 
 from aib.classifier import seeded_evaluation
 from aib.errors import AibError
-from aib.evaluate import wilson_interval
+from aib.evaluation import wilson_interval
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
 from aib.masked import Masked, information_bits
