@@ -3,6 +3,7 @@
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.load import has_split, load, require_trainable, same_images
+from aib.data.own import Prepared, adapt, from_dataset
 from aib.data.specs import SPECS, Spec
 
 __all__ = [
@@ -11,7 +12,10 @@ __all__ = [
     "Batches",
     "ImageFiles",
     "ImageSet",
+    "Prepared",
     "Spec",
+    "adapt",
+    "from_dataset",
     "has_split",
     "load",
     "require_trainable",

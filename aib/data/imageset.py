@@ -1,6 +1,5 @@
 """ImageSet: labelled images with their preprocessing, in memory or on disk."""
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,12 +12,14 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from aib.data.decode import centre_square, open_rgb, resized, to_tensor
+from aib.data.decode import centre_square, open_rgb, resized, to_image, to_tensor
 from aib.data.specs import Spec
 from aib.errors import AibError
 from aib.memory import machine_memory
 from aib.preprocessing import Preprocessing
 
+# Image files are decoded once and stay in memory up to this image size.
+SMALL_SIDE = 64
 CHUNK = 1 << 22  # pixels per step of resizing
 
 
@@ -28,6 +29,9 @@ class ImageFiles:
 
     paths: tuple[Path, ...]
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
+
+    def __len__(self) -> int:
+        return len(self.paths)
 
     def decode(self, index: int) -> Image.Image:
         image = open_rgb(self.paths[index])
@@ -45,6 +49,30 @@ class ImageFiles:
         return ImageFiles(tuple(self.paths[i] for i in indices.tolist()), crops)
 
 
+@dataclass(frozen=True)
+class ImageItems:
+    """Images of a user's data set, each read on access: in the place of `ImageFiles`."""
+
+    dataset: Any  # map-style: dataset[i] gives an item
+    image: int | str  # where an item has its image
+    indices: Tensor  # [N], of the items
+    crops: None = None
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def decode(self, index: int) -> Image.Image:
+        position = int(self.indices[index])
+        try:
+            return to_image(self.dataset[position][self.image])
+        except Exception as error:  # a user's code can raise any
+            kind = "" if isinstance(error, AibError) else f"{type(error).__name__}: "
+            raise AibError(f"item {position} of the data cannot be read: {kind}{error}") from error
+
+    def subset(self, indices: Tensor) -> "ImageItems":
+        return replace(self, indices=self.indices[indices])
+
+
 @dataclass(frozen=True, eq=False)
 class ImageSet(Dataset):
     """N labelled images, either in memory (`images`) or on disk (`files`).
@@ -57,7 +85,7 @@ class ImageSet(Dataset):
     labels: Tensor  # int64 [N]
     preprocessing: Preprocessing
     images: Tensor | None = None  # uint8 [N,3,S,S]
-    files: ImageFiles | None = None
+    files: ImageFiles | ImageItems | None = None
     masks: Tensor | None = None  # bool [N,S,S], True on the object
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the file's image
     box_masks: bool = False  # the masks are filled boxes
@@ -70,7 +98,7 @@ class ImageSet(Dataset):
             raise AibError("an ImageSet needs either images or files")
         count = len(self.labels)
         _require("labels", self.labels, torch.int64, (count,))
-        found = len(self.files.paths if self.files else self.images)  # type: ignore[arg-type]
+        found = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
         if found != count:
             raise AibError(f"{self.name} has {found} images and {count} labels")
         if count == 0:
@@ -226,7 +254,8 @@ class ImageSet(Dataset):
         if self.images is not None:
             return self
         check_memory(len(self), self.preprocessing.image_size)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
+        # Pillow releases the GIL. A user's data set may not be made for several threads.
+        with ThreadPoolExecutor(1 if isinstance(self.files, ImageItems) else None) as pool:
             pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
         masks = None
         if self.boxes is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aib.data import cifar, cub, folder, shapes, stl10, svhn
-from aib.data.imageset import ImageSet
+from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import split_indices
 from aib.errors import AibError
@@ -24,9 +24,6 @@ READERS: dict[str, Callable[..., ImageSet]] = {
     "cub200": cub.read,
     "folder": folder.read,
 }
-
-# Image files are decoded once and stay in memory up to this image size.
-SMALL_SIDE = 64
 
 
 def load(
