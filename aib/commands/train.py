@@ -9,10 +9,13 @@ from typing import Annotated
 
 import tyro
 from rich.table import Column, Table
+from torch.cuda import is_available as has_gpu
 
 from aib.commands.eval import print_evaluation
 from aib.commands.options import parse, run_name, take_preset, wide_console
 from aib.configs import PRESETS
+from aib.configs.own import own_images
+from aib.data import at_most, is_own
 from aib.errors import AibError
 from aib.runs import read_settings
 from aib.settings import Settings
@@ -29,7 +32,9 @@ class Options:
 
     Example: aib train cifar10_vgg_aib_qt --beta 0.02 --out runs/beta02
 
-    Example: aib train --data folder:photos --model vgg_aib_qt --epochs 30
+    Example: aib train --data folder:photos
+
+    Example: aib train --data folder:photos:image_size=64 --model vgg_aib_qt --epochs 30
 
     Example: aib train shapes_tiny --evaluator --out runs/evaluator
 
@@ -56,10 +61,18 @@ def main(argv: list[str]) -> None:
         if preset is not None:
             raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
         default = read_settings(Path(resumed))
+    own = preset is None and resumed is None and _needs_model(argv)
+    if own:
+        gpu = _value_of("--accelerator", argv) != "cpu" and has_gpu()
+        size, default = own_images(gpu)
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()
         return
+    if own:
+        s = replace(options.settings, data=at_most(options.settings.data, size))
+        options = replace(options, settings=s)
+        print(f"no --model given, and {'a' if gpu else 'no'} GPU: --model {s.model} --data {s.data}")
     name = run_name(preset, options.settings)
     if options.evaluator:
         options = replace(options, settings=evaluator_settings(options.settings))
@@ -96,6 +109,12 @@ def print_presets() -> None:
         ours = "-" if preset.ours is None else str(preset.ours)
         table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
     wide_console().print(table)
+
+
+def _needs_model(argv: list[str]) -> bool:
+    """Whether the data is the user's own, and no model is named for it."""
+    named = {word.partition("=")[0] for word in argv} & {"--model", "--backbone"}
+    return is_own(_value_of("--data", argv) or "") and not named
 
 
 def _value_of(option: str, argv: list[str]) -> str | None:

@@ -2,7 +2,7 @@
 
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import has_split, load, require_trainable, same_images
+from aib.data.load import at_most, has_split, is_own, load, require_trainable, same_images
 from aib.data.own import Prepared, adapt, from_dataset
 from aib.data.specs import SPECS, Spec
 
@@ -15,8 +15,10 @@ __all__ = [
     "Prepared",
     "Spec",
     "adapt",
+    "at_most",
     "from_dataset",
     "has_split",
+    "is_own",
     "load",
     "require_trainable",
     "same_images",

@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from aib.data.decode import to_image
 from aib.data.imageset import ImageSet
 from aib.data.own import find_columns, from_dataset
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
@@ -33,11 +34,18 @@ def read(
         raise AibError(f"hf:{path} has no split '{split}'; it has {', '.join(_load(path))}")
     if len(dataset) == 0:
         raise AibError(f"hf:{path} has no images in split '{split}'")
-    first = dataset[0]
-    size = max(first[find_columns(dataset, first, image, label)[0]].size)
+    size = image_size(path, split, image, label)
     policy = Preprocessing(min(size, IMAGE_SIZE), resize, IMAGENET_MEAN, IMAGENET_STD)
     name = f"hf:{path}"
     return from_dataset(dataset, policy, split=split, name=name, image=image, label=label)
+
+
+def image_size(path: Path, split: str = "train", image: str = "", label: str = "") -> int:
+    """The longer side of the first image."""
+    dataset = _find(path, split)
+    first = dataset[0]
+    column, _ = find_columns(dataset, first, image, label)
+    return max(to_image(first[column]).size)
 
 
 def _find(path: Path, split: str) -> Any:

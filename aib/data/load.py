@@ -87,6 +87,25 @@ def has_split(name: str, split: str) -> bool:
     return OWN[kind].has_split(path, split) if kind in OWN else split in SPECS[kind].sizes
 
 
+def is_own(name: str) -> bool:
+    """Whether the data is a user's own, in a folder or from Hugging Face."""
+    return name.partition(":")[0] in OWN
+
+
+def at_most(name: str, image_size: int) -> str:
+    """The name of a user's own data with images of this size, unless it names one or has less."""
+    kind, path, options = parse_name(name)
+    columns = {key: options[key] for key in ("image", "label") if key in options}
+    small = (
+        kind == "hf"
+        and hf.has_split(path, "train")
+        and (hf.image_size(path, **columns) <= image_size)
+    )
+    if small or "image_size" in options:
+        return name
+    return f"{name}{',' if options else ':'}image_size={image_size}"
+
+
 def same_images(name: str, other: str) -> bool:
     """Whether two names mean the same images. Users' own are compared without their options."""
     (kind, path, _), (other_kind, other_path, _) = parse_name(name), parse_name(other)

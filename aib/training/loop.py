@@ -21,8 +21,10 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Reporter
+from aib.training.progress import Reporter, format_duration
 from aib.training.step import TrainingStep
+
+MEASURED_SECONDS = 3.0  # until the duration of the training is estimated
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,7 @@ class Loop:
         self.sums = MetricSums(fabric.device)
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
+        self.reported_duration = False
 
     def make_batches(self, data: ImageSet) -> Batches:
         """This process's share of the images, augmented as the settings say."""
@@ -193,6 +196,7 @@ class Loop:
         self.take_step.objective.train()
         self.take_step.frozen.hold()
         self.log_time = self.save_time = began
+        self.first_step: tuple[int, float] | None = None
         row: dict[str, Any] = {}
         try:
             while self.step < self.total_steps:
@@ -205,6 +209,7 @@ class Loop:
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
                     self.sums.add(metrics, gradient_norm, self.step)
+                    self.report_duration(began)
                     epoch_ends = self.step % self.steps_per_epoch == 0
                     if epoch_ends or self.step % s.log_every == 0:
                         row = self.log_metrics(epoch, began)
@@ -221,6 +226,25 @@ class Loop:
             self.take_step.frozen.release()
         final = self.take_step.final_model.eval()
         return Fitted(final, self.step, time.monotonic() - began, row)
+
+    def report_duration(self, began: float) -> None:
+        """Report once how long the training will take, by the steps after the first one."""
+        if self.reported_duration:
+            return
+        now = time.monotonic()
+        if self.first_step is None:  # compiles, allocates and starts the workers
+            self.first_step = self.step, now
+        elif now - began >= MEASURED_SECONDS:
+            if self.fabric.device.type == "cuda":
+                torch.cuda.synchronize()
+            first, since = self.first_step
+            rate = (time.monotonic() - since) / (self.step - first)
+            left = self.total_steps - first + 1
+            self.report.message(
+                f"about {format_duration(rate * left)} for {left / self.steps_per_epoch:.3g} "
+                "epochs on this machine"
+            )
+            self.reported_duration = True
 
     def log_metrics(self, epoch: int, began: float) -> dict[str, Any]:
         """Log the mean metrics since the last time; raise if any was not finite."""

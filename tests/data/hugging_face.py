@@ -42,5 +42,5 @@ def package(known: dict[tuple[str, str | None], dict[str, Dataset]]) -> ModuleTy
             raise FileNotFoundError(f"Dataset '{path}' doesn't exist on the Hub.\nSecond line.")
         return known[path, name]
 
-    module.load_dataset = load_dataset
+    module.load_dataset, module.ClassLabel = load_dataset, ClassLabel
     return module
