@@ -72,7 +72,7 @@ def main(argv: list[str]) -> None:
     if own:
         s = replace(options.settings, data=at_most(options.settings.data, size))
         options = replace(options, settings=s)
-        print(f"no --model given, and {'a' if gpu else 'no'} GPU: --model {s.model} --data {s.data}")
+        print(f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model} --data {s.data}")
     name = run_name(preset, options.settings)
     if options.evaluator:
         options = replace(options, settings=evaluator_settings(options.settings))

@@ -6,7 +6,7 @@ import pytest
 
 import aib
 from aib.cli import main
-from aib.data import has_split, hf, load, same_images
+from aib.data import at_most, has_split, hf, load, same_images
 from aib.data.verify import verify
 from tests.data.hugging_face import ClassLabel, Dataset, Image, Value, package
 from tests.helpers import photo, small_model
@@ -128,3 +128,8 @@ def test_commands(hub, tmp_path, capsys, monkeypatch) -> None:
     }  # fmt: skip
     assert main(f"train --data hf:one {words} --out other".split()) == 2
     assert "hf:one has one class, '0'" in capsys.readouterr().err
+
+
+def test_the_default_size_is_not_above_that_of_the_images(hub) -> None:
+    assert at_most("hf:beans", 96) == "hf:beans"  # 40 pixels
+    assert at_most("hf:cifar:label=coarse", 96) == "hf:cifar:label=coarse,image_size=96"
