@@ -124,7 +124,7 @@ def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
         # A last part that starts with `word=` holds options; the path may contain colons.
         match = re.fullmatch(r"(.+?)(?::(\w+=[^:/\\]*))?", text)
         if match is None:
-            raise AibError(f"{kind}: needs a name, as in folder:photos or hf:beans")
+            raise AibError(f"{kind}: needs a path or name, as in folder:photos or hf:beans")
         return kind, Path(match[1]).expanduser(), _parse_options(match[2] or "")
     options = _parse_options(text)
     if kind == "shapes_spurious":

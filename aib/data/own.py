@@ -222,8 +222,8 @@ def _read_transform(transform: Any, size: int) -> Preprocessing:
     mean, std = (scales[-1].mean, scales[-1].std) if scales else ((), ())
     crops = any(type(s).__name__ in ("CenterCrop", "RandomResizedCrop") for s in steps)
     try:
-        values = (tuple(float(value) for value in each) for each in (mean, std))
-        return Preprocessing(size, "crop" if crops else "squash", *values)
+        mean, std = (tuple(float(value) for value in each) for each in (mean, std))
+        return Preprocessing(size, "crop" if crops else "squash", mean, std)
     except (AibError, TypeError, ValueError):  # of one channel, or something else of that name
         return Preprocessing(size, mean=(), std=())
 

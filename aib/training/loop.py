@@ -81,11 +81,12 @@ def fit(
         s = _settings_of_tensors(s, images)
     _check_classes(images, model)
     model.preprocessing = images.preprocessing
+    held_out = None
     if validation is not None:
         size = s.batch_size // s.accumulate
-        validation = adapt(validation, model.preprocessing, model.num_classes, batch_size=size)
-        _check_classes(validation, model)
-    loop = Loop(model, images, s, validation, run, report, fabric)
+        held_out = adapt(validation, model.preprocessing, model.num_classes, batch_size=size)
+        _check_classes(held_out, model)
+    loop = Loop(model, images, s, held_out, run, report, fabric)
     if resume:
         loop.restore()
     elif run is not None and loop.fabric.is_global_zero:

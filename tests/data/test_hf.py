@@ -85,7 +85,7 @@ def test_columns_may_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("name", "split", "message"),
     [
-        ("hf:", "train", "hf: needs a name"),
+        ("hf:", "train", "hf: needs a path or name"),
         ("hf:nothing", "train", "^hf:nothing cannot be loaded: Dataset 'nothing' doesn't exist on"),
         ("hf:secret", "val2", "hf:secret has no split 'val2'; it has train, test"),
         ("hf:empty", "train", "hf:empty has no images in split 'train'"),
