@@ -56,7 +56,8 @@ class ImageItems:
     dataset: Any  # map-style: dataset[i] gives an item
     image: int | str  # where an item has its image
     indices: Tensor  # [N], of the items
-    crops: None = None
+    crops: None = None  # as ImageFiles has; there are none
+    masks: tuple[()] = ()
 
     def __len__(self) -> int:
         return len(self.indices)
