@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from aib.attention import SpatialAttention
     from aib.bottleneck import AIB
     from aib.classifier import Classifier
+    from aib.evaluation import evaluate
     from aib.explanation import Explanation
     from aib.figures.overlay import overlay
     from aib.interpret.maps import explain
@@ -35,6 +36,7 @@ _MODULES = {
     "aib.attention": ["SpatialAttention"],
     "aib.bottleneck": ["AIB"],
     "aib.classifier": ["Classifier"],
+    "aib.evaluation": ["evaluate"],
     "aib.explanation": ["Explanation"],
     "aib.figures.overlay": ["overlay"],
     "aib.interpret.maps": ["explain"],
@@ -73,6 +75,7 @@ __all__ = [
     "aib_loss",
     "attach",
     "create_model",
+    "evaluate",
     "explain",
     "fit",
     "from_pretrained",

@@ -9,7 +9,7 @@ from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, same_images
 from aib.environment import pick_device
 from aib.errors import AibError
-from aib.evaluate import match_classes
+from aib.evaluation import match_classes
 from aib.files import read_json, sha256, write_whole
 from aib.networks import is_library_name
 from aib.pretrained import from_pretrained

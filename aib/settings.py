@@ -38,7 +38,7 @@ class Settings:
 
     # --- what is trained, on what
     data: str = "shapes"
-    """Data set: shapes, cifar10, cifar100, svhn, stl10, cub200 or folder:PATH."""
+    """Data set: shapes, cifar10, cifar100, svhn, stl10, cub200, folder:PATH or hf:NAME."""
     root: str | None = None
     """Folder that holds the data set's official files; the cache folder if not given."""
     model: str = "vgg_aib_qt"

@@ -13,7 +13,8 @@ from torch import nn
 import aib
 from aib.data import load
 from aib.files import write_json
-from tests.helpers import make_run
+from tests.data import hugging_face
+from tests.helpers import make_run, photo
 from tools.results.collect import collect
 from tools.results.pages import pages
 from tools.results.read import read_results
@@ -35,15 +36,30 @@ def run(monkeypatch, tmp_path, capsys):
 
 
 def test_there_is_a_test_for_every_example():
-    names = {"plug_in.py", "explain_pictures.py", "score_foreign_method.py", "fine_grained.py"}
-    assert {path.name for path in EXAMPLES.glob("*.py")} == names
+    tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    names = [path.stem for path in EXAMPLES.glob("*.py")]
+    assert [name for name in names if not any(t.startswith(name) for t in tests)] == []
 
 
-def test_plug_in(run, tmp_path):
+@pytest.mark.slow
+def test_plug_in_learns(run, tmp_path):
     out = run("plug_in.py")
+    # About 40 after 300 steps, and 90 by chance: no rounding makes that difference.
+    assert int(re.search(r"test error (\d+)%", out)[1]) < 75
     assert "the same maps? True" in out
     assert "(4, 10) from 2 x 3 samples" in out
     assert not list(tmp_path.iterdir())
+
+
+def test_hugging_face(run, tmp_path, monkeypatch):
+    features = {"image": hugging_face.Image(), "label": hugging_face.ClassLabel(["cat", "dog"])}
+    columns = {"image": [photo(20, 20, seed=i) for i in range(8)], "label": [0, 1] * 4}
+    splits = dict.fromkeys(("train", "test"), hugging_face.Dataset(columns, features))
+    monkeypatch.setitem(sys.modules, "datasets", hugging_face.package({("pets", None): splits}))
+    words = ["pets", "--epochs", "1", "--batch-size", "4", "--size", "16", "--out", "saved"]
+    assert "test error" in run("hugging_face.py", *words)
+    assert aib.from_pretrained(tmp_path / "saved").preprocessing.class_names == ("cat", "dog")
+    assert (tmp_path / "saved" / "maps" / "image.png").stat().st_size > 1000
 
 
 def test_explain_pictures_alone_leaves_nothing_behind(run, tmp_path):

@@ -15,7 +15,7 @@ import aib
 from aib.attention import SpatialAttention
 from aib.backbones import tiny
 from aib.errors import AibError
-from aib.evaluate import evaluate
+from aib.evaluation import evaluate
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.loss import area_per_image
 from aib.masked import Masked, information_bits, replace_closed

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 
 from aib import AibError
-from aib.evaluate import CalibrationBins, Evaluation, read_evaluations
+from aib.evaluation import CalibrationBins, Evaluation, read_evaluations
 from aib.files import write_json
 from aib.runs import packaged_models
 from aib.validation import Rule, above, at_least, between, check, check_fields, parse_json

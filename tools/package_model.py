@@ -22,7 +22,7 @@ from huggingface_hub import ModelCardData
 from safetensors.torch import load_file, save_file
 
 from aib.errors import AibError
-from aib.evaluate import evaluate
+from aib.evaluation import evaluate
 from aib.files import read_json, sha256, write_json, write_whole
 from aib.interpret.stored import RESULT
 from aib.runs import EVALUATION, PACKAGED, open_runs

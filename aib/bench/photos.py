@@ -70,7 +70,7 @@ def bench_photos(
         "model": model,
         "batch_size": batch_size,
         "device": device,
-        "cache": str(loop.batches.decoded or "none"),
+        "cache": str(getattr(loop.batches, "decoded", None) or "none"),
         "start_seconds": round(start, 2),
         "images_per_second": round(together, 1),
         "on_device_images_per_second": round(on_device, 1),

@@ -16,7 +16,7 @@ from aib.bench.data import OneByOne, images_per_second
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.environment import environment
-from aib.evaluate import autocast
+from aib.evaluation import autocast
 from aib.loss import aib_loss
 from aib.options import Propose
 from aib.preprocessing import check_image_size

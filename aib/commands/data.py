@@ -43,6 +43,7 @@ def list_(root: Root = None, json: bool = False) -> None:
         size = f"{row['image_size']} px"
         table.add_row(row["name"], row["title"], str(row["classes"]), size, images, location)
     table.add_row("folder:PATH", "your own images: one sub-folder per class", "", "", "", "")
+    table.add_row("hf:NAME", "a Hugging Face data set; needs 'aib[datasets]'", "", "", "", "")
     console = Console()
     if not console.is_terminal:
         console.width = 200  # a pipe has 80 columns, too few for the table

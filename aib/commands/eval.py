@@ -11,7 +11,7 @@ from aib.commands.options import parse, parse_samples
 from aib.validation import check_seed
 
 if TYPE_CHECKING:
-    from aib.evaluate import Evaluation
+    from aib.evaluation import Evaluation
 
 
 def eval_(
@@ -54,7 +54,7 @@ def eval_(
         json: print JSON.
     """
     from aib.environment import environment
-    from aib.evaluate import evaluate, match_classes
+    from aib.evaluation import evaluate, match_classes
     from aib.runs import open_run, write_evaluation
 
     check_seed(seed)
@@ -91,7 +91,7 @@ def eval_(
 
 def print_evaluation(e: "Evaluation") -> None:
     """Print an evaluation."""
-    from aib.evaluate import describe_samples
+    from aib.evaluation import describe_samples
 
     matching = {
         "own": "",

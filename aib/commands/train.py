@@ -25,7 +25,9 @@ class Options:
 
     Example: aib train cifar10_vgg_aib_qt --beta 0.02 --out runs/beta02
 
-    Example: aib train --data folder:photos --model vgg_aib_qt --epochs 30
+    Example: aib train --data folder:photos
+
+    Example: aib train --data folder:photos:image_size=64 --model vgg_aib_qt --epochs 30
 
     Example: aib train --data folder:photos --model timm:resnet50 --masked --pretrained
 
@@ -66,10 +68,24 @@ def main(argv: list[str]) -> None:
             )
     if None not in (_value_of("--model", argv), _value_of("--backbone", argv)):
         raise AibError("--backbone is a network in place of --model: leave out one of them")
+    own = preset is None and resumed is None and _needs_model(argv)
+    if own:
+        from torch.cuda import is_available
+
+        from aib.configs.own import own_images
+
+        gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
+        size, default = own_images(gpu)
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()
         return
+    if own:
+        from aib.data import at_most
+
+        s = replace(options.settings, data=at_most(options.settings.data, size))
+        options = replace(options, settings=s)
+        print(f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model} --data {s.data}")
     name = run_name(preset, options.settings)
     if options.evaluator:
         from aib.training.train import evaluator_settings
@@ -112,6 +128,16 @@ def print_presets() -> None:
         ours = "-" if preset.ours is None else str(preset.ours)
         table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
     wide_console().print(table)
+
+
+def _needs_model(argv: list[str]) -> bool:
+    """Whether the data is the user's own, and no model is named for it."""
+    named = {word.partition("=")[0] for word in argv} & {"--model", "--backbone"}
+    if named or ":" not in (data := _value_of("--data", argv) or ""):
+        return False
+    from aib.data import is_own
+
+    return is_own(data)
 
 
 def _value_of(option: str, argv: list[str]) -> str | None:

@@ -2,7 +2,8 @@
 
 from aib.data.batches import Batch, Batches
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.load import has_split, load, require_trainable, same_images
+from aib.data.load import at_most, has_split, is_own, load, require_trainable, same_images
+from aib.data.own import Prepared, adapt, from_dataset
 from aib.data.specs import SPECS, Spec
 
 __all__ = [
@@ -11,8 +12,13 @@ __all__ = [
     "Batches",
     "ImageFiles",
     "ImageSet",
+    "Prepared",
     "Spec",
+    "adapt",
+    "at_most",
+    "from_dataset",
     "has_split",
+    "is_own",
     "load",
     "require_trainable",
     "same_images",

@@ -13,7 +13,7 @@ from aib.choices import Cache
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.decoded import DecodedCopy, crop_copies, decode_once, fits_in_memory
-from aib.data.imageset import ImageSet
+from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import boxes_to_masks
 from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
@@ -102,7 +102,7 @@ class Batches:
             )
         self._statistics = data.preprocessing.statistics(self.device)
         self.decoded: DecodedCopy | None = None
-        if self.augment and data.files is not None:
+        if self.augment and isinstance(data.files, ImageFiles):
             decoded = decode_once(data, cache, world_size)
             self.decoded = decoded.to(self.device) if decoded else None
         self._keeps = not train and data.files is not None and fits_in_memory(data, cache)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
@@ -105,6 +105,23 @@ def _check_size(image: Image.Image, max_pixels: int) -> None:
 def _first_line(error: Exception) -> str:
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def to_image(source: Any) -> Image.Image:
+    """A path, a PIL image, a uint8 array [H,W,3] or [H,W], or a uint8 tensor [3,H,W], in RGB."""
+    if isinstance(source, str | Path):
+        return open_rgb(Path(source))
+    if isinstance(source, Image.Image):
+        return to_rgb(source)
+    channels_first = isinstance(source, Tensor) and source.ndim == 3
+    array = np.asarray(source.movedim(0, -1).cpu() if channels_first else source)
+    array = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (3,)):
+        raise AibError(
+            "an image must be a path, a PIL image, a uint8 array [H,W,3] or a uint8 tensor "
+            f"[3,H,W], not {type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
+        )
+    return Image.fromarray(array).convert("RGB")
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -73,7 +73,7 @@ def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> De
         runs), `none`; or `auto`, the first of these with enough space.
     processes: on this machine, each with a copy of its own in memory.
     """
-    assert data.files is not None
+    assert isinstance(data.files, ImageFiles)
     shape = (len(data), 3, *[copy_side(data.preprocessing.image_size)] * 2)
     needed = math.prod(shape)
     memory = machine_memory()

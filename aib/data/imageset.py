@@ -1,6 +1,5 @@
 """ImageSet: labelled images with their preprocessing, in memory or on disk."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,13 +14,23 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from aib.data.decode import centre_square, open_mask, open_rgb, resized, to_tensor, upright_size
+from aib.data.decode import (
+    centre_square,
+    open_mask,
+    open_rgb,
+    resized,
+    to_image,
+    to_tensor,
+    upright_size,
+)
 from aib.data.masks import IGNORED, boxes_to_masks, from_grey, to_uint8
 from aib.data.specs import Spec
 from aib.errors import AibError
 from aib.memory import machine_memory
 from aib.preprocessing import Preprocessing
 
+# Image files are decoded once and stay in memory up to this image size.
+SMALL_SIDE = 64
 CHUNK = 1 << 22  # pixels per step of resizing
 
 
@@ -33,6 +42,9 @@ class ImageFiles:
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
     masks: tuple[Path | None, ...] = ()  # one for each image, None where it is unknown; or empty
     mask_values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] = from_grey  # of the files
+
+    def __len__(self) -> int:
+        return len(self.paths)
 
     def decode(self, index: int, reduce: int = 0) -> Image.Image:
         """One image; a large JPEG may be `reduce`d (see open_rgb) unless it has a crop box."""
@@ -82,6 +94,31 @@ class ImageFiles:
         )
 
 
+@dataclass(frozen=True)
+class ImageItems:
+    """Images of a user's data set, each read on access: in the place of `ImageFiles`."""
+
+    dataset: Any  # map-style: dataset[i] gives an item
+    image: int | str  # where an item has its image
+    indices: Tensor  # [N], of the items
+    crops: None = None  # as ImageFiles has; there are none
+    masks: tuple[()] = ()
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def decode(self, index: int, reduce: int = 0) -> Image.Image:
+        position = int(self.indices[index])
+        try:
+            return to_image(self.dataset[position][self.image])
+        except Exception as error:  # a user's code can raise any
+            kind = "" if isinstance(error, AibError) else f"{type(error).__name__}: "
+            raise AibError(f"item {position} of the data cannot be read: {kind}{error}") from error
+
+    def subset(self, indices: Tensor) -> "ImageItems":
+        return replace(self, indices=self.indices[indices])
+
+
 @dataclass(frozen=True, eq=False)
 class ImageSet(Dataset):
     """N labelled images, either in memory (`images`) or on disk (`files`).
@@ -94,7 +131,7 @@ class ImageSet(Dataset):
     labels: Tensor  # int64 [N]
     preprocessing: Preprocessing
     images: Tensor | None = None  # uint8 [N,3,S,S]
-    files: ImageFiles | None = None
+    files: ImageFiles | ImageItems | None = None
     masks: Tensor | None = None  # uint8 [N,S,S]: 0 background, 1 object, 255 ignored
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of `images` or the file
     mirror: bool = True  # a mirrored image keeps its class
@@ -106,7 +143,7 @@ class ImageSet(Dataset):
             raise AibError("an ImageSet needs either images or files")
         count = len(self.labels)
         _require("labels", self.labels, torch.int64, (count,))
-        found = len(self.files.paths if self.files else self.images)  # type: ignore[arg-type]
+        found = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
         if found != count:
             raise AibError(f"{self.name} has {found} images and {count} labels")
         if count == 0:
@@ -231,7 +268,7 @@ class ImageSet(Dataset):
         if self.masks is not None:
             return self.masks[index]
         size = self.preprocessing.image_size
-        if self.files is not None and self.has_outlines:
+        if isinstance(self.files, ImageFiles) and self.has_outlines:
             mask = self.files.decode_mask(index)
             if mask is None:
                 return None
@@ -249,7 +286,7 @@ class ImageSet(Dataset):
         if self.boxes is None:
             return None
         box, size = self.boxes[index], self.preprocessing.image_size
-        if self.files is not None:
+        if isinstance(self.files, ImageFiles):
             width, height = upright_size(self.files.paths[index])
             left, top, right, bottom = 0.0, 0.0, float(width), float(height)
             if self.preprocessing.resize == "crop":
@@ -296,7 +333,8 @@ class ImageSet(Dataset):
         if self.images is not None:
             return self
         check_memory(len(self), self.preprocessing.image_size)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
+        # Pillow releases the GIL. A user's data set may not be made for several threads.
+        with ThreadPoolExecutor(1 if isinstance(self.files, ImageItems) else None) as pool:
             pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
             masks = list(pool.map(self.known_mask, range(len(self) if self.has_outlines else 0)))
         boxes = [self.box(i) for i in range(len(self) if self.boxes is not None else 0)]

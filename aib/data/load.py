@@ -1,4 +1,4 @@
-"""`load`: the ImageSet of a name such as `shapes:size=small` or `folder:photos`."""
+"""`load`: the ImageSet of a name such as `shapes:size=small`, `folder:photos` or `hf:beans`."""
 
 import inspect
 import re
@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from aib.data import cifar, cub, folder, imagenette, pets, shapes, stl10, svhn
-from aib.data.imageset import ImageSet
+from aib.data import cifar, cub, folder, hf, imagenette, pets, shapes, stl10, svhn
+from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import split_indices
 from aib.errors import AibError
@@ -24,10 +24,9 @@ READERS: dict[str, Callable[..., ImageSet]] = {
     "pets": pets.read,
     "imagenette": imagenette.read,
     "folder": folder.read,
+    "hf": hf.read,
 }
-
-# Image files are decoded once and stay in memory up to this image size.
-SMALL_SIDE = 64
+OWN = {"folder": folder, "hf": hf}  # of users; the others are known in every detail
 
 
 def load(
@@ -42,10 +41,10 @@ def load(
 ) -> ImageSet:
     """Load the images of one split.
 
-    name: a known data set, `shapes_spurious` or `folder:PATH`, with options after a colon:
-        `shapes:clutter=0.5,size=small`, `stl10:classes=cifar10,image_size=32`, `cub200:crop`.
+    name: a known data set, `shapes_spurious`, `folder:PATH` or `hf:NAME[:CONFIG]`, with options
+        after a colon: `shapes:clutter=0.5,size=small`, `cub200:crop`, `hf:beans:image_size=96`.
     split: `train`, `test`, `val` (a seeded, stratified, held-out part of `train`), and `extra` for
-        svhn. If a folder has its own val/, that is `val`.
+        svhn. If the data has its own `val`, that is it.
     seed: of the held-out part and of generated training images; test images do not depend on it.
     strict: a damaged file in a folder is an error instead of being skipped.
     holdout: the share of `train` that is held out; with 0 `train` is complete.
@@ -56,9 +55,9 @@ def load(
     image_size = options.pop("image_size", None)
     holdout = _convert("holdout", options.pop("holdout", holdout), float)
     check_seed(seed)
-    if kind == "folder":
-        fixed: dict[str, Any] = {"path": path, "strict": strict}
-        own_val = folder.has_split(path, "val")
+    if kind in OWN:
+        fixed: dict[str, Any] = {"path": path} | ({"strict": strict} if kind == "folder" else {})
+        own_val = OWN[kind].has_split(path, "val")
         holdout = 0.0 if own_val and split == "train" else holdout
     else:
         fixed = {"seed": seed} if kind == "shapes" else {"root": root}
@@ -75,35 +74,59 @@ def load(
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
-    """Raise an error for a folder with one class; every other data set has several."""
+    """Raise an error for a folder with one class; known data sets have several."""
     kind, path, _ = parse_name(name)
     if kind == "folder":
         folder.require_two_classes(path, data.class_names)
+    if data.num_classes < 2:
+        raise AibError(f"{name} has one class, '{data.class_names[0]}': training needs two or more")
 
 
 def has_split(name: str, split: str) -> bool:
     """Whether the data set has this split. A flat folder of classes has only `train`."""
     kind, path, _ = parse_name(name)
-    return folder.has_split(path, split) if kind == "folder" else split in SPECS[kind].sizes
+    return OWN[kind].has_split(path, split) if kind in OWN else split in SPECS[kind].sizes
+
+
+def is_own(name: str) -> bool:
+    """Whether the data is a user's own, in a folder or from Hugging Face."""
+    return name.partition(":")[0] in OWN
+
+
+def at_most(name: str, image_size: int) -> str:
+    """The name of a user's own data with images of this size, unless it names one or has less."""
+    kind, path, options = parse_name(name)
+    columns = {key: options[key] for key in ("image", "label") if key in options}
+    small = (
+        kind == "hf"
+        and hf.has_split(path, "train")
+        and (hf.image_size(path, **columns) <= image_size)
+    )
+    if small or "image_size" in options:
+        return name
+    return f"{name}{',' if options else ':'}image_size={image_size}"
 
 
 def same_images(name: str, other: str) -> bool:
-    """Whether two names mean the same images. Folders are compared by their resolved path."""
+    """Whether two names mean the same images. Users' own are compared without their options."""
     (kind, path, _), (other_kind, other_path, _) = parse_name(name), parse_name(other)
-    if kind == other_kind == "folder":
+    if kind == other_kind and kind in OWN:
         return path.resolve() == other_path.resolve()
     return name == other
 
 
 def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
-    """(kind, path of a folder, options): 'shapes:size=small' -> ('shapes', Path(), {...})."""
-    if name.startswith("folder:"):
-        # A last part that starts with `word=` holds options; the path may contain colons.
-        match = re.fullmatch(r"folder:(.+?)(?::(\w+=[^:/\\]*))?", name)
-        if match is None:
-            raise AibError("folder: needs a path, as in folder:photos")
-        return "folder", Path(match[1]).expanduser(), _parse_options(match[2] or "")
+    """(kind, path or name of the user's data, options).
+
+    'shapes:size=small' -> ('shapes', Path(), {...}), 'hf:beans' -> ('hf', Path('beans'), {})
+    """
     kind, _, text = name.partition(":")
+    if kind in OWN:
+        # A last part that starts with `word=` holds options; the path may contain colons.
+        match = re.fullmatch(r"(.+?)(?::(\w+=[^:/\\]*))?", text)
+        if match is None:
+            raise AibError(f"{kind}: needs a path or name, as in folder:photos or hf:beans")
+        return kind, Path(match[1]).expanduser(), _parse_options(match[2] or "")
     options = _parse_options(text)
     if kind == "shapes_spurious":
         kind, options = "shapes", options | {"spurious": "true"}

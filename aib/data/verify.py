@@ -11,8 +11,8 @@ import torch
 
 from aib.data import folder as folders
 from aib.data.files import require
-from aib.data.imageset import ImageSet
-from aib.data.load import load, parse_name
+from aib.data.imageset import ImageFiles, ImageSet
+from aib.data.load import has_split, load, parse_name
 from aib.data.specs import SPECS, Spec
 from aib.errors import AibError
 
@@ -40,7 +40,7 @@ def verify(name: str, root: str | Path | None = None) -> Report:
     official = spec is not None and bool(spec.folders)
     location = path if spec is None else require(spec, root) if official else "generated"
     report = Report(name, str(location))
-    for split in _splits(spec, Path(location)):
+    for split in _splits(spec, name, Path(location)):
         try:
             options = {"partial": True} if official else {}
             dataset = load(name, split, root=root, holdout=0.0, **options)
@@ -67,10 +67,10 @@ def verify(name: str, root: str | Path | None = None) -> Report:
     return report
 
 
-def _splits(spec: Spec | None, location: Path) -> list[str]:
+def _splits(spec: Spec | None, name: str, location: Path) -> list[str]:
     """The splits to check; `extra`, which few need, only if its file is there."""
     if spec is None:
-        return [s for s in folders.SPLITS if folders.has_split(location, s)] or ["train"]
+        return [s for s in folders.SPLITS if has_split(name, s)] or ["train"]
     files = {archive.split: archive.file_name for archive in spec.archives}
     return [s for s in spec.sizes if s != "extra" or (location / files[s]).is_file()]
 
@@ -90,7 +90,7 @@ def _compare(
 
 
 def _differing_files(spec: Spec, dataset: ImageSet) -> Iterator[str]:
-    if dataset.files is None:
+    if not isinstance(dataset.files, ImageFiles):
         return
     paths, boxes = dataset.files.paths, dataset.boxes
     missing = [path for path in paths if not path.is_file()]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from aib.choices import Method, PosthocMethod
 from aib.classifier import Classifier, evaluating, seeded_evaluation
-from aib.data.decode import centre_square, open_rgb, resized, to_rgb, to_tensor
+from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError
 from aib.explanation import Explanation
@@ -180,7 +180,7 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
         else:
             pixels, x = policy.to_pixels(batch), batch
         return x.to(device), tuple(image_tile(image) for image in pixels)
-    image = _open(source)
+    image = to_image(source)
     pixels = to_tensor(resized(image, policy.image_size, policy.resize)).to(device)
     if policy.resize == "crop":
         image = image.crop(centre_square(image.width, image.height))
@@ -188,18 +188,3 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
     return policy.normalise(pixels[None]), (np.asarray(image),)
-
-
-def _open(source: Any) -> Image.Image:
-    """A path, a PIL image or an array as an upright RGB image."""
-    if isinstance(source, str | Path):
-        return open_rgb(Path(source))
-    if isinstance(source, Image.Image):
-        return to_rgb(source)
-    array = np.asarray(source)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
-        raise AibError(
-            "an image must be a path, a PIL image, a uint8 array [H,W,3] or a tensor [B,3,H,W], "
-            f"not {type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
-        )
-    return Image.fromarray(array)

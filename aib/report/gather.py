@@ -6,7 +6,7 @@ from typing import Any
 
 from aib.data import Batches
 from aib.errors import AibError
-from aib.evaluate import Evaluation, evaluate, read_evaluations
+from aib.evaluation import Evaluation, evaluate, read_evaluations
 from aib.files import read_json
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from aib.evaluate import Evaluation, describe_samples
+from aib.evaluation import Evaluation, describe_samples
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, number, table_of, without_empty_columns
 from aib.interpret.results import ClassMetrics, Information, Study

@@ -16,7 +16,7 @@ from filelock import FileLock
 from aib.classifier import evaluating
 from aib.environment import environment
 from aib.errors import AibError
-from aib.evaluate import Evaluation, read_evaluations
+from aib.evaluation import Evaluation, read_evaluations
 from aib.files import finite, read_json, sha256, write_json
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.runs import feed_for

@@ -1,28 +1,32 @@
 """The training loop, from one CPU to many GPUs, through Lightning Fabric."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from lightning.fabric import Fabric
+from torch.utils.data import DataLoader, Dataset
 
 from aib.classifier import Classifier
-from aib.data import Batches, ImageSet
+from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
-from aib.evaluate import evaluate
+from aib.evaluation import evaluate
+from aib.preprocessing import Preprocessing
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Reporter
+from aib.training.progress import Reporter, format_duration
 from aib.training.step import TrainingStep
 from aib.warm_start import check_statistics
+
+MEASURED_SECONDS = 3.0  # until the duration of the training is estimated
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,11 @@ class Fitted:
 
 def fit(
     model: Classifier,
-    data: ImageSet,
+    data: ImageSet | Dataset | DataLoader,
     settings: Settings | None = None,
     *,
-    validation: ImageSet | None = None,
+    validation: ImageSet | Dataset | DataLoader | None = None,
+    preprocessing: Preprocessing | None = None,
     run: RunFolder | None = None,
     resume: bool = False,
     report: Reporter | None = None,
@@ -48,15 +53,44 @@ def fit(
 ) -> Fitted:
     """Train `model` on `data` and return it with its last metrics.
 
+    A Dataset gives (image, label): PIL images or uint8 pixels are resized and normalised as
+    `preprocessing` or the model says, and augmented. Float tensors, and the batches of a
+    DataLoader, are taken as they are: normalised and augmented by their own transforms only, in
+    batches of the DataLoader's size. `preprocessing` then says how they were made; without it, a
+    `Normalize` in the data set's `transform` does.
+
     The model takes over the preprocessing and class names of the data, since its weights depend on
     them from now on. With a `run`, checkpoints and metrics are written to its folder, and `resume`
     continues from the checkpoint there. Without one nothing is written.
     """
-    _check_arguments(model, data, validation)
-    model.preprocessing = data.preprocessing
+    if not isinstance(model, Classifier):
+        raise AibError(
+            f"fit trains a model of aib, not a {type(model).__name__}: make one with aib.attach or "
+            "aib.create_model"
+        )
+    s = settings or Settings()
+    images = adapt(
+        data,
+        model.preprocessing,
+        model.num_classes,
+        batch_size=s.batch_size // s.accumulate,
+        train=True,
+        preprocessing=preprocessing,
+        workers=s.workers,
+        seed=s.seed,
+    )
+    if isinstance(images, Prepared):
+        s = _settings_of_tensors(s, images)
+    _check_classes(images, model)
+    model.preprocessing = images.preprocessing
     if warning := check_statistics(model):
         (report or Reporter()).message(warning)
-    loop = Loop(model, data, settings or Settings(), validation, run, report, fabric)
+    held_out = None
+    if validation is not None:
+        size = s.batch_size // s.accumulate
+        held_out = adapt(validation, model.preprocessing, model.num_classes, batch_size=size)
+        _check_classes(held_out, model)
+    loop = Loop(model, images, s, held_out, run, report, fabric)
     if resume:
         loop.restore()
     elif run is not None and loop.fabric.is_global_zero:
@@ -66,24 +100,30 @@ def fit(
         return loop.train(stop)
 
 
-def _check_arguments(model: Classifier, data: ImageSet, validation: ImageSet | None) -> None:
-    """Check the types, and that model and data have the same number of classes."""
-    if not isinstance(model, Classifier):
-        raise AibError(
-            f"fit trains a model of aib, not a {type(model).__name__}: make one with aib.attach or "
-            "aib.create_model"
-        )
-    for images in (data, validation):
-        if images is not None and not isinstance(images, ImageSet):
-            raise AibError(
-                f"fit takes an aib.data.ImageSet, not a {type(images).__name__}: make one with "
-                "ImageSet.from_tensors(images, labels) or aib.data.load('folder:PATH', 'train')"
-            )
+def _check_classes(data: ImageSet | Prepared, model: Classifier) -> None:
+    """Raise an error unless data and model have the same number of classes."""
     if data.num_classes != model.num_classes:
         raise AibError(
             f"the data has {data.num_classes} classes and the model {model.num_classes}: make the "
             f"model with num_classes={data.num_classes}, or give all class_names of the data"
         )
+
+
+def _settings_of_tensors(s: Settings, data: Prepared) -> Settings:
+    """The batch size is the loader's; what changes pixels, or shares them out, is an error."""
+    pixels = ("cutout", "trivial_augment", "alternate_flip")
+    asked = next((name for name in pixels if getattr(s, name)), None)
+    if asked:
+        raise AibError(
+            f"{asked} changes pixels, and this data has tensors that are normalised already: leave "
+            "it to the transforms of the data, or give PIL images"
+        )
+    if s.devices * s.nodes > 1:
+        raise AibError(
+            "several devices share out pixels, not tensors that are normalised already: give an "
+            "ImageSet or PIL images"
+        )
+    return replace(s, batch_size=data.batch_size * s.accumulate)
 
 
 class Loop:
@@ -92,9 +132,9 @@ class Loop:
     def __init__(
         self,
         model: Classifier,
-        data: ImageSet,
+        data: ImageSet | Prepared,
         settings: Settings,
-        validation: ImageSet | None = None,
+        validation: ImageSet | Prepared | None = None,
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
@@ -103,14 +143,46 @@ class Loop:
         if fabric is None:
             fabric = make_fabric(s, run.folder if run else None)
             launch_processes(fabric)
-        if validation is not None and fits_in_memory(validation, s.cache):
+        if isinstance(validation, ImageSet) and fits_in_memory(validation, s.cache):
             validation = validation.in_memory()  # it is evaluated many times
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
         world = fabric.world_size
         # On the hosts: to agree on a stop after each step, without waiting for the devices.
         self.hosts = dist.new_group(backend="gloo") if world > 1 else None
-        self.batches = Batches(
+        self.batches: Batches | Prepared
+        if isinstance(data, Prepared):
+            self.batches = replace(data, device=fabric.device)
+            self.report.message("the tensors of the data are taken as they are: not augmented here")
+        else:
+            self.batches = self.make_batches(data)
+            if self.batches.decoded:
+                self.report.message(str(self.batches.decoded))
+        alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
+        self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
+        self.steps_per_epoch = len(self.batches) // s.accumulate
+        count = self.batches.num_images
+        if self.steps_per_epoch == 0:
+            raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
+        self.total_steps = s.epochs * self.steps_per_epoch
+        if left_out := count - self.steps_per_epoch * s.batch_size:
+            self.report.message(
+                f"{left_out:,} of {count:,} training images are left out of each epoch, others "
+                f"each time, as every batch has {s.batch_size}; a batch size that divides "
+                f"{count:,} leaves out none"
+            )
+        self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch)
+        self.quantizer = self.take_step.model.quantizer
+        self.sums = MetricSums(fabric.device)
+        self.step = 0
+        self.logged_step = 0  # metrics are summed since then
+        self.reported_duration = False
+
+    def make_batches(self, data: ImageSet) -> Batches:
+        """This process's share of the images, augmented as the settings say."""
+        s, fabric = self.settings, self.fabric
+        world = fabric.world_size
+        return Batches(
             data,
             s.batch_size // (world * s.accumulate),
             train=True,
@@ -126,27 +198,6 @@ class Loop:
             alternate_flip=s.alternate_flip,
             cache=s.cache,
         )
-        if self.batches.decoded:
-            self.report.message(str(self.batches.decoded))
-        alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
-        self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
-        self.steps_per_epoch = len(self.batches) // s.accumulate
-        if self.steps_per_epoch == 0:
-            raise AibError(
-                f"{len(data)} training images are fewer than one batch of {s.batch_size}"
-            )
-        self.total_steps = s.epochs * self.steps_per_epoch
-        if left_out := len(data) - self.steps_per_epoch * s.batch_size:
-            self.report.message(
-                f"{left_out:,} of {len(data):,} training images are left out of each epoch, others "
-                f"each time, as every batch has {s.batch_size}; a batch size that divides "
-                f"{len(data):,} leaves out none"
-            )
-        self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch)
-        self.quantizer = self.take_step.model.quantizer
-        self.sums = MetricSums(fabric.device)
-        self.step = 0
-        self.logged_step = 0  # metrics are summed since then
 
     def train(self, stop: SignalCatcher) -> Fitted:
         """Run all remaining epochs."""
@@ -155,6 +206,7 @@ class Loop:
         self.take_step.objective.train()
         self.take_step.frozen.hold()
         self.log_time = self.save_time = began
+        self.first_step: tuple[int, float] | None = None
         row: dict[str, Any] = {}
         try:
             while self.step < self.total_steps:
@@ -167,6 +219,7 @@ class Loop:
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
                     self.sums.add(metrics, gradient_norm, self.step)
+                    self.report_duration(began)
                     epoch_ends = self.step % self.steps_per_epoch == 0
                     if epoch_ends or self.step % s.log_every == 0:
                         row = self.log_metrics(epoch, began)
@@ -183,6 +236,25 @@ class Loop:
             self.take_step.frozen.release()
         final = self.take_step.final_model.eval()
         return Fitted(final, self.step, time.monotonic() - began, row)
+
+    def report_duration(self, began: float) -> None:
+        """Report once how long the training will take, by the steps after the first one."""
+        if self.reported_duration:
+            return
+        now = time.monotonic()
+        if self.first_step is None:  # compiles, allocates and starts the workers
+            self.first_step = self.step, now
+        elif now - began >= MEASURED_SECONDS:
+            if self.fabric.device.type == "cuda":
+                torch.cuda.synchronize()
+            first, since = self.first_step
+            rate = (time.monotonic() - since) / (self.step - first)
+            left = self.total_steps - first + 1
+            self.report.message(
+                f"about {format_duration(rate * left)} for {left / self.steps_per_epoch:.3g} "
+                "epochs on this machine"
+            )
+            self.reported_duration = True
 
     def log_metrics(self, epoch: int, began: float) -> dict[str, Any]:
         """Log the mean metrics since the last time; raise if any was not finite."""

@@ -76,6 +76,13 @@ def make_reporter() -> Reporter:
     return BarReporter() if sys.stdout.isatty() else LineReporter()
 
 
+def format_duration(seconds: float) -> str:
+    """A rough duration: 40 s, 4 min, 2.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def format_metrics(row: dict[str, Any]) -> str:
     """The metrics of one row in one line."""
     parts = [f"loss {row['total']:.3f}", f"nll {row['nll']:.3f}", f"error {row['error']:.2f}%"]

@@ -11,7 +11,7 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
-from aib.evaluate import autocast
+from aib.evaluation import autocast
 from aib.loss import aib_loss
 from aib.settings import Settings
 from aib.training.batch_norm import estimate_batch_norm

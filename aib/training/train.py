@@ -13,7 +13,7 @@ from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError
-from aib.evaluate import Evaluation, evaluate
+from aib.evaluation import Evaluation, evaluate
 from aib.networks import is_library_name
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family

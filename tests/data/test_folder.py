@@ -9,6 +9,7 @@ from aib.data import load, require_trainable
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
+from aib.settings import Settings
 from tests.data import official
 
 
@@ -125,3 +126,32 @@ def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys):
     assert main(["train", *words.split(), "--out", str(tmp_path / "run")]) == 2
     assert "photos has one class folder, 'class_0'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "size"), [(False, "tiny_aib_masked", 96), (True, "vgg_aib_masked", 224)]
+)
+def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
+    tmp_path, capsys, monkeypatch, gpu: bool, model: str, size: int
+) -> None:
+    monkeypatch.setattr("aib.commands.train.has_gpu", lambda: gpu)
+    started: list[Settings] = []
+    command = "aib.commands.train.start"
+    monkeypatch.setattr(command, lambda options, _: started.append(options.settings))
+    data = f"folder:{tmp_path}"
+    main(["train", "--data", data, "--epochs", "3"])
+    said = f"no --model given and {'a' if gpu else 'no'} GPU: --model {model} --data {data}:"
+    assert capsys.readouterr().out == f"{said}image_size={size}\n"
+    main(["train", f"--data={data}:resize=crop", "--accelerator", "cpu"])
+    main(["train", "--data", f"{data}:image_size=50", "--accelerator", "cpu"])
+    main(["train", "--data", data, "--model", "wrn"])
+    main(["train", "--data", "shapes"])
+    assert [(s.model, s.data) for s in started] == [
+        (model, f"{data}:image_size={size}"),
+        ("tiny_aib_masked", f"{data}:resize=crop,image_size=96"),
+        ("tiny_aib_masked", f"{data}:image_size=50"),
+        ("wrn", data),
+        (Settings().model, "shapes"),
+    ]
+    assert started[0].epochs == 3 and started[1].optimizer == "adamw"  # a recipe for the model
+    assert started[3].optimizer == Settings().optimizer

@@ -12,7 +12,7 @@ from PIL import Image
 import aib
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
-from aib.evaluate import Evaluation
+from aib.evaluation import Evaluation
 from aib.runs import read_settings
 from aib.settings import Settings
 from aib.training.folder import RunFolder

@@ -6,7 +6,7 @@ What that does to the maps is measured, not tested: results/shapes_clutter.json.
 import pytest
 import torch
 
-from aib.evaluate import evaluate
+from aib.evaluation import evaluate
 from aib.options import ModelOptions
 from aib.settings import Settings
 from aib.training.loop import fit

@@ -2,13 +2,23 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from aib.settings import Settings
-from aib.training.loop import fit
-from aib.training.progress import BarReporter, LineReporter, Reporter, format_metrics
+from aib.training.interrupt import SignalCatcher
+from aib.training.loop import Loop, fit
+from aib.training.progress import (
+    BarReporter,
+    LineReporter,
+    Reporter,
+    format_duration,
+    format_metrics,
+)
+from aib.training.step import TrainingStep
 from tests.helpers import SMALL, image_set, small_model
 
 ROW = {
@@ -32,6 +42,36 @@ def train_with(report: Reporter, settings: Settings = SMALL) -> None:
     model = small_model(num_classes=4)
     fit(model, image_set(), settings, report=report, validation=image_set(8))
     report.message("after the end")
+
+
+def test_a_duration_is_rough() -> None:
+    durations = {3: "3 s", 99: "99 s", 240: "4 min", 5990: "100 min", 9000: "2.5 h"}
+    assert {seconds: format_duration(seconds) for seconds in durations} == durations
+
+
+@pytest.mark.parametrize("done", [0, 5])
+def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int
+) -> None:
+    """A clock that a step moves by 2 s, and the first one by 60 s more; 15 steps in 3 epochs."""
+    messages: list[str] = []
+    report = Reporter()
+    report.message = messages.append  # type: ignore[method-assign]
+    clock = [100.0]
+    monkeypatch.setattr("aib.training.loop.time.monotonic", lambda: clock[0])
+    loop = Loop(small_model(num_classes=4), image_set(), replace(SMALL, epochs=3), report=report)
+    assert loop.total_steps == 15
+    loop.step, take_step = done, loop.take_step.__class__.__call__
+
+    def slow_step(self: TrainingStep, *arguments: Any) -> Any:
+        clock[0] += 2.0 if loop.step > done else 62.0
+        return take_step(self, *arguments)
+
+    monkeypatch.setattr(TrainingStep, "__call__", slow_step)
+    with SignalCatcher() as stop:
+        loop.train(stop)
+    expected = {0: "about 30 s for 3 epochs", 5: "about 20 s for 2 epochs"}[done]
+    assert [text for text in messages if "about" in text] == [f"{expected} on this machine"]
 
 
 def test_a_row_is_formatted_in_one_line() -> None:

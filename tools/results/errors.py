@@ -5,7 +5,7 @@ from typing import Any
 
 from aib.configs.preset import spread
 from aib.data.specs import SPECS
-from aib.evaluate import Evaluation
+from aib.evaluation import Evaluation
 from aib.figures.table import NOTHING, Table, number, without_empty_columns
 from aib.registry import MODELS
 from tools.results.command import train_command, without_folders

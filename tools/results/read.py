@@ -7,7 +7,7 @@ from typing import Any
 
 from aib.configs import PRESETS
 from aib.errors import AibError
-from aib.evaluate import Evaluation
+from aib.evaluation import Evaluation
 from aib.files import read_json
 from aib.interpret.results import Study
 from aib.paper import OTHER_FORM, paper_error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.evaluate import wilson_interval
+from aib.evaluation import wilson_interval
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.probe import jittered_gaussian, probe
 from aib.interpret.metrics.reliance import Drop, drop_between

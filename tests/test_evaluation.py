@@ -12,7 +12,7 @@ import aib
 from aib.cli import main
 from aib.commands.options import parse_samples
 from aib.data import ImageSet
-from aib.evaluate import EvaluationMetrics, evaluate, match_classes, wilson_interval
+from aib.evaluation import EvaluationMetrics, evaluate, match_classes, wilson_interval
 from aib.preprocessing import Preprocessing
 from tests.helpers import image_set, small_model
 

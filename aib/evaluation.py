@@ -10,10 +10,11 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from aib.choices import Averaging, Precision
 from aib.classifier import Classifier, seeded_evaluation
-from aib.data import Batches, ImageSet
+from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
 from aib.files import read_json
@@ -82,7 +83,7 @@ def wilson_interval(errors: int, count: int, z: float = 1.959964) -> tuple[float
 
 def evaluate(
     model: Classifier,
-    data: ImageSet,
+    data: ImageSet | Dataset | DataLoader | Prepared,
     *,
     samples: tuple[int, int] | None = None,
     deterministic: bool = False,
@@ -97,14 +98,27 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate the model on a whole data set, on the model's device.
 
+    Pixels are resized and normalised as the model's preprocessing says, and classes are matched by
+    name (`match_classes`). Float tensors of a Dataset and the batches of a DataLoader are taken as
+    they are (see `fit`), and their labels are the model's class indices.
+
     The noise is seeded, so the same call gives the same result on the same machine.
     """
     device = next(model.parameters()).device
-    batches = Batches(data, batch_size, train=False, device=device, workers=workers)
+    policy = model.preprocessing
+    images = adapt(data, policy, model.num_classes, batch_size=batch_size, workers=workers)
+    batches: Batches | Prepared
+    if isinstance(images, Prepared):
+        batches = replace(images, device=device)
+    else:
+        if classes == "own":
+            classes, images = prepare_images(model, images)
+        batches = Batches(images, batch_size, train=False, device=device, workers=workers)
     average = average or ("logits" if model.profile == "released" else "probabilities")
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)
+    count = 0
     with seeded_evaluation(model, seed):
         began = time.monotonic()
         for x, y in batches.epoch(0):
@@ -112,6 +126,7 @@ def evaluate(
                 x = x.contiguous(memory_format=layout)
                 out = forward(x, samples, deterministic=deterministic)
             metrics.add(out.average(average), y)
+            count += len(y)
             if out.latent is not None:
                 metrics.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
             bits = model.mask_bits(x, out)
@@ -120,15 +135,28 @@ def evaluate(
         values = metrics.compute()
         seconds = time.monotonic() - began
     return Evaluation(
-        data=data.name,
-        split=data.split,
+        data=images.name,
+        split=images.split,
         classes=classes,
-        images=len(data),
+        images=count,
         samples=model.describe_samples(samples, deterministic),
         averaged=average,
-        images_per_second=len(data) / seconds,
+        images_per_second=count / seconds,
         **values,
     )
+
+
+def prepare_images(model: Classifier, data: ImageSet) -> tuple[Any, ImageSet]:
+    """The images as the model takes them, with its labels; and how the classes were matched."""
+    policy = model.preprocessing
+    images = data.prepared_for(policy) if policy.mean else data
+    if policy.class_names:
+        found = dict(match_classes(model, images))
+        how = next(name for name in ("own", "matched", "raw") if name in found)
+        return how, found[how]
+    if data.num_classes > model.num_classes:
+        raise AibError(f"the data has {data.num_classes} classes and the model {model.num_classes}")
+    return "own", images
 
 
 def describe_samples(samples: str) -> str:

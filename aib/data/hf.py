@@ -1,0 +1,70 @@
+"""Hugging Face data sets: `hf:NAME` and `hf:NAME:CONFIG`, through the package `datasets`."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aib.data.decode import to_image
+from aib.data.imageset import ImageSet
+from aib.data.own import find_columns, from_dataset
+from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing, Resize
+
+IMAGE_SIZE = 224  # default, or that of the first image if it is smaller
+NAMES = {"train": ("train",), "val": ("validation", "valid", "val", "dev"), "test": ("test",)}
+
+
+@cache
+def has_split(path: Path, split: str) -> bool:
+    """Whether there is such a split, with labels: those of a test set may be kept secret (-1)."""
+    dataset = _find(path, split)
+    if dataset is None or len(dataset) == 0:
+        return False
+    labels = [k for k, f in dataset.features.items() if type(f).__name__ == "ClassLabel"]
+    return all(min(dataset[name]) >= 0 for name in labels)
+
+
+def read(
+    split: str, *, path: Path, resize: Resize = "squash", image: str = "", label: str = ""
+) -> ImageSet:
+    """Read one split; `image` and `label` are columns, by default found by their types."""
+    dataset = _find(path, split)
+    if dataset is None:
+        raise AibError(f"hf:{path} has no split '{split}'; it has {', '.join(_load(path))}")
+    if len(dataset) == 0:
+        raise AibError(f"hf:{path} has no images in split '{split}'")
+    size = image_size(path, split, image, label)
+    policy = Preprocessing(min(size, IMAGE_SIZE), resize, IMAGENET_MEAN, IMAGENET_STD)
+    name = f"hf:{path}"
+    return from_dataset(dataset, policy, split=split, name=name, image=image, label=label)
+
+
+def image_size(path: Path, split: str = "train", image: str = "", label: str = "") -> int:
+    """The longer side of the first image."""
+    dataset = _find(path, split)
+    first = dataset[0]
+    column, _ = find_columns(dataset, first, image, label)
+    return max(to_image(first[column]).size)
+
+
+def _find(path: Path, split: str) -> Any:
+    splits = _load(path)
+    return next((splits[name] for name in NAMES.get(split, (split,)) if name in splits), None)
+
+
+@cache
+def _load(path: Path) -> Any:
+    """All splits by name, downloaded once by `datasets` into its own cache."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise AibError(
+            f"hf:{path} needs the package datasets: pip install 'aib[datasets]'"
+        ) from error
+    name, _, config = path.as_posix().partition(":")
+    try:
+        return datasets.load_dataset(name, config or None)
+    except Exception as error:  # of the network, the hub, or the files
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise AibError(f"hf:{path} cannot be loaded: {reason}") from error

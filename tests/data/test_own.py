@@ -1,0 +1,363 @@
+"""`aib.fit` and `aib.evaluate` on a user's own Dataset or DataLoader."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+
+import aib
+from aib.data import ImageSet, adapt, from_dataset
+from aib.data.decode import to_tensor
+from aib.data.own import Prepared
+from tests.helpers import image_set, photo, pixels, small_model
+
+SMALL = aib.Settings(epochs=2, batch_size=8, lr=0.01, workers=0, augment=False)
+LABELS = torch.arange(24) % 4
+POLICY = aib.Preprocessing(32, "squash", (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+
+
+def model(**options) -> aib.Classifier:
+    return small_model(num_classes=4, **options)
+
+
+def pictures(count: int = 24, size: int = 32) -> list[tuple[Image.Image, int]]:
+    """Pixels of `pixels` as PIL images with labels: a list is a map-style data set."""
+    tiles = pixels(count, size).permute(0, 2, 3, 1).numpy()
+    return [(Image.fromarray(tile), i % 4) for i, tile in enumerate(tiles)]
+
+
+def normalised() -> torch.Tensor:
+    return POLICY.normalise(pixels(24))
+
+
+class Photos(Dataset):
+    """As torchvision's: `classes`, `targets`, `transform`; counts how often an image was read."""
+
+    classes = ("ant", "bee", "cat", "dog")
+
+    def __init__(self, transform=None, size: int = 40) -> None:
+        self.targets = (LABELS % 3).tolist()
+        self.transform, self.size, self.reads = transform, size, 0
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, i: int):
+        self.reads += 1
+        image = photo(self.size, self.size, seed=i)
+        return (self.transform(image) if self.transform else image), self.targets[i]
+
+
+def weights(fitted) -> list[torch.Tensor]:
+    return list(fitted.model.state_dict().values())
+
+
+def same_weights(first, second) -> bool:
+    return all(map(torch.equal, weights(first), weights(second)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pictures(),
+        [{"image": image, "label": label} for image, label in pictures()],
+        TensorDataset(pixels(24), LABELS),
+        [(tile.permute(1, 2, 0).numpy(), y) for tile, y in zip(pixels(24), LABELS, strict=True)],
+    ],
+    ids=["PIL", "dict", "uint8 tensors", "uint8 arrays"],
+)
+def test_pixels_train_as_the_same_pixels_in_an_image_set(data) -> None:
+    trained = model(preprocessing=POLICY)
+    ours = aib.fit(trained, data, SMALL)
+    policy = {"mean": POLICY.mean, "std": POLICY.std}
+    images = ImageSet.from_tensors(pixels(24), LABELS, **policy)
+    assert same_weights(ours, aib.fit(model(), images, SMALL))
+    assert trained.preprocessing == images.preprocessing
+    assert aib.evaluate(trained, data).nll == aib.evaluate(trained, images).nll
+
+
+def test_pixels_are_resized_as_the_user_or_else_the_model_says() -> None:
+    policy = aib.Preprocessing(40, "crop", POLICY.mean, POLICY.std)
+    data = [(photo(60, 30), 0), (photo(30, 60), 1)]
+    for found in (
+        adapt(data, policy, 2, batch_size=1),
+        adapt(data, POLICY, 2, batch_size=1, preprocessing=policy),
+    ):
+        assert isinstance(found, ImageSet)
+        middle = photo(60, 30).resize((40, 40), Image.Resampling.BILINEAR, (15, 0, 45, 30))
+        assert torch.equal(found.pixels(0), to_tensor(middle))
+        assert found.class_names == ("0", "1")
+
+
+def test_large_images_are_read_on_access_and_labels_without_reading_images() -> None:
+    data = Photos()
+    found = from_dataset(Subset(data, range(12)), aib.Preprocessing(80))
+    assert found.images is None and found.class_names == Photos.classes
+    data.reads = 0
+    found = from_dataset(data, aib.Preprocessing(80))
+    assert data.reads == 1  # to see what an item is
+    assert found.labels.tolist() == data.targets
+    assert found.subset(torch.tensor([5, 2])).pixels(1).equal(found.pixels(2))
+    assert data.reads == 3
+
+
+def test_a_transform_of_pil_images_is_applied_at_every_access() -> None:
+    shades = iter(range(100))
+    data = Photos(transform=lambda image: Image.new("L", (9, 9), next(shades)))
+    found = from_dataset(data, aib.Preprocessing(8))
+    assert found.images is None  # small, but it may differ the next time
+    assert [int(found.pixels(3).unique()) for _ in range(2)] == [1, 2]  # 0 was the first look
+
+
+def test_targets_are_not_the_labels_if_they_are_transformed() -> None:
+    class Transformed(Photos):
+        target_transform = staticmethod(lambda y: 3 - y)
+
+        def __getitem__(self, i: int):
+            image, y = super().__getitem__(i)
+            return image, self.target_transform(y)
+
+    found = from_dataset(Transformed(), aib.Preprocessing(80))
+    assert found.labels.tolist() == [3 - y for y in Photos().targets]
+
+
+@pytest.mark.parametrize("kind", ["loader", "data set"])
+def test_tensors_train_as_they_are(kind: str) -> None:
+    """One batch with all images: no order, and nothing that is not in the tensors."""
+    seen: list[torch.Tensor] = []
+    trained = model()
+    trained.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    data = TensorDataset(normalised(), LABELS)
+    settings = aib.Settings(epochs=1, batch_size=24, workers=0)
+    aib.fit(trained, DataLoader(data, 24) if kind == "loader" else data, settings)
+    key = lambda x: x.flatten(1).sum(1).argsort()  # noqa: E731
+    assert torch.equal(seen[0][key(seen[0])], normalised()[key(normalised())])
+
+
+def test_a_loader_gives_the_batch_size_and_drops_an_incomplete_batch() -> None:
+    loader = DataLoader(TensorDataset(normalised(), LABELS), batch_size=5)
+    assert aib.fit(model(), loader, SMALL).steps == 2 * 4
+    assert aib.fit(model(), loader, aib.Settings(epochs=2, accumulate=2)).steps == 2 * 2
+    assert aib.evaluate(model(), loader).images == 24
+
+
+def test_tensors_of_a_data_set_come_in_another_order_in_each_epoch_but_the_same_in_each_run() -> (
+    None
+):
+    data = TensorDataset(normalised(), torch.arange(24))
+
+    def epochs(seed: int) -> list[list[int]]:
+        found = adapt(data, POLICY, 24, batch_size=5, train=True, seed=seed)
+        return [torch.cat([y for _, y in found.epoch(e)]).tolist() for e in (0, 1)]
+
+    first, second = epochs(0)
+    assert first != second and len(set(first)) == len(set(second)) == 20
+    assert epochs(0) == [first, second] != epochs(1)
+    found = adapt(data, POLICY, 24, batch_size=5, train=True)
+    assert torch.cat([y for _, y in found.epoch(1, start=2)]).tolist() == second[10:]
+
+
+def test_evaluation_of_tensors_is_that_of_the_pixels() -> None:
+    trained = model(preprocessing=POLICY).eval()
+    pixel = aib.evaluate(trained, image_set(24), deterministic=True)
+    tensors = TensorDataset(normalised(), LABELS)
+    for data in (tensors, DataLoader(tensors, 7)):
+        tensor = aib.evaluate(trained, data, deterministic=True)
+        assert tensor.nll == pytest.approx(pixel.nll) and tensor.images == 24
+        assert tensor.top1_error == pixel.top1_error
+
+
+def test_validation_may_be_a_data_set() -> None:
+    rows: list[dict] = []
+    settings = SMALL.updated(epochs=1)
+    recorder = SimpleNamespace(
+        begin=lambda *a: None, metrics=rows.append, message=rows.append, close=lambda: None
+    )
+    aib.fit(model(), image_set(24), settings, validation=pictures(8), report=recorder)
+    assert "epoch 1: held-out error" in rows[-1]
+
+
+class Normalize:
+    def __init__(self, mean, std) -> None:
+        self.mean, self.std = mean, std
+
+
+class RandomResizedCrop: ...
+
+
+def as_tensor(image: Image.Image) -> torch.Tensor:
+    return torch.zeros(3, 32, 32)
+
+
+class Compose:
+    """As torchvision's."""
+
+    def __init__(self, *transforms) -> None:
+        self.transforms = transforms
+
+    def __call__(self, image: Image.Image) -> torch.Tensor:
+        return as_tensor(image)
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [
+        (Compose(as_tensor, Normalize(POLICY.mean, list(POLICY.std))), POLICY),
+        (
+            Compose(
+                RandomResizedCrop(), Compose(Normalize(torch.tensor([0.5, 0.25, 0]), [1.0] * 3))
+            ),
+            aib.Preprocessing(32, "crop", (0.5, 0.25, 0.0), (1.0, 1.0, 1.0)),
+        ),
+        (as_tensor, aib.Preprocessing(32, mean=(), std=())),
+        (Compose(as_tensor, Normalize([0.5], [0.5])), aib.Preprocessing(32, mean=(), std=())),
+    ],
+)
+def test_preprocessing_is_read_from_the_transform(transform, expected, tmp_path) -> None:
+    data = Photos(transform)
+    for given in (DataLoader(data, 8), data, Subset(data, range(8))):
+        trained = model()
+        aib.fit(trained, given, SMALL.updated(epochs=1))
+        assert trained.preprocessing == aib.Preprocessing(
+            **expected.to_dict()
+            | {"class_names": Photos.classes, "mean": expected.mean, "std": expected.std}
+        )
+    trained.save_pretrained(tmp_path)
+    assert aib.from_pretrained(tmp_path).preprocessing == trained.preprocessing
+
+
+def test_preprocessing_may_be_given() -> None:
+    trained = model()
+    loader = DataLoader(Photos(as_tensor), 8)
+    aib.fit(trained, loader, SMALL, preprocessing=POLICY)
+    assert (trained.preprocessing.mean, trained.preprocessing.std) == (POLICY.mean, POLICY.std)
+    wrong = aib.Preprocessing(64)
+    with pytest.raises(aib.AibError, match="says images of 64 pixels, and the data has 32"):
+        aib.fit(trained, loader, SMALL, preprocessing=wrong)
+
+
+def test_unknown_preprocessing_explains_tensors_but_no_photo(tmp_path) -> None:
+    trained = small_model("tiny_aib_masked", 4)
+    aib.fit(trained, TensorDataset(normalised(), LABELS), SMALL.updated(epochs=1))
+    trained.save_pretrained(tmp_path)
+    for loaded in (trained, aib.from_pretrained(tmp_path)):
+        found = aib.explain(loaded, normalised()[:2])
+        assert len(found.save(tmp_path / "maps")) == 2
+        for source in (photo(), pixels(2)):
+            with pytest.raises(aib.AibError, match="not known how to normalise images"):
+                aib.explain(loaded, source)
+        with pytest.raises(aib.AibError, match="not known how to normalise images"):
+            aib.evaluate(loaded, pictures())
+
+
+def test_half_a_normalisation_is_an_error() -> None:
+    with pytest.raises(aib.AibError, match="must both be given, or neither"):
+        aib.Preprocessing(mean=())
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([(torch.zeros(3, 32, 32), 0)])
+
+
+FLOATS, BYTES = normalised(), pixels(24)
+REFUSED = [
+    ("folder:photos", "a DataLoader with batches .*, not a str"),
+    (Stream(), "a map-style Dataset .*, not a Stream"),
+    (DataLoader(Stream(), 8), "needs a map-style data set .* an iterable data set"),
+    (DataLoader(TensorDataset(FLOATS, LABELS), None), "this one has no batch_size"),
+    (DataLoader(TensorDataset(BYTES, LABELS), 8), r"normalised floats .*, not uint8 \[8, 3, 32"),
+    (DataLoader(TensorDataset(FLOATS[:0], LABELS[:0]), 8), "the DataLoader is empty"),
+    ([], "the data set is empty"),
+    (TensorDataset(FLOATS), r"must be \(image, label\), and the first one is 1 parts"),
+    ([photo()], r"must be \(image, label\), and the first one is Image \(48, 32\)"),
+    ([{"x": photo(), "label": 0}], "no column for the image, and needs one: .* x, label"),
+    ([("missing.jpg", 0)], "item 0 of the data cannot be read: missing.jpg does not exist"),
+    (TensorDataset(BYTES[:, :2], LABELS), r"item 0 .* not Tensor \(uint8, shape \[32, 32, 2\]\)"),
+    (TensorDataset(FLOATS[:, :1], LABELS), r"\[B,3,S,S\], not \[8, 1, 32, 32\]"),
+    (TensorDataset(FLOATS[:, :, :20], LABELS), r"square, \[B,3,S,S\], not \[8, 3, 20, 32\]"),
+    (TensorDataset(FLOATS, LABELS - 1), "labels from -1 to 2, and the model 4 classes, 0 to 3"),
+    (TensorDataset(BYTES, LABELS + 1), "labels of custom run from 1 to 4, but it has 4 classes"),
+    (TensorDataset(FLOATS, LABELS.float()), r"labels \[B\] of an integer type, not float32 \[8\]"),
+    (TensorDataset(BYTES, LABELS.float()), r"labels must be integers, not float32 \[\]"),
+    ([(photo(), "cat")], "labels must be integers, not str"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "message"), REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_what_cannot_be_taken_is_named_in_one_sentence(data, message: str) -> None:
+    settings = SMALL.updated(epochs=1)
+    calls = [
+        lambda: aib.fit(model(), data, settings),
+        lambda: aib.evaluate(model(), data, batch_size=8),
+    ]
+    for call in calls:
+        with pytest.raises(aib.AibError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_an_error_inside_the_users_code_names_the_item() -> None:
+    class Broken(Photos):
+        def __getitem__(self, i: int):
+            return super().__getitem__(i) if i != 7 else {}["image"]
+
+    found = from_dataset(Broken(), aib.Preprocessing(80))
+    with pytest.raises(aib.AibError, match="item 7 of the data cannot be read: KeyError: 'image'"):
+        aib.fit(model(), found, SMALL)
+
+
+def test_what_changes_pixels_is_refused_for_tensors() -> None:
+    data = TensorDataset(normalised(), LABELS)
+    for option in ({"cutout": 4}, {"trivial_augment": True}, {"alternate_flip": True}):
+        with pytest.raises(aib.AibError, match=f"{next(iter(option))} changes pixels"):
+            aib.fit(model(), data, SMALL.updated(**option))
+    with pytest.raises(aib.AibError, match="several devices share out pixels"):
+        aib.fit(model(), data, SMALL.updated(devices=2))
+    mixed = SMALL.updated(cutmix=1.0, augment=True)  # of whole batches: allowed
+    before = data.tensors[0].clone()
+    aib.fit(model(), DataLoader(data, 24, collate_fn=lambda _: data.tensors), mixed)
+    assert torch.equal(data.tensors[0], before)  # a loader may give the data itself
+
+
+def test_batches_of_another_size_in_between_are_an_error() -> None:
+    batches = [(normalised()[:5], LABELS[:5]), (normalised()[:4], LABELS[:4])]
+    loader = DataLoader(TensorDataset(normalised()[:10], LABELS[:10]), 5)
+    found = adapt(loader, POLICY, 4, batch_size=5, train=True)
+    assert isinstance(found, Prepared)
+    loader.collate_fn = lambda items: batches.pop(0)
+    with pytest.raises(aib.AibError, match="every training batch must have 5 images, not 4"):
+        list(found.epoch(0))
+
+
+def test_classes_of_data_and_model_must_be_as_many() -> None:
+    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
+        aib.fit(small_model(), image_set(24))
+    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
+        aib.fit(small_model(), pictures(), validation=image_set(24))
+    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 2"):
+        aib.evaluate(small_model(num_classes=2), image_set(24))
+
+
+def test_evaluate_matches_classes_by_name() -> None:
+    names = ("ant", "bee", "cat", "dog")
+    trained = model(preprocessing=aib.Preprocessing(class_names=names))
+    whole = ImageSet.from_tensors(pixels(24), LABELS, class_names=names)
+    some = ImageSet.from_tensors(
+        pixels(24)[LABELS > 1], 3 - LABELS[LABELS > 1], class_names=("dog", "cat")
+    )
+    wanted = aib.evaluate(trained, whole.subset((LABELS > 1).nonzero().flatten()))
+    found = aib.evaluate(trained, some)
+    assert found.nll == wanted.nll and (found.classes, wanted.classes) == ("matched", "own")
+
+
+def test_evaluate_prepares_an_image_set_for_the_model() -> None:
+    trained = model(preprocessing=POLICY)
+    seen: list[torch.Tensor] = []
+    trained.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    aib.evaluate(trained, image_set(24, size=48))
+    assert seen[0].shape[-1] == 32
+    aib.evaluate(trained, image_set(24))
+    assert torch.equal(seen[1], normalised())
