@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aib.figures.table import Table, number
+from aib.figures.table import NOTHING, Table, number
 
 Bench = Mapping[str, Any]
 
@@ -19,6 +19,7 @@ def speed_table(files: Mapping[str, Bench]) -> Table:
             f"{found['plain_images_per_second']:,.0f}",
             f"{found['ratio']:.2f}",
             f"{100 * found['share_of_matmul']:.0f}",
+            _against(found),
             number(found["peak_memory_gib"], 1),
             number(found.get("first_epoch_seconds"), 0),
             found["environment"]["device"],
@@ -27,11 +28,11 @@ def speed_table(files: Mapping[str, Bench]) -> Table:
     ]
     head = (
         "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matmul rate",
-        "memory, GiB", "first epoch, s", "hardware",
+        "rate to another model's", "memory, GiB", "first epoch, s", "hardware",
     )  # fmt: skip
     note = (
-        "Plain: fp32, eager, with a DataLoader, in the same run. The matmul rate is that of one "
-        "large matrix product. The first epoch includes compilation. Samples: attention x latent, "
+        "Plain: fp32, eager, with a DataLoader (its workers: see the files), in the same run. The "
+        "matmul rate is that of one large matrix product. The first epoch includes compilation. Samples: attention x latent, "
         "per image."
     )
     return Table("Speed", head, tuple(rows), note)
@@ -67,6 +68,13 @@ def _how(found: Bench) -> str:
     return ", ".join(parts)
 
 
+def _against(found: Bench) -> str:
+    """The rate relative to the model that was trained in the same run."""
+    if "against" not in found:
+        return NOTHING
+    return f"{found['against_ratio']:.2f} of `{found['against']}`"
+
+
 def _model(found: Bench) -> str:
-    model = f"`{found['model']}`"
+    model = f"`{found['model']}`" + (", twice" if found.get("propose") == "twice" else "")
     return model if found["width"] == 1 else f"{model} at width {found['width']:g}"
