@@ -63,9 +63,11 @@ class FirstPass(nn.Module):
     for the duration of the pass. Weights are shared. One set for both passes fails in evaluation.
     """
 
-    def __init__(self, network: nn.Module, layer: str = ""):
+    def __init__(self, network: nn.Module, layer: str = "", part: str = ""):
         super().__init__()
-        self.layer = layer  # "" is the network's own output
+        self.part = part  # the submodule that is run; "" is the whole network
+        self.layer = layer  # of the part; "" is its own output
+        network = network.get_submodule(part)
         self._features: list[Any] = []
         self._active = False
         for name, buffer in batch_norm_buffers(network).items():
@@ -79,7 +81,7 @@ class FirstPass(nn.Module):
         self._active = True
         self._features.clear()  # of a pass that failed
         try:
-            out = functional_call(network, own, (x,))
+            out = functional_call(network.get_submodule(self.part), own, (x,))
         finally:
             self._active = False
         return self._features.pop() if self.layer else out

@@ -102,11 +102,15 @@ def build_plain(
 def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
+    if defaults.tail_layers:  # which the first pass runs as well
+        assert isinstance(parts.tail, nn.Sequential)
+        deep = nn.Sequential(parts.stem, *parts.tail[: defaults.tail_layers])
+        body = nn.Sequential(deep, parts.tail[defaults.tail_layers :])
     if options.propose == "twice":
         if options.map_size is not None:
             raise AibError('map_size is that of the features with propose="twice": leave it out')
         trunk: nn.Module = FeatureProposal(defaults.channels or parts.feature_channels)
-        first_pass = FirstPass(body, defaults.layer)
+        first_pass = FirstPass(body, part="0")
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)

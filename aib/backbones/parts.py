@@ -22,7 +22,7 @@ class MaskedDefaults:
     propose: Propose = "separate"
     proposal_width: float = 1.0  # of a separate proposal's channels
     strided: bool = False  # a separate proposal starts with a halving
-    layer: str = "0"  # of Sequential(stem, tail): "twice" reads its features there
+    tail_layers: int = 0  # "twice" reads its features behind the stem and so many of the tail's
     channels: int | None = None  # of those features; None for the stem's
     bottleneck: bool = True  # False: BatchNorm and one linear layer, unless latent_dim is given
 

@@ -126,7 +126,7 @@ def wrn50_2(options: ModelOptions) -> Parts:
         num_anchors=50,
         min_size=32,
         masked=MaskedDefaults(
-            224, 14, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
+            224, 14, "twice", options.width, tail_layers=1, channels=c4, bottleneck=False
         ),
     )
 

@@ -48,7 +48,9 @@ def test_they_are_the_means_over_the_batches() -> None:
 
 def test_both_passes_of_a_model_that_looks_twice_have_their_own() -> None:
     model = small_model("tiny_aib_masked", propose="twice").eval()
-    name, norm = next((n, m) for n, m in model.body.named_modules() if "Norm" in type(m).__name__)
+    name, norm = next(
+        (n, m) for n, m in model.body[0].named_modules() if "Norm" in type(m).__name__
+    )
     inputs = Inputs(norm)
     estimate_batch_norm(model, [images(8), 2 + images(8)])
     assert len(inputs.seen) == 4  # first pass, second pass, twice

@@ -32,8 +32,8 @@ def speed_table(files: Mapping[str, Bench]) -> Table:
     )  # fmt: skip
     note = (
         "Plain: fp32, eager, with a DataLoader (its workers: see the files), in the same run. The "
-        "matmul rate is that of one large matrix product. The first epoch includes compilation. Samples: attention x latent, "
-        "per image."
+        "matmul rate is that of one large matrix product. The first epoch includes compilation. "
+        "Samples: attention x latent, per image."
     )
     return Table("Speed", head, tuple(rows), note)
 
