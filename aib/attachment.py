@@ -27,7 +27,7 @@ from aib.validation import check, reject_unknown
 
 # The options of `create_model` that apply to any network, without and with masked=True.
 OPTIONS = {
-    False: ("latent_dim", "modulation", "attention_noise", "attention_guide", "profile"),
+    False: ("latent_dim", "modulation", "attention_guide", "profile"),
     True: ("latent_dim", "area", "noise_std", "sample_map", "profile"),
 }
 READING = ("layout", "prefix_tokens", "grid")  # of the features, with masked=True
@@ -74,7 +74,7 @@ def attach(
     part in the loss (`Output.aux_heads`).
 
     `quantizer` is the number of anchors. The other options are those of `create_model`: latent_dim
-    (256 unless given), modulation, attention_noise, attention_guide and profile; with
+    (256 unless given), modulation, attention_guide and profile; with
     `masked=True` latent_dim, area, noise_std, sample_map and profile.
     """
     reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
@@ -141,7 +141,7 @@ def attach(
         model = AttachedAIB(
             network,
             find_layer(network, at),
-            attention=SpatialAttention(trunk, sigma_kernel, chosen.attention_noise),
+            attention=SpatialAttention(trunk, sigma_kernel),
             head=make_head(embedding_dim, num_classes, latent_dim, mlp_decoder),
             modulation=chosen.modulation,
             **parts,

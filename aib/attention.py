@@ -40,15 +40,12 @@ class ClassMaps(nn.Module):
 class SpatialAttention(nn.Module):
     """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution.
 
-    `noise` is added to sigma_a, so that scores below it carry little. Without it (the paper) a
-    faint map is as good as a strong one: the layers after it scale it up again.
     With `ClassMaps` as its trunk it is guided: nothing in the paper's loss makes the map follow
     the evidence for a class.
     """
 
-    def __init__(self, trunk: nn.Module, sigma_kernel: int | None = 1, noise: float = 0.0):
+    def __init__(self, trunk: nn.Module, sigma_kernel: int | None = 1):
         super().__init__()
-        self.noise = noise
         self.trunk = trunk  # f -> [B,1,h,w], or ClassMaps
         self.to_sigma: nn.Conv2d | None = None  # without it the map has no noise
         if sigma_kernel is not None:
@@ -61,8 +58,6 @@ class SpatialAttention(nn.Module):
         if self.to_sigma is None:
             return AttentionParameters(mu.squeeze(1), None, aux_logits)
         sigma = positive_sigma(self.to_sigma(mu.to(self.to_sigma.weight.dtype)))  # [B,1,h,w]
-        if self.noise:
-            sigma = sigma + self.noise
         return AttentionParameters(mu.squeeze(1), sigma.squeeze(1), aux_logits)
 
 

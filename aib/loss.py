@@ -22,7 +22,6 @@ def aib_loss(
     beta: float | Tensor = 0.01,
     lambda_q: float = 0.4,
     lambda_c: float = 0.1,
-    lambda_a: float = 0.0,
     lambda_area: float = 5.0,
     area: float | Tensor = 1.0,
 ) -> LossTerms:
@@ -30,8 +29,6 @@ def aib_loss(
 
     The released profile takes nll, KL and auxiliary in bits, and halves the KL of VGG at 32.
     As printed, the paper's minus sign applies to every term and would maximise three of them.
-    `lambda_a` is not the paper's: the weight of a penalty on the map's mean. Without it an open
-    position costs nothing, and the object may be high or low on the map.
     Masked models add lambda_area * mean_i relu(area_i - area): what the mask of each image opens
     beyond its budget `area`; 1 is no budget.
     Labels `y` are class indices, int64 [B], or probabilities, float [B,C].
@@ -80,8 +77,6 @@ def aib_loss(
     unit = 1 / math.log(2) if profile.bits else 1.0
     total = unit * (nll + beta * out.kl_weight * kl + auxiliary)
     total = total + lambda_q * quantization + lambda_c * commitment
-    if lambda_a:
-        total = total + lambda_a * mean_area
     if out.mask is not None:
         total = total + lambda_area * excess
     return LossTerms(total, nll, kl, quantization, commitment, auxiliary, mean_area, excess)

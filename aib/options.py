@@ -6,16 +6,17 @@ backbone and the builder (`registry.py`).
 """
 
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from aib.choices import Modulation, NumAnchors, ProfileName
+from aib.errors import AibError
 from aib.validation import (
     Count,
     Fraction,
     NonNegativeInt,
     Positive,
     Rule,
-    between,
     check_fields,
     reject_unknown,
 )
@@ -48,8 +49,6 @@ class ModelOptions:
     """How attention acts on the features; the profile's if not given."""
     attention_depth: NonNegativeInt = field(default=0, metadata=ATTENTION)
     """Convolutions put in front of the paper's attention, for a larger receptive field."""
-    attention_noise: Annotated[float, between(0, 1)] = field(default=0.0, metadata=ATTENTION)
-    """Added to the attention's standard deviation, so that a faint map carries little."""
     attention_guide: bool = field(default=False, metadata=ATTENTION)
     """Build the map from one map per class, trained by a second head as in ABN."""
     tap: NonNegativeInt = field(default=0, metadata=ATTENTION)
@@ -86,6 +85,21 @@ class ModelOptions:
         """
         mine = [f for f in fields(self) if f.metadata.get("needs") == part]
         return [f.name for f in mine if f.default not in (None, getattr(self, f.name))]
+
+
+# Options and settings that older files name. At these values they changed nothing.
+REMOVED = {"attention_noise": 0.0, "lambda_a": 0.0}
+
+
+def without_removed(values: dict[str, Any], where: Path) -> dict[str, Any]:
+    """A file's options without the removed ones; one that changed the model is an error."""
+    for name, unused in REMOVED.items():
+        if values.get(name, unused) != unused:
+            raise AibError(
+                f"{where}: {name} is {values[name]!r}, and this version of aib has no {name} any "
+                "more; train again without it"
+            )
+    return {name: value for name, value in values.items() if name not in REMOVED}
 
 
 OPTION_NAMES = tuple(f.name for f in fields(ModelOptions))

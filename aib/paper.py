@@ -117,8 +117,8 @@ PAPER_MULTIPLY_ADDS = {
     ("wrn_aib_qt", 224, 200): 50.97,
 }
 
-# Settings that give a model, or its loss, another form than the paper's.
-OTHER_FORM = {*OPTION_NAMES, "lambda_a"} - {"dropout", "profile"}
+# Options that give a model another form than the paper's.
+OTHER_FORM = {*OPTION_NAMES} - {"dropout", "profile"}
 
 
 def paper_error(model: str, data: str, recipe: Mapping[str, Any] | None = None) -> float | None:

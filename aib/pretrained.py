@@ -17,7 +17,7 @@ from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.memory import check_image_memory
 from aib.networks import build_network, is_library_name
-from aib.options import ModelOptions
+from aib.options import ModelOptions, without_removed
 from aib.preprocessing import Preprocessing
 from aib.registry import create_model
 from aib.weights import CONFIG, WEIGHTS, load_weights, read_config, tensor_shapes
@@ -40,10 +40,11 @@ def from_pretrained(
     files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
     path = files[CONFIG]
     config = read_config(path)
+    recipe = without_removed(config["model"], path)
     preprocessing = Preprocessing.from_dict(config["preprocessing"], path)
     check_image_memory(preprocessing.image_size, path)
-    _check_sizes(config["model"], tensor_shapes(files[WEIGHTS]), path)
-    model = _rebuild(config["model"], backbone, path)
+    _check_sizes(recipe, tensor_shapes(files[WEIGHTS]), path)
+    model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
     load_weights(model, files[WEIGHTS])
     return model.eval()

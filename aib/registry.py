@@ -175,7 +175,7 @@ def _spatial(
         trunk = nn.Sequential(*deeper, trunk)
     if options.attention_guide:
         trunk = guided(trunk, num_classes)
-    return SpatialAttention(trunk, profile.sigma_kernel, options.attention_noise)
+    return SpatialAttention(trunk, profile.sigma_kernel)
 
 
 @dataclass(frozen=True)

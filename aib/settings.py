@@ -12,7 +12,7 @@ import tyro
 
 from aib.choices import Cache, Precision, is_network_name
 from aib.errors import AibError
-from aib.options import OPTION_NAMES, ModelOptions
+from aib.options import OPTION_NAMES, ModelOptions, without_removed
 from aib.validation import (
     Count,
     Fraction,
@@ -65,8 +65,6 @@ class Settings:
     """Weight of the quantisation term."""
     lambda_c: NonNegative = 0.1
     """Weight of the commitment term."""
-    lambda_a: NonNegative = 0.0
-    """Weight of a penalty on the map's mean; not in the paper."""
     lambda_area: NonNegative = 5.0
     """Weight of the penalty on a masked model's area above its budget."""
     beta_warmup: NonNegative = 0.0
@@ -231,6 +229,7 @@ class Settings:
 
         A missing key is one that an older version did not have: its default is what it did.
         """
+        values = without_removed(values, where)
         reject_unknown(values, setting_types(), f"{where}: no setting")
         options = {name: value for name, value in values.items() if name in OPTION_NAMES}
         read: Settings = parse_json(cls, values, where)

@@ -47,8 +47,6 @@ TABLE = [
     # attention, latent, the whole
     ("attention.py", "(a if how", "(1 - a if how", "test_forward.py -k tail_sees"),
     ("attention.py", "else 1 + a)", "else a)", "test_forward.py -k tail_sees"),
-    ("attention.py", "sigma = sigma + self.noise", "sigma = sigma * self.noise",
-     "test_attention.py -k noise"),
     ("attention.py", "to_logits(maps).mean((2, 3))", "to_logits(maps).amax((2, 3))",
      "test_attention.py -k guided"),
     ("latent.py", "z = mu.unsqueeze(1)", "z = (mu + sigma).unsqueeze(1)",

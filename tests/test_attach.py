@@ -58,11 +58,11 @@ def test_an_attached_network_is_saved_and_loaded_with_its_backbone(network, at, 
 
 
 @parametrize_networks
-def test_an_attached_attention_can_be_guided_and_noisy(network, at, channels, tmp_path):
-    model = attached(network, at, attention_guide=True, attention_noise=0.2).train()
+def test_an_attached_attention_can_be_guided(network, at, channels, tmp_path):
+    model = attached(network, at, attention_guide=True).train()
     x, y = images(), torch.arange(B)
     out = model(x)
-    assert out.attention.sigma.min() > 0.2 and out.aux_logits.shape == (B, C)
+    assert out.aux_logits.shape == (B, C)
     terms = aib.aib_loss(out, y)
     torch.testing.assert_close(terms.auxiliary, F.cross_entropy(out.aux_logits, y))
     terms.total.backward()
@@ -79,9 +79,8 @@ def test_an_attached_attention_can_be_guided_and_noisy(network, at, channels, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"attention_noise": 2.0}, "attention_noise must be a number from 0 to 1, not 2.0"),
-        ({"attention_noise": "much"}, "attention_noise must be a number from 0 to 1, not 'much'"),
-        ({"attention_noise": True}, "attention_noise must be a number from 0 to 1, not True"),
+        ({"latent_dim": 2.5}, "latent_dim must be .*, not 2.5"),
+        ({"attention_noise": 0.2}, "attach has no option 'attention_noise'"),
         ({"attention_guide": 1}, "attention_guide must be true or false, not 1"),
         ({"width": 0.5}, "attach has no option 'width'"),
     ],
@@ -91,18 +90,18 @@ def test_options_that_do_not_fit_are_refused(options, message):
         attached(**options)
 
 
-def test_a_file_older_than_noise_and_guide_fits_a_model_without_them(tmp_path):
+def test_an_option_that_the_file_does_not_name_has_its_default(tmp_path):
     model, x = attached().eval(), images()
     model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    del config["model"]["attention_noise"], config["model"]["attention_guide"]
+    del config["model"]["profile"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     for backbone in (ResNet(), attached()):
         loaded = aib.from_pretrained(tmp_path, backbone=backbone)
         expected = model(x, deterministic=True).logits
         assert torch.equal(loaded(x, deterministic=True).logits, expected)
-    with pytest.raises(aib.AibError, match="attention_noise is 0.0 in the file and 0.1 in"):
-        aib.from_pretrained(tmp_path, backbone=attached(attention_noise=0.1))
+    with pytest.raises(aib.AibError, match="profile is 'paper' in the file and 'released' in"):
+        aib.from_pretrained(tmp_path, backbone=attached(profile="released", modulation="gate"))
 
 
 def test_an_attached_network_does_not_load_without_its_backbone(tmp_path):

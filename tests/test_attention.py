@@ -1,4 +1,4 @@
-"""Attention: depth, noise and guide, against their formulas."""
+"""Attention: depth and guide, against their formulas."""
 
 import torch
 from torch import nn
@@ -15,21 +15,6 @@ def test_a_deeper_attention_sees_further():
         return int((f.grad.abs().sum((0, 1)) > 0).any(0).sum())
 
     assert [reach(depth) for depth in (0, 1, 3)] == [3, 5, 9]
-
-
-def test_attention_noise_is_added_to_sigma(tmp_path):
-    def sigma(noise: float) -> torch.Tensor:
-        torch.manual_seed(0)
-        model = aib.create_model("tiny_aib_qt", width=1 / 4, attention_noise=noise).eval()
-        model.save_pretrained(tmp_path / str(noise))
-        x = torch.linspace(-1, 1, 3 * 32 * 32).reshape(1, 3, 32, 32)
-        found = model(x).attention.sigma
-        torch.testing.assert_close(
-            aib.from_pretrained(tmp_path / str(noise))(x).attention.sigma, found
-        )
-        return found
-
-    torch.testing.assert_close(sigma(0.2), sigma(0.0) + 0.2)
 
 
 def test_a_guided_attention_is_computed_from_class_maps_with_a_second_head(tmp_path):

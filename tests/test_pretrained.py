@@ -10,6 +10,7 @@ from torch import nn
 
 import aib
 from aib import memory, pretrained
+from aib.options import REMOVED
 from tests.helpers import SmallNet, images, small_model
 
 ALL = [*aib.list_models(), "tiny_aib_qt"]
@@ -127,11 +128,21 @@ def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
 
 
 def test_options_that_an_older_file_does_not_name_have_their_defaults(folder):
-    edit_config(folder, lambda config: config["model"].pop("attention_noise"))
+    edit_config(folder, lambda config: config["model"].pop("attention_depth"))
     loaded = aib.from_pretrained(folder, backbone=make())
     assert loaded.recipe == make().recipe
-    with pytest.raises(aib.AibError, match="attention_noise is 0.0 in the file and 0.1"):
-        aib.from_pretrained(folder, backbone=make(attention_noise=0.1))
+    with pytest.raises(aib.AibError, match="attention_depth is 0 in the file and 1"):
+        aib.from_pretrained(folder, backbone=make(attention_depth=1))
+
+
+def test_options_that_were_removed_are_ignored_where_they_changed_nothing(folder):
+    edit_config(folder, lambda config: config["model"].update(REMOVED))
+    aib.from_pretrained(folder)
+    aib.from_pretrained(folder, backbone=make())
+    edit_config(folder, lambda config: config["model"].update(attention_noise=0.2))
+    for backbone in (None, make()):
+        with pytest.raises(aib.AibError, match="attention_noise is 0.2, and this version"):
+            aib.from_pretrained(folder, backbone=backbone)
 
 
 @pytest.mark.parametrize(

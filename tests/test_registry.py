@@ -149,8 +149,6 @@ def test_dropout_is_wrns_and_can_be_set():
         ("wrn_aib", {"tap": 1}, "tap of wrn_aib at 32 x 32 must be at most 0, not 1"),
         ("vgg_aib", {"tap": 3}, "at most 2, not 3"),
         ("vgg_aib", {"attention_depth": -1}, "at least 0, not -1"),
-        ("vgg_dvib", {"attention_noise": 0.1}, "vgg_dvib has no aib attention: attention_noise"),
-        ("vgg_aib", {"attention_noise": 1.5}, "0 to 1, not 1.5"),
     ],
 )
 def test_attention_options_that_a_model_does_not_have_are_refused(name, options, sentence):

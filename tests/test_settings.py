@@ -31,7 +31,6 @@ OTHER_OPTIONS = ModelOptions(
     num_anchors=5,
     modulation="residual",
     attention_depth=1,
-    attention_noise=0.1,
     attention_guide=True,
     tap=1,
     profile="released",
@@ -63,7 +62,6 @@ OTHER_OPTIONS = ModelOptions(
         ("latent_dim", 0),
         ("num_anchors", 1),
         ("attention_depth", -1),
-        ("attention_noise", -0.1),
         ("profile", "ours"),
     ],
 )
@@ -112,6 +110,16 @@ def test_settings_survive_json() -> None:
     values = json.loads(json.dumps(s.to_dict()))
     assert set(values) == set(setting_types())  # flat: no object inside
     assert Settings.from_dict(values, HERE) == s
+
+
+@pytest.mark.parametrize(("name", "used"), [("lambda_a", 0.1), ("attention_noise", 0.2)])
+def test_a_removed_setting_is_read_where_it_changed_nothing(name: str, used: object) -> None:
+    for unused in (0, False, 0.0):
+        assert Settings.from_dict({name: unused, "epochs": 3}, HERE) == Settings(epochs=3)
+    with pytest.raises(aib.AibError, match=f"config.json: {name} is {used}, and .* train again"):
+        Settings.from_dict({name: used}, HERE)
+    with pytest.raises(aib.AibError, match=f"no setting '{name}'"):
+        Settings().updated(**{name: used})
 
 
 def test_an_integer_in_json_may_stand_for_a_float() -> None:

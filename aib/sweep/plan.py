@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from aib.attention import SpatialAttention
-from aib.bottleneck import AIB
 from aib.choices import is_network_name
 from aib.classifier import Classifier
 from aib.data import ImageSet
@@ -38,7 +37,6 @@ NEEDS = {
     "lambda_q": "anchors",
     "lambda_c": "anchors",
     "revive_anchors": "anchors",
-    "lambda_a": "attention",
 } | OPTION_NEEDS
 
 
@@ -191,8 +189,6 @@ def make_plan(
 def _missing_part(model: Classifier, grid: Grid) -> str:
     """The part that this knob acts on, if the model does not have it."""
     need = NEEDS.get(grid.name, "")
-    if need == "attention":  # the loss has a term for the baselines' attention too
-        return need if isinstance(model, AIB) and model.attention is None else ""
     part = {"latent": VariationalHead, "anchors": AnchorQuantizer}.get(need, SpatialAttention)
     has_part = any(isinstance(module, part) for module in model.modules())
     return "" if not need or has_part else need

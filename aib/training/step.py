@@ -35,7 +35,7 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
         s = settings
-        self.weights = s.lambda_q, s.lambda_c, s.lambda_a, s.lambda_area
+        self.weights = s.lambda_q, s.lambda_c, s.lambda_area
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
         """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""

@@ -38,19 +38,12 @@ def curve(found: Study, source: str, name: str) -> tuple[float, float]:
     [
         ("decorative", "cifar10_vgg", "vgg_aib_qt_0"),
         ("decorative", "cifar10_vgg", "vgg_aib_0"),
-        ("decorative", "cifar10_vgg", "price_and_noise_0.05"),
         ("used", "cifar10_wrn", "wrn_aib_qt_0"),
         ("used", "cifar10_wrn", "batch_256_dropout_0.3"),
         ("decorative", "cifar10_wrn", "wrn_abn_0"),
         ("decorative", "cifar100_vgg", "vgg_aib_qt_0"),
         ("used", "cifar100_wrn", "wrn_aib_qt_0"),
-        ("used", "cifar10_maps", "deeper_with_a_price"),
-        ("used", "cifar10_maps", "price_and_noise_0.05"),
-        ("undecided", "cifar10_maps", "guided_price_and_noise_0.05"),
-        ("used", "cifar10_tiny_maps", "price_and_noise"),
-        ("used", "cifar10_tiny_maps", "guided"),
         ("used", "shapes_tiny_maps", "paper_attention"),
-        ("used", "shapes_tiny_maps", "guided_price"),
         ("used", "shapes_clutter", "exact"),
         ("used", "shapes_vgg", "deeper"),
         ("used", "shapes_vgg", "later"),
@@ -86,12 +79,10 @@ def beats_the_centre(found: Study) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "seeds"),
-    [("paper_attention", 3), ("price_and_noise", 3), ("guided_price", 3), ("guided_", 1)],
+    [("paper_attention", 3), ("guided", 1)],
 )
 def test_maps_on_shapes_that_beat_the_centre_control(name, seeds):
     found = runs("shapes_tiny_maps", name)
-    if name == "guided_":  # the guide alone
-        found = [run for run in found if "lambda_a" not in run.recipe]
     assert len(found) == 3 and sum(beats_the_centre(run.study) for run in found) == seeds
 
 

@@ -138,7 +138,6 @@ def test_results_and_pictures_of_other_weights_are_left_out(run, tmp_path):
         ({"model": "vgg_att3"}, "6.34"),
         ({"model": "vgg_aib_qt", "width": 0.5}, None),
         ({"model": "vgg_aib_qt", "attention_depth": 3}, None),
-        ({"model": "vgg_aib_qt", "lambda_a": 0.1}, None),
         ({"model": "vgg_aib_qt", "attention_guide": True}, None),
         ({"model": "tiny_aib_qt"}, None),
     ],

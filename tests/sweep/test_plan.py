@@ -87,7 +87,6 @@ def test_a_cutout_larger_than_the_images_is_an_error():
     [
         ("tiny_aib", "Q=2,20", "tiny_aib has no anchors: Q changes nothing"),
         ("tiny", "beta=0,1", "tiny has no latent: beta changes nothing"),
-        ("tiny_dvib", "lambda_a=0,1", "tiny_dvib has no attention: lambda_a"),
         ("tiny_dvib", "modulation=gate,residual", "tiny_dvib has no aib attention: modulation"),
         ("wrn_abn", "modulation=gate,residual", "wrn_abn has no aib attention: modulation"),
     ],

@@ -10,6 +10,7 @@ from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json
 from aib.interpret.stored import RESULT
+from aib.options import without_removed
 from aib.registry import create_model
 from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
 from aib.weights import CONFIG, read_config
@@ -46,7 +47,7 @@ def summary(run: Path) -> dict[str, Any]:
         "name": run.resolve().name,
         "data": without_folders(settings.data),
         "model": settings.model,
-        "parameters": count_parameters(config["model"]),
+        "parameters": count_parameters(without_removed(config["model"], run / CONFIG)),
         "recipe": {
             k: without_folders(v) if isinstance(v, str) else v for k, v in settings.recipe().items()
         },
