@@ -189,8 +189,8 @@ class Explanation:
             num_levels=0 if one.anchors is None else len(one.anchors),
             sigma=None if one.sigma is None else one.sigma[0],
             class_maps=class_maps,
-            part=region and region.part,
-            box=region and region.box,
+            part=None if region is None else region.part,
+            box=None if region is None else region.box,
             box_note=f"box: {one._cut}" if region and region.box else "",
         )
 

@@ -39,9 +39,8 @@ def write_table(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     """One row per image; empty where there is no value."""
 
     def write(partial: Path) -> None:
-        # A file name may hold bytes that are no text.
-        encoding = {"encoding": "utf-8", "errors": "surrogateescape"}
-        with partial.open("w", newline="", **encoding) as file:
+        # A file name may hold bytes that are no text: surrogateescape writes them as they are.
+        with partial.open("w", -1, "utf-8", "surrogateescape", newline="") as file:
             out = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
             out.writeheader()
             for record in records:

@@ -120,7 +120,7 @@ def test_two_images_of_one_name_get_two_pictures(run, photos, tmp_path):
     again, out = tmp_path / "other", tmp_path / "out"
     first = str(photos / "photo0.jpg")
     assert main(["explain", first, str(again), "--run", str(run), "--out", str(out)]) == 0
-    assert sorted(p.name for p in out.glob("*.png")) == ["photo0-2.png", "photo0.png"]
+    assert sorted(p.name for p in out.glob("*.npy")) == ["photo0-2.npy", "photo0.npy"]
 
 
 @pytest.mark.parametrize(
