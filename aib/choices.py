@@ -13,6 +13,7 @@ Averaging = Literal["probabilities", "logits"]
 Format = Literal["onnx", "torch-export"]
 PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
 Method = Literal["own", PosthocMethod]
+THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
 
 
 def is_network_name(model: str) -> bool:

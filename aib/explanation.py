@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.picture import Array, draw_explanation, image_tile
+from aib.figures.picture import Array, Box, draw_explanation, image_tile
 from aib.figures.saved import check_targets, digest, distinct_names, save_files
 from aib.figures.scale import enlarge
 from aib.files import sha256
@@ -17,6 +17,15 @@ from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.preprocessing import Preprocessing
 from aib.quantize import AnchorQuantizer
 from aib.types import Output
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where the map exceeds the threshold, in pixels of the original picture."""
+
+    mask: Array  # bool [H,W]
+    box: Box | None  # of the largest connected component; None for an empty mask
+    part: Box  # the part of the picture that the model saw
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,11 @@ class Explanation:
 
     images: tuple[Array, ...] = ()  # uint8 [H,W,3] each, cropped as the model saw them
     paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
+    regions: tuple[Region, ...] = ()
+    threshold: float | None = None  # of the regions
+    expected: int | None = None  # the class that the predicted one is compared with
+    class_method: str | None = None  # how the class maps were made
+    class_maps: Tensor | None = None  # [B,2,H,W], of the predicted and of the expected class
     seed: int | None = None  # of the samples
     made_with: dict[str, Any] = field(default_factory=dict)  # model, preprocessing, versions
 
@@ -136,7 +150,7 @@ class Explanation:
         per_sample = ("sample_probabilities", "sample_maps")
         per_batch = (
             "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images",
-            "paths", "mask", "seen", "bits",
+            "paths", "mask", "seen", "bits", "regions", "class_maps",
         )  # fmt: skip
         parts: dict[str, Any] = {
             n: v[one] for n in per_batch if (v := getattr(self, n)) is not None
@@ -153,11 +167,19 @@ class Explanation:
         shown, seen = one.shown_map, one.seen_pixels
         if shown is None or not one.images:
             raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
-        [(name, probability)] = one.top(0, 1)
+        label = int(one.prediction[0])
+        title, class_maps = one._percent(label), []
+        if one.class_maps is not None and one.expected is not None:
+            title += f"  (expected: {one._percent(one.expected)})"
+            method = _map_name(one.class_method)
+            of = ((label, "predicted"), (one.expected, "expected"))
+            titles = [f"{method} map\n{role}: {one._percent(i)}" for i, role in of]
+            class_maps = list(zip(titles, one.class_maps[0], strict=True))
+        [region] = one.regions or [None]
         return draw_explanation(
             one.images[0],
             shown[0],
-            title=f"{name}  {100 * probability:.1f}%",
+            title=title,
             subtitle=subtitle,
             method=_map_name(one.method),
             ends=None if one.mask is None else (0, 1),
@@ -166,7 +188,20 @@ class Explanation:
             levels=None if one.level_indices is None else one.level_indices[0],
             num_levels=0 if one.anchors is None else len(one.anchors),
             sigma=None if one.sigma is None else one.sigma[0],
+            class_maps=class_maps,
+            part=None if region is None else region.part,
+            box=None if region is None else region.box,
+            box_note=f"box: {one._cut}" if region and region.box else "",
         )
+
+    @property
+    def _cut(self) -> str:
+        """The condition that the regions fulfil."""
+        return f"map > {self.threshold:g}" + ("" if self.mask is not None else " of its range")
+
+    def _percent(self, label: int) -> str:
+        """A class of the first image with its probability."""
+        return f"{self.name_of(label)}  {100 * float(self.probabilities[0, label]):.1f}%"
 
     def record(self, image: int = 0) -> dict[str, Any]:
         """How one image was explained, in plain JSON types."""
@@ -177,6 +212,20 @@ class Explanation:
         passed = {} if one.bits is None else {"mask_bits": float(one.bits.sum())}
         if one.mask is not None:
             passed["area"] = float(one.mask.mean())
+        cut: dict[str, Any] = {}
+        for region in one.regions:
+            height, width = region.mask.shape
+            cut = {
+                "threshold": one.threshold,
+                "cut": one._cut,
+                "box": region.box and list(region.box),
+                "image_size": [width, height],
+                "seen_part": list(region.part),
+            }
+        if one.expected is not None:
+            cut["expected"] = one.name_of(one.expected)
+            cut["expected_probability"] = float(one.probabilities[0, one.expected])
+            cut["class_method"] = one.class_method
         return {
             "image": str(one.paths[0]) if one.paths else None,
             "image_sha256": one._image_sha256(),
@@ -190,6 +239,7 @@ class Explanation:
             "map_size": None if shown is None else list(shown.shape[1:]),
             "map_range": limits,
             **passed,
+            **cut,
         }
 
     def _image_sha256(self) -> str | None:
@@ -201,8 +251,10 @@ class Explanation:
     def save(
         self, folder: str | Path, names: Sequence[str] = (), *, subtitle: str = ""
     ) -> list[Path]:
-        """Write NAME.png, NAME.npy (the raw map [h,w], or the mask) and NAME.json for each image.
+        """Write NAME.png, NAME.npy, NAME.mask.png and NAME.json for each image.
 
+        NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
+        exceeds the threshold. With an expected class NAME.classes.npy has both class maps.
         Without `names` they are the image files' own. Only files of earlier calls are replaced.
         Returns the pictures' paths.
         """
@@ -213,14 +265,15 @@ class Explanation:
         if len(set(names)) != len(self):
             raise AibError(f"save needs {len(self)} different names, not {list(names)}")
         maps = self.shown_map
-        if maps is None or not self.images:
+        if maps is None or not self.images or not self.regions:
             raise AibError("saving needs images and maps: use aib.explain(model, source)")
         check_targets(folder, names)
         written = []
         for i, name in enumerate(names):
-            record = self.record(i) | self.made_with
-            path = save_files(folder, name, self.draw(i, subtitle), maps[i], record)
-            written.append(path)
+            classes = None if self.class_maps is None else self.class_maps[i]
+            record, mask = self.record(i) | self.made_with, self.regions[i].mask
+            figure = self.draw(i, subtitle)
+            written.append(save_files(folder, name, figure, maps[i], mask, classes, record))
         return written
 
 

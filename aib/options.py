@@ -81,10 +81,11 @@ class ModelOptions:
     def changed(self, part: str) -> list[str]:
         """Names of the options for this part of a model that are not at their defaults.
 
-        An option that defaults to None does not count: every model has a value filled in.
+        `modulation` does not count: `create_model` fills it in for every model.
         """
         mine = [f for f in fields(self) if f.metadata.get("needs") == part]
-        return [f.name for f in mine if f.default not in (None, getattr(self, f.name))]
+        changed = [f.name for f in mine if getattr(self, f.name) != f.default]
+        return [name for name in changed if name != "modulation"]
 
 
 # Options and settings that older files name. At these values they changed nothing.

@@ -373,6 +373,9 @@ def test_training_closes_the_map():
     assert fitted.last["area"] < 0.6  # it starts at 0.9
     with pytest.raises(AibError, match="vgg_aib has no mask: area changes nothing"):
         aib.create_model("vgg_aib", area=0.5)
+    for unused, value in (("propose", "twice"), ("map_size", 8)):
+        with pytest.raises(AibError, match=f"vgg_aib has no mask: {unused} changes nothing"):
+            aib.create_model("vgg_aib", **{unused: value})
     with pytest.raises(AibError, match="tiny_aib_masked has no aib attention: attention_depth"):
         aib.create_model("tiny_aib_masked", attention_depth=1)
     with pytest.raises(AibError, match="map_size is that of the features"):

@@ -1,4 +1,4 @@
-"""`aib explain`: a picture of where the model looked, the raw map, and how both were made."""
+"""`aib explain`: pictures of where a model looked, raw maps, boxes, and how they were made."""
 
 import json as jsonlib
 import sys
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import tyro
 
-from aib.choices import Method
+from aib.choices import THRESHOLD, Method
 from aib.commands.bar import progress
 from aib.commands.options import parse, parse_samples
 from aib.errors import AibError
-from aib.validation import check_seed
+from aib.validation import Fraction, check, check_seed
 
 
 def explain(
@@ -22,6 +22,8 @@ def explain(
     run: Path | None = None,
     backbone: str | None = None,
     method: Method = "own",
+    expected: str | None = None,
+    threshold: float = THRESHOLD,
     out: Path = Path("explanations"),
     samples: str | None = None,
     deterministic: bool = False,
@@ -31,15 +33,21 @@ def explain(
 ) -> None:
     """Show where a model looks. Writes for each image a PNG (image, map over it, quantised levels,
     uncertainty; of a masked model also what the classifier saw and the bits that the mask lets
-    through), the raw map as .npy, and a JSON that says how they were made.
+    through), the raw map as .npy, a mask (.mask.png) and a box where the map exceeds a threshold,
+    and a JSON that says how they were made; then explanations.csv with one row per image; and last
+    manifest.json with the SHA-256 of every file. Without a manifest the output is incomplete.
 
-    Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps
+    Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps --expected cat
 
     Args:
         images: image files, or folders of them; pictures drawn by aib are skipped.
         run: folder of a run or of a saved model; by default the pretrained model of the package.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         method: the model's own map, or a post-hoc one through captum.
+        expected: a class; adds post-hoc maps of the predicted class and of this one (Grad-CAM, or
+            the method given), as a picture and as .classes.npy, and its probability.
+        threshold: where to cut the map for mask and box: the mask of a masked model as it is, any
+            other map scaled to [0,1].
         out: folder to write to; only files of earlier explanations are replaced.
         samples: attention x latent samples, such as 4x12; by default as the model's profile says.
         deterministic: use the means instead of samples.
@@ -48,15 +56,25 @@ def explain(
         json: print the records as JSON.
     """
     from aib.data.decode import open_rgb
+    from aib.figures.manifest import (
+        MANIFEST,
+        TABLE,
+        check_outputs,
+        remove_manifest,
+        write_manifest,
+        write_table,
+    )
     from aib.figures.saved import check_targets, distinct_names
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
     from aib.runs import find_model, open_runs
 
     check_seed(seed)
+    check("threshold", threshold, Fraction)
     files = find_images(images)
     names = distinct_names(path.stem for path in files)
     check_targets(out, names)
+    check_outputs(out)
     count = parse_samples(samples) if samples else None
     [opened] = open_runs((find_model(run),), device, backbone)
     verdict = stored_verdict(opened) if method == "own" else None
@@ -66,6 +84,8 @@ def explain(
         "verdict": verdict.to_dict() if verdict else None,
     }
     records: list[dict[str, Any]] = []
+    saved: list[str] = []
+    skipped: dict[str, str] = {}
     with progress(len(files)) as tick:
         for path, name in zip(files, names, strict=True):
             tick("explaining", 1)
@@ -73,6 +93,7 @@ def explain(
                 image = open_rgb(path)
             except AibError as error:
                 print(f"skipped: {error}", file=sys.stderr)
+                skipped[str(path)] = str(error)
                 continue
             found = explain_image(
                 opened.model,
@@ -81,25 +102,50 @@ def explain(
                 samples=count,
                 deterministic=deterministic,
                 seed=seed,
+                threshold=threshold,
+                expected=expected,
             )
             made_with = found.made_with | origin
             found = replace(found, paths=(path,), made_with=made_with)
             subtitle = f"{opened.name} · {opened.label} · {found.samples} samples"
             subtitle += f"\n{verdict.line}" if verdict else ""
+            remove_manifest(out)
             [picture] = found.save(out, [name], subtitle=subtitle)
-            record = found.record() | {"picture": str(picture)}
+            written = {"picture": str(picture), "map": f"{name}.npy"}
+            entropy = {"entropy_bits": float(found.entropy_bits)}
+            record = found.record() | entropy | written
             records.append(record)
+            saved.append(name)
             if not json:
-                percent = 100 * record["probability"]
-                print(f"{path}: {record['prediction']} {percent:.1f}%  {picture}")
+                print(f"{path}: {_percent(record, 'prediction', 'probability')}  {picture}")
+                if expected is not None:
+                    print(f"  expected: {_percent(record, 'expected', 'expected_probability')}")
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
+    write_table(out, records)
+    options = {
+        "method": method,
+        "expected": expected,
+        "threshold": threshold,
+        "samples": found.samples,
+        "seed": found.seed,
+        "backbone": backbone,
+    }
+    images_sha256 = {record["image"]: record["image_sha256"] for record in records}
+    facts = {"options": options, "images": images_sha256, "skipped": skipped, **made_with}
+    write_manifest(out, saved, facts)
     if json:
         print(jsonlib.dumps({"explanations": records, **made_with}, indent=2))
-    elif verdict:
-        print(verdict.line)
+    else:
+        print(f"written: {out / TABLE}, {out / MANIFEST}")
+        if verdict:
+            print(verdict.line)
     if verdict and verdict.verdict.warning:
         print(f"warning: {verdict.text}", file=sys.stderr)
+
+
+def _percent(record: dict[str, Any], name: str, probability: str) -> str:
+    return f"{record[name]} {100 * record[probability]:.1f}%"
 
 
 def find_images(paths: Sequence[Path]) -> list[Path]:

@@ -8,15 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
 from aib.figures.overlay import overlay
-from aib.figures.scale import stretch_note
+from aib.figures.scale import FLAT, stretch_note
 from aib.files import write_whole
 
 Array = npt.NDArray[Any]
+Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; the last two exclusive
 MAP_COLORS, SIGMA_COLORS, BITS_COLORS = "viridis", "magma", "cividis"
-MARK = {"Software": "aib"}  # a text chunk of every PNG that `save_figure` writes
+MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
@@ -29,8 +31,17 @@ def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
     )
 
 
+def save_mask(mask: Array, path: Path) -> None:
+    """Write a mask, bool [H,W], as PNG with the values 0 and 255, atomically."""
+    note = PngInfo()
+    for key, value in MARK.items():
+        note.add_text(key, value)
+    image = Image.fromarray(mask.astype(np.uint8) * 255)
+    write_whole(path, lambda partial: image.save(partial, format="PNG", pnginfo=note))
+
+
 def is_figure(path: Path) -> bool:
-    """Whether `save_figure` wrote this file."""
+    """Whether `save_figure` or `save_mask` wrote this file."""
     try:
         if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe would block
             return False
@@ -53,15 +64,21 @@ def draw_explanation(
     ends: tuple[float, float] | None = None,
     seen: Array | None = None,
     bits: Tensor | None = None,
+    class_maps: Sequence[tuple[str, Tensor]] = (),
+    part: Box | None = None,
+    box: Box | None = None,
+    box_note: str = "",
 ) -> Any:
-    """Draw image, overlay and, if given, seen image, bits, levels and uncertainty.
+    """Draw image, overlay and, if given, seen image, bits, levels, uncertainty and class maps.
 
     image and seen uint8 [H,W,3]; map, bits, levels and sigma [h,w], of any size. `ends` are those
-    of the map's colours; by default its own range. Returns a matplotlib figure.
+    of the map's colours; by default its own range. `class_maps` have titles and share one colour
+    scale. `box` is drawn over image and map; `part` is where the image lies in the same
+    coordinates. Returns a matplotlib figure.
     """
     from matplotlib.figure import Figure
 
-    panels = 2 + sum(part is not None for part in (seen, bits, levels, sigma))
+    panels = 2 + sum(one is not None for one in (seen, bits, levels, sigma)) + len(class_maps)
     aspect = min(max(image.shape[0] / image.shape[1], 0.5), 2.0)
     figure = Figure(figsize=(3.0 * panels, 2.6 * aspect + 0.9), layout="constrained")
     axes = figure.subplots(1, panels)
@@ -70,15 +87,18 @@ def draw_explanation(
         figure.supxlabel(subtitle, fontsize=8, color="0.4")
     for axis in axes:
         axis.set_axis_off()
-    height, width = image.shape[:2]
-    frame = (0, width, height, 0)
+    left, top, right, bottom = part or (0, 0, image.shape[1], image.shape[0])
+    frame = (left, right, bottom, top)
     axes[0].imshow(image, extent=frame, interpolation="nearest")
-    axes[0].set_title("image", fontsize=10)
+    axes[0].set_title("image" + (f"\n({box_note})" if box_note else ""), fontsize=10)
     rest = list(axes[1:])
     if seen is not None:
         axis = rest.pop(0)
         axis.imshow(seen, extent=frame, interpolation="nearest")
         axis.set_title("seen by the classifier", fontsize=10)
+    if box is not None:
+        _draw_box(axes[0], box)
+        _draw_box(rest[0], box)
     low, high = ends or limits(map)
     note = stretch_note(low, high) if method == "attention" and ends is None else ""
     _panel(
@@ -106,7 +126,20 @@ def draw_explanation(
     if sigma is not None:
         title = "uncertainty σ"
         _panel(figure, rest.pop(0), _values(sigma), frame, title, limits(sigma), SIGMA_COLORS)
+    for title, shown in class_maps:
+        low, high = limits(torch.stack([one for _, one in class_maps]))
+        scaled = (shown.cpu() - low) / max(high - low, FLAT)
+        blend = overlay(magnified(image), scaled, MAP_COLORS, alpha=0.55, scale=False)
+        _panel(figure, rest.pop(0), blend, frame, title, (low, high), MAP_COLORS)
     return figure
+
+
+def _draw_box(axis: Any, box: Box) -> None:
+    from matplotlib.patches import Rectangle
+
+    left, top, right, bottom = box
+    size = (right - left, bottom - top)
+    axis.add_patch(Rectangle((left, top), *size, fill=False, edgecolor="crimson", linewidth=2))
 
 
 def limits(map: Tensor) -> tuple[float, float]:

@@ -1,4 +1,6 @@
-"""An explanation's three files: NAME.png, NAME.npy and NAME.json. Only our own are replaced."""
+"""An explanation's files: NAME.png, NAME.npy, NAME.mask.png, NAME.json and, for an expected class,
+NAME.classes.npy. Only our own are replaced.
+"""
 
 import hashlib
 import os
@@ -10,47 +12,81 @@ import numpy as np
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.picture import Array, is_figure, save_figure
+from aib.figures.picture import Array, is_figure, save_figure, save_mask
 from aib.files import finite, read_json, sha256, write_json, write_whole
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """The names in order; one that is taken gets a number: cat, cat-2, cat-3."""
-    taken: dict[str, None] = {}
+    """The names in order; one whose files are taken gets a number: cat, cat-2, cat-3."""
+    taken, found = {"manifest"}, []
     for name in names:
         candidate, number = name, 2
-        while candidate in taken:
+        while taken & (stems := {candidate, f"{candidate}.mask", f"{candidate}.classes"}):
             candidate, number = f"{name}-{number}", number + 1
-        taken[candidate] = None
-    return list(taken)
+        taken |= stems
+        found.append(candidate)
+    return found
+
+
+def files_of(folder: Path, name: str) -> list[Path]:
+    """The files that one explanation may have."""
+    kinds = (".png", ".npy", ".mask.png", ".classes.npy", ".json")
+    return [folder / f"{name}{kind}" for kind in kinds]
 
 
 def check_targets(folder: Path, names: Sequence[str]) -> None:
     """Raise an error where a file would be overwritten that `save_files` did not write."""
     for name in names:
-        png, npy, json = (folder / f"{name}.{kind}" for kind in ("png", "npy", "json"))
-        for path, ours in ((png, is_figure), (npy, _is_map), (json, _is_record)):
-            if os.path.lexists(path) and not ours(path):
-                raise AibError(
-                    f"{path} would be overwritten, and it is not the file of an earlier "
-                    "explanation; choose another folder"
-                )
+        *others, record = files_of(folder, name)
+        for path in others:
+            check_target(path, is_figure(path) or _is_map(path, record))
+        check_target(record, _is_record(record))
 
 
-def save_files(folder: Path, name: str, figure: Any, map: Tensor, record: dict[str, Any]) -> Path:
-    """Write picture, raw map [h,w] and record; return the picture's path."""
-    values = np.ascontiguousarray(map.detach().float().cpu().numpy())
-    picture, raw = folder / f"{name}.png", folder / f"{name}.npy"
+def check_target(path: Path, ours: bool) -> None:
+    """Raise an error where something lies at `path` that is not ours."""
+    if os.path.lexists(path) and not ours:
+        raise AibError(
+            f"{path} would be overwritten, and it is not the file of an earlier "
+            "explanation; choose another folder"
+        )
+
+
+def save_files(
+    folder: Path,
+    name: str,
+    figure: Any,
+    map: Tensor,
+    mask: Array,
+    class_maps: Tensor | None,
+    record: dict[str, Any],
+) -> Path:
+    """Write picture, raw map [h,w], mask [H,W], class maps [2,h,w] and record, in this order.
+
+    The targets have been checked. Returns the picture's path.
+    """
+    picture, raw, cut, raw_classes, json = files_of(folder, name)
     save_figure(figure, picture)
+    _save_array(raw, map)
+    save_mask(mask, cut)
+    files = {"picture": picture.name, "map": raw.name, "map_sha256": sha256(raw), "mask": cut.name}
+    if class_maps is not None:
+        _save_array(raw_classes, class_maps)
+        files |= {"class_maps": raw_classes.name, "class_maps_sha256": sha256(raw_classes)}
+    else:
+        raw_classes.unlink(missing_ok=True)  # of an earlier explanation
+    write_json(json, finite(record | files))
+    return picture
+
+
+def _save_array(path: Path, values: Tensor) -> None:
+    array = np.ascontiguousarray(values.detach().float().cpu().numpy())
 
     def write(partial: Path) -> None:
         with partial.open("wb") as file:  # given a name, numpy would add .npy to it
-            np.save(file, values)
+            np.save(file, array)
 
-    write_whole(raw, write)
-    files = {"picture": picture.name, "map": raw.name, "map_sha256": sha256(raw)}
-    write_json(folder / f"{name}.json", finite(record | files))
-    return picture
+    write_whole(path, write)
 
 
 def digest(image: Array) -> str:
@@ -62,9 +98,12 @@ def _is_record(path: Path) -> bool:
     return _record(path).get("picture") == path.with_suffix(".png").name
 
 
-def _is_map(path: Path) -> bool:
+def _is_map(path: Path, record: Path) -> bool:
     """The record beside it holds its checksum."""
-    return path.is_file() and _record(path.with_suffix(".json")).get("map_sha256") == sha256(path)
+    if path.suffix != ".npy" or not path.is_file():
+        return False
+    found = _record(record)
+    return sha256(path) in (found.get("map_sha256"), found.get("class_maps_sha256"))
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ explanation = aib.explain(model, "photo.jpg")
 explanation.save("maps")
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +12,26 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.choices import Method, PosthocMethod
+from aib.choices import THRESHOLD, Method, PosthocMethod
 from aib.classifier import Classifier, evaluating, seeded_evaluation
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError
-from aib.explanation import Explanation
-from aib.figures.picture import Array, image_tile
+from aib.explanation import Explanation, Region
+from aib.figures.picture import Array, Box, image_tile
+from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
+from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
 from aib.runs import model_name
+from aib.validation import Fraction, check, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
+Frames = Sequence[tuple[tuple[int, int], Box]]
 METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
@@ -40,6 +45,8 @@ def explain(
     samples: tuple[int, int] | None = None,
     deterministic: bool = False,
     seed: int = 0,
+    threshold: float = THRESHOLD,
+    expected: str | None = None,
 ) -> Explanation:
     """Decide on an image, or a batch of them, and show the map behind the decision.
 
@@ -48,16 +55,27 @@ def explain(
     images and arrays are resized as the model's preprocessing says. `method` is "own" for the
     model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
     map. The noise comes from `seed`, so that the same call gives the same explanation.
+
+    `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
+    map scaled to [0,1]. `expected` is a class to compare the predicted one with: `class_maps` has
+    a post-hoc map of each, Grad-CAM unless `method` is another.
     """
-    x, images = _read(model, source)
+    check("threshold", threshold, Fraction)
+    label = None if expected is None else _label(model, expected)
+    x, images, frames = _read(model, source)
     found = explain_batch(
         model, x, method=method, samples=samples, deterministic=deterministic, seed=seed
     )
     if found.map is None:
         raise AibError(NO_MAP)
+    if label is not None:
+        found = _with_class_maps(model, x, found, label)
+    found = found.cpu()
     return replace(
-        found.cpu(),
+        found,
         images=images,
+        regions=_regions(found, frames, threshold),
+        threshold=threshold,
         paths=(Path(source),) if isinstance(source, str | Path) else (),
         made_with={
             "model": model_name(model),
@@ -66,6 +84,43 @@ def explain(
             "environment": environment(),
         },
     )
+
+
+def _label(model: Classifier, name: str) -> int:
+    """The class of this name, or of this number where the model has no names."""
+    names = model.preprocessing.class_names or tuple(map(str, range(model.num_classes)))
+    reject_unknown([name], names, "the model has no class")
+    return names.index(name)
+
+
+def _with_class_maps(model: Classifier, x: Tensor, found: Explanation, label: int) -> Explanation:
+    """Add post-hoc maps of the predicted class and of `label`."""
+    method: Any = "gradcam" if found.method == "own" else found.method
+    predicted = found.map if found.method == method else None
+    if predicted is None:
+        predicted = posthoc_maps(model, x, method, found.prediction)
+    expected = posthoc_maps(model, x, method, torch.full_like(found.prediction, label))
+    maps = torch.stack([predicted, expected], dim=1)  # [B,2,H,W]
+    return replace(found, expected=label, class_method=method, class_maps=maps)
+
+
+def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:
+    """Where the map exceeds the threshold, each in the pixels of its picture.
+
+    Every pixel takes the value of the input pixel that it lies in.
+    """
+    maps = found.attention
+    assert maps is not None
+    scores = maps if found.mask is not None else scaled_maps(maps, found.size)
+    regions = []
+    for inside, ((width, height), part) in zip(scores > threshold, frames, strict=True):
+        left, top, right, bottom = part
+        rows = torch.arange(bottom - top) * inside.shape[0] // (bottom - top)
+        columns = torch.arange(right - left) * inside.shape[1] // (right - left)
+        mask = F.pad(inside[rows][:, columns], (left, width - right, top, height - bottom))
+        x0, y0, x1, y1 = largest_component_boxes(mask[None])[0].tolist()
+        regions.append(Region(mask.numpy(), (x0, y0, x1, y1) if x1 > x0 else None, part))
+    return tuple(regions)
 
 
 def explain_batch(
@@ -168,8 +223,11 @@ def _attention_input(model: Classifier) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
-def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
-    """A source as normalised images [B,3,S,S] on the model's device, and as pictures."""
+def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Frames]:
+    """A source as normalised images [B,3,S,S] on the model's device, as pictures, and their frames.
+
+    A frame is the original's width and height, and the part of it that the model sees.
+    """
     policy, device = model.preprocessing, next(model.parameters()).device
     if isinstance(source, Tensor):
         batch = source[None] if source.ndim == 3 else source
@@ -179,12 +237,18 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...]]:
             pixels, x = batch, policy.normalise(batch)
         else:
             pixels, x = policy.to_pixels(batch), batch
-        return x.to(device), tuple(image_tile(image) for image in pixels)
+        height, width = batch.shape[2:]
+        frames = [((width, height), (0, 0, width, height))] * len(batch)
+        return x.to(device), tuple(image_tile(image) for image in pixels), frames
     image = to_image(source)
+    size = width, height = image.size
+    part = (0, 0, width, height)
     pixels = to_tensor(resized(image, policy.image_size, policy.resize)).to(device)
     if policy.resize == "crop":
-        image = image.crop(centre_square(image.width, image.height))
+        left, top, right, bottom = map(int, centre_square(width, height))
+        part = (left, top, right, bottom)
+        image = image.crop(part)
     if max(image.size) > SHOWN_SIDE:
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
-    return policy.normalise(pixels[None]), (np.asarray(image),)
+    return policy.normalise(pixels[None]), (np.asarray(image),), [(size, part)]

@@ -128,7 +128,8 @@ PNG = "../given/photos/cat/0.png"
 OTHERS = {
     "eval run": "data split root samples deterministic average batch_size precision device "
     "workers seed json",
-    f"explain {PNG} --run run": "run method samples deterministic seed device json",
+    f"explain {PNG} --run run": "run method expected threshold samples "
+    "deterministic seed device json",
     "interpret run --quick --images 4": "data split root foreign foreign_root images subset "
     "batch_size workers seed device json csv",
     "report run --images 4 --subset 2": "data root images subset stored seed device",

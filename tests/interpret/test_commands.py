@@ -120,10 +120,12 @@ def test_two_images_of_one_name_get_two_pictures(run, photos, tmp_path):
     again, out = tmp_path / "other", tmp_path / "out"
     first = str(photos / "photo0.jpg")
     assert main(["explain", first, str(again), "--run", str(run), "--out", str(out)]) == 0
-    assert sorted(p.name for p in out.glob("*.png")) == ["photo0-2.png", "photo0.png"]
+    assert sorted(p.name for p in out.glob("*.npy")) == ["photo0-2.npy", "photo0.npy"]
 
 
-@pytest.mark.parametrize("theirs", ["dog.png", "dog.json"])
+@pytest.mark.parametrize(
+    "theirs", ["dog.png", "dog.json", "dog.mask.png", "explanations.csv", "manifest.json"]
+)
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_file_that_explain_did_not_write_is_never_overwritten(
     run, photos, tmp_path, monkeypatch, capsys, theirs, inside
@@ -132,14 +134,14 @@ def test_a_file_that_explain_did_not_write_is_never_overwritten(
     folder = tmp_path / "a"
     folder.mkdir()
     with Image.open(photos / "photo0.jpg") as image:
-        for name in {theirs, "dog.jpg"} - {"dog.json"}:
+        for name in ("dog.jpg", *([theirs] if theirs.endswith(".png") else [])):
             image.save(folder / name)
-    if theirs == "dog.json":
+    if not theirs.endswith(".png"):
         (folder / theirs).write_text('{"breed": "spaniel", "picture": "dog.png"}')
     before = {path: path.read_bytes() for path in folder.iterdir()}
     monkeypatch.chdir(folder if inside else tmp_path)
     base = Path("." if inside else "a")
-    for named in {"dog.jpg", theirs} - {"dog.json"}:
+    for named in {"dog.jpg", theirs if theirs == "dog.png" else "dog.jpg"}:
         assert main(["explain", str(base / named), "--run", str(run), "--out", str(base)]) == 2
         assert f"{base / theirs} would be overwritten" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
@@ -152,7 +154,7 @@ def test_explaining_a_folder_again_explains_the_same_images(
     shutil.copy(photos / "photo0.jpg", tmp_path / "dog.jpg")
     monkeypatch.chdir(tmp_path)
     words = ["explain", ".", "--run", str(run), "--json"]
-    for out, skipped in ((".", 0), ("explanations", 1), (".", 2), ("explanations", 2)):
+    for out, skipped in ((".", 0), ("explanations", 2), (".", 4), ("explanations", 4)):
         assert main([*words, "--out", out]) == 0
         shown = capsys.readouterr()
         assert [e["image"] for e in json.loads(shown.out)["explanations"]] == ["dog.jpg"]

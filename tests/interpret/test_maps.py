@@ -188,13 +188,13 @@ def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
         assert record["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
         assert record["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
     titles = [axis.get_title() for axis in found.draw(1).axes]
-    assert titles[:3] == ["image", "seen by the classifier", "attention map"]
+    assert titles[:3] == ["image\n(box: map > 0.5)", "seen by the classifier", "attention map"]
     assert titles[3] == f"{float(bits[1]):,.0f} bits pass"
     seen = found.draw(1).axes[1].images[0].get_array()
     assert np.array_equal(seen, found.seen_pixels[1].permute(1, 2, 0))
 
 
-@pytest.mark.parametrize("kind", ["png", "npy", "json"])
+@pytest.mark.parametrize("kind", ["png", "npy", "json", "mask.png", "classes.npy"])
 def test_saving_never_overwrites_a_file_of_the_user(tmp_path, kind):
     found = aib.explain(eval_model(data=shapes(2)), photo())
     found.save(tmp_path)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from aib.errors import AibError
 from aib.figures.scale import FLAT
-from aib.interpret.metrics.checks import check_maps, shape
+from aib.interpret.metrics.checks import check_maps, resize_maps, shape
 
 
 class ScaledMaps(NamedTuple):
@@ -26,6 +26,12 @@ def min_max(maps: Tensor) -> ScaledMaps:
     flat = contrast < FLAT
     values = torch.where(flat, values, (values - least) / contrast.clamp_min(FLAT))
     return ScaledMaps(values, contrast[:, 0], flat[:, 0])
+
+
+def scaled_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Maps [B,h,w] bilinearly to [B,H,W], then each to [0,1]; a flat map to 0."""
+    scaled = min_max(resize_maps(maps, size))
+    return scaled.values.masked_fill(scaled.flat[:, None], 0).reshape(-1, *size)
 
 
 def cosine(first: ScaledMaps, second: ScaledMaps) -> Tensor:

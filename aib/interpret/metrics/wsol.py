@@ -24,9 +24,9 @@ from aib.data.masks import object_and_counted
 from aib.errors import AibError
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import largest_component_boxes
-from aib.interpret.metrics.localise import check_masks, resize_maps
+from aib.interpret.metrics.localise import check_masks
 from aib.interpret.metrics.metric import BootstrapMetric, check_finite
-from aib.interpret.metrics.similarity import min_max
+from aib.interpret.metrics.similarity import scaled_maps
 
 STEPS = 100  # thresholds in [0, 1)
 IOUS = (0.3, 0.5, 0.7)
@@ -133,12 +133,6 @@ class WSOL(BootstrapMetric):
         value = average_precision(counts.sum(dim=0))
         low, high = self.interval(counts, lambda sums: average_precision(sums)[:, None])
         return {"pxap": value, "pxap_low": low[0], "pxap_high": high[0]}
-
-
-def scaled_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Maps [B,h,w] bilinearly to [B,H,W], then each to [0,1]; a flat map to 0."""
-    scaled = min_max(resize_maps(maps, size))
-    return scaled.values.masked_fill(scaled.flat[:, None], 0).reshape(-1, *size)
 
 
 def mask_boxes(masks: Tensor) -> Tensor:

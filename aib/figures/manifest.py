@@ -1,0 +1,71 @@
+"""What `aib explain` writes beside the explanations: one table, and last of all a manifest."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aib.errors import AibError
+from aib.figures.saved import check_target, files_of
+from aib.files import describe_write_error, finite, read_json, sha256, write_json, write_whole
+
+TABLE, MANIFEST = "explanations.csv", "manifest.json"
+MADE_BY = "aib explain"
+BOX = ("left", "top", "right", "bottom")
+# Keys of the records, but for the four of the box.
+COLUMNS = (
+    "image", "prediction", "probability", "entropy_bits", "expected", "expected_probability",
+    "threshold", *BOX, "map",
+)  # fmt: skip
+
+
+def check_outputs(folder: Path) -> None:
+    """Raise an error where the table or the manifest would overwrite a file of the user's."""
+    table, manifest = folder / TABLE, folder / MANIFEST
+    check_target(table, _is_table(table))
+    check_target(manifest, _is_manifest(manifest))
+
+
+def remove_manifest(folder: Path) -> None:
+    """Remove the manifest of earlier explanations, before the first file changes."""
+    path = folder / MANIFEST
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise AibError(f"{path} cannot be removed: {describe_write_error(error, path)}") from error
+
+
+def write_table(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+    """One row per image; empty where there is no value."""
+
+    def write(partial: Path) -> None:
+        # A file name may hold bytes that are no text: surrogateescape writes them as they are.
+        with partial.open("w", -1, "utf-8", "surrogateescape", newline="") as file:
+            out = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+            out.writeheader()
+            for record in records:
+                box = zip(BOX, record["box"] or (), strict=False)
+                out.writerow(finite(record) | dict(box))
+
+    write_whole(folder / TABLE, write)
+
+
+def write_manifest(folder: Path, names: Sequence[str], facts: dict[str, Any]) -> None:
+    """The SHA-256 of every file of these explanations and of the table, and how they were made."""
+    files = [path for name in names for path in files_of(folder, name) if path.is_file()]
+    checksums = {path.name: sha256(path) for path in (*files, folder / TABLE)}
+    write_json(folder / MANIFEST, {"made_by": MADE_BY, **finite(facts), "files": checksums})
+
+
+def _is_manifest(path: Path) -> bool:
+    try:
+        return (read_json(path) or {}).get("made_by") == MADE_BY
+    except AibError:
+        return False
+
+
+def _is_table(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(200).startswith(",".join(COLUMNS[:3]).encode())
