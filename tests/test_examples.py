@@ -62,7 +62,7 @@ def test_trusted_map_runs_to_a_verdict(tmp_path, monkeypatch, capsys):
     assert f"{names['results'].verdict.name}\n" in capsys.readouterr().out
     assert names["results"].evaluator is not None and names["results"].localisation["own"]
     assert len(list((tmp_path / "maps").glob("*.png"))) == 1
-    assert aib.from_pretrained("my_model").preprocessing.class_names == ("blue", "green", "red")
+    assert aib.from_pretrained("my_model").preprocessing.class_names == ("disc", "plus", "square")
 
 
 @pytest.mark.slow
