@@ -236,7 +236,7 @@ MODELS: dict[str, Entry] = {
 
 
 def list_models(filter: str = "", *, exclude: str = "", image_size: int | None = None) -> list[str]:
-    """Names of the paper's models; with a wildcard such as "*aib*" or "tiny*", of all that match.
+    """Names of the paper's models; with a wildcard such as `*aib*` or `tiny*`, of all that match.
 
     `exclude` is a wildcard of names to leave out; `image_size` selects models of that size.
     """

@@ -30,7 +30,7 @@ ONNX = ("onnx", "onnxscript", "onnxruntime")
 
 # The first that matches counts.
 WAYS = (
-    Way("make (demo|test|test-all|format)$", "make"),
+    Way("make (demo|test|test-all|format|docs)$", "make"),
     Way("pip install ", "parse", why_not="needs the network"),
     Way(r"python examples/\w+\.py", "example"),
     Way("python -m tools.results ", "tool"),

@@ -81,7 +81,10 @@ def data_page(results: Results, name: str) -> str:
     lines: list[str] = []
     for table in error_tables(files):
         lines += section(table)
-    lines += notes([file for file in files if not any(run.study for run in file.runs)])
+    remarks = notes([file for file in files if not any(run.study for run in file.runs)])
+    if remarks and lines and lines[-1]:
+        lines.append("")  # or Markdown takes the list for a part of the paragraph
+    lines += remarks
     lines += section(other_data(files))
     for file in sorted(files, key=_the_papers_first):
         lines += map_sections(file)
