@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from aib.choices import Method, PosthocMethod
-from aib.classifier import Classifier, evaluating, seeded_evaluation
+from aib.classifier import Classifier, evaluating, model_name, seeded_evaluation
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError
@@ -24,7 +24,6 @@ from aib.explanation import Explanation
 from aib.figures.picture import Array, image_tile
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
-from aib.runs import model_name
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
