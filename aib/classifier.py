@@ -215,7 +215,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         """The README that is saved beside the weights."""
         return ModelCard(str(self.card(**known)))
 
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:  # type: ignore[override]
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results."""
         known = {"repo": repo_id, **(options.pop("model_card_kwargs", None) or {})}
         with readable_errors(repo_id, options.get("branch")):

@@ -125,6 +125,8 @@ def serving(monkeypatch, cache: Path):
     # Uploads through the Hub's plain protocol, not Xet's.
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True, raising=False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setenv("HF_ENDPOINT", url)  # of other processes
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
     try:
         yield hub
     finally:
