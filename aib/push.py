@@ -9,6 +9,7 @@ from typing import Any
 from huggingface_hub import EvalResult, HfApi
 
 from aib.card import CARD, PICTURE
+from aib.errors import AibError
 from aib.evaluation import Evaluation, read_evaluations
 from aib.files import read_json, write_json
 from aib.hub import readable_errors
@@ -37,20 +38,21 @@ def push_to_hub(
     uploaded; checkpoints are not. `picture` adds the picture of maps that `aib interpret` drew,
     which shows images of the data. Folders of this machine are cut from all names.
     """
+    if repo.count("/") != 1:
+        raise AibError(f"the repository needs the name of its owner, as in owner/name, not {repo!r}")
     opened = open_run(find_model(Path(run)), "cpu", backbone)
-    with TemporaryDirectory() as scratch, readable_errors(repo, branch):
-        folder = Path(scratch)
-        write_upload(opened, folder, repo, picture=picture, license=license)
-        api = HfApi(token=token)
-        repo = api.create_repo(repo, private=private, exist_ok=True).repo_id
-        return str(
-            api.upload_folder(
+    with TemporaryDirectory() as scratch:
+        write_upload(opened, Path(scratch), repo, picture=picture, license=license)
+        with readable_errors(repo, branch):
+            api = HfApi(token=token)
+            api.create_repo(repo, private=private, exist_ok=True)
+            commit = api.upload_folder(
                 repo_id=repo,
-                folder_path=folder,
+                folder_path=scratch,
                 revision=branch,
                 commit_message=f"Upload {opened.name} with aib",
             )
-        )
+    return str(commit)
 
 
 def write_upload(

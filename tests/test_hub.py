@@ -135,6 +135,11 @@ def test_an_upload_without_permission_is_a_sentence(hub, run, monkeypatch):
     assert not hub.commits
 
 
+def test_a_run_is_uploaded_under_an_owner(hub, run):
+    with pytest.raises(aib.AibError, match="as in owner/name, not 'mine'"):
+        aib.push_to_hub(run, "mine")
+
+
 # --- download -------------------------------------------------------------------------------------
 
 
