@@ -39,7 +39,7 @@ def push_to_hub(
     which shows images of the data. Folders of this machine are cut from all names.
     """
     if repo.count("/") != 1:
-        raise AibError(f"the repository needs the name of its owner, as in owner/name, not {repo!r}")
+        raise AibError(f"the repository needs an owner, as in owner/name, not {repo!r}")
     opened = open_run(find_model(Path(run)), "cpu", backbone)
     with TemporaryDirectory() as scratch:
         write_upload(opened, Path(scratch), repo, picture=picture, license=license)
