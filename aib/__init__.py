@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aib.options import ModelOptions
     from aib.preprocessing import Preprocessing
     from aib.pretrained import from_pretrained
+    from aib.push import push_to_hub
     from aib.quantize import AnchorQuantizer
     from aib.registry import create_model, list_models
     from aib.settings import Settings
@@ -45,6 +46,7 @@ _MODULES = {
     "aib.options": ["ModelOptions"],
     "aib.preprocessing": ["Preprocessing"],
     "aib.pretrained": ["from_pretrained"],
+    "aib.push": ["push_to_hub"],
     "aib.quantize": ["AnchorQuantizer"],
     "aib.registry": ["create_model", "list_models"],
     "aib.settings": ["Settings"],
@@ -82,6 +84,7 @@ __all__ = [
     "list_models",
     "load_backbone",
     "overlay",
+    "push_to_hub",
 ]
 
 

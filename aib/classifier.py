@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import torch
-from huggingface_hub import ModelCard, ModelCardData, ModelHubMixin
+from huggingface_hub import ModelCard, ModelHubMixin
 from torch import Tensor, nn
 
+from aib.card import Card
 from aib.errors import AibError
 from aib.explanation import Explanation, explain_output
+from aib.hub import readable_errors
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
@@ -19,7 +21,7 @@ from aib.validation import at_least, check
 from aib.weights import SCHEMA, save
 
 
-class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
+class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
     """A network whose forward pass gives an `Output`. A new model implements `decide`.
 
     `recipe` holds the arguments that rebuild it (plain JSON types), `preprocessing` how its images
@@ -198,17 +200,32 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib", license="mit"):
         """`aib.from_pretrained`, also reachable from the class."""
         return cls.loader(source, **options)
 
-    def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
-        """A short README to save beside the weights."""
-        name = self.recipe.get("name", type(self).__name__)
-        data = ModelCardData(library_name="aib", license="mit", pipeline_tag="image-classification")
-        text = (
-            f"---\n{data.to_yaml()}\n---\n\n# {name}\n\n"
-            f"An image classifier of {self.num_classes} classes, made with aib. "
-            f'Load it with `aib.from_pretrained("this/folder")`; `config.json` holds the '
-            "preprocessing it expects.\n"
+    def card(self, repo: str = "owner/name", **known: Any) -> Card:
+        """The model card; `known` are fields of `Card` that the model itself does not know."""
+        return Card(
+            name=model_name(self),
+            num_classes=self.num_classes,
+            image_size=self.preprocessing.image_size,
+            class_names=self.preprocessing.class_names,
+            repo=repo,
+            **known,
         )
-        return ModelCard(text)
+
+    def generate_model_card(self, *args: Any, **known: Any) -> ModelCard:
+        """The README that is saved beside the weights."""
+        return ModelCard(str(self.card(**known)))
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results."""
+        known = {"repo": repo_id, **(options.pop("model_card_kwargs", None) or {})}
+        with readable_errors(repo_id, options.get("branch")):
+            return str(super().push_to_hub(repo_id, model_card_kwargs=known, **options))
+
+
+def model_name(model: Classifier) -> str:
+    """The name that the model or its network was created by, or its class."""
+    recipe = model.recipe
+    return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
 
 
 def check_classes(num_classes: int) -> int:

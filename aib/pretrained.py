@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import nn
 
 from aib.attachment import OPTIONS, attach, attach_by_name
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.errors import AibError
+from aib.hub import fetch_model, is_address
 from aib.memory import check_image_memory
 from aib.networks import build_network, is_library_name
 from aib.options import ModelOptions, without_removed
@@ -30,23 +29,25 @@ def from_pretrained(
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Classifier:
-    """Load a model from a folder, or from the Hugging Face Hub by `owner/name`, in evaluation mode.
+    """Load a model from a folder, or from the Hugging Face Hub, in evaluation mode.
+
+    A model of the Hub is named by `owner/name`, or as in commands by `hf:owner/name@REVISION`.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
     that makes it ("my_module:build"). One made with `AIB(stem, tail)` needs
     `backbone=(stem, tail)`. Either also takes an aib model of the same form. What is passed is
     copied, not changed. A model of a timm or torchvision network by name needs that library only.
     """
-    files = {name: _locate(source, name, revision, local_files_only) for name in (CONFIG, WEIGHTS)}
-    path = files[CONFIG]
+    folder = _locate(source, revision, local_files_only)
+    path, weights = folder / CONFIG, folder / WEIGHTS
     config = read_config(path)
     recipe = without_removed(config["model"], path)
     preprocessing = Preprocessing.from_dict(config["preprocessing"], path)
     check_image_memory(preprocessing.image_size, path)
-    _check_sizes(recipe, tensor_shapes(files[WEIGHTS]), path)
+    _check_sizes(recipe, tensor_shapes(weights), path)
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
-    load_weights(model, files[WEIGHTS])
+    load_weights(model, weights)
     return model.eval()
 
 
@@ -74,19 +75,20 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
         check_image_memory(size, path)
 
 
-def _locate(source: str | Path, name: str, revision: str | None, offline: bool) -> Path:
+def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
+    """The folder with config and weights."""
     folder = Path(source)
     if folder.is_dir():
-        if not (folder / name).is_file():
-            raise AibError(f"{folder} has no {name}; it is not a saved aib model")
-        return folder / name
+        for name in (CONFIG, WEIGHTS):
+            if not (folder / name).is_file():
+                raise AibError(f"{folder} has no {name}; it is not a saved aib model")
+        return folder
     try:
-        return Path(hf_hub_download(str(source), name, revision=revision, local_files_only=offline))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise AibError(
-            f"no folder {str(source)!r} here, and {name} could not be downloaded from the Hub "
-            f"under that name ({type(error).__name__})"
-        ) from error
+        return fetch_model(source, revision, local_files_only=offline)
+    except AibError as error:
+        if is_address(source):
+            raise
+        raise AibError(f"no folder {str(source)!r} here, and {error}") from error
 
 
 def _rebuild(

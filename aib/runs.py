@@ -1,16 +1,17 @@
-"""Runs and saved models: their files, settings, model and images; the packaged models."""
+"""Runs and saved models: their files, settings, model and images; models of package and Hub."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aib.classifier import Classifier
+from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
 from aib.environment import pick_device
 from aib.errors import AibError
 from aib.evaluation import match_classes
 from aib.files import read_json, sha256, write_whole
+from aib.hub import PREFIX, fetch_model, is_address, parse_address
 from aib.networks import is_library_name
 from aib.pretrained import from_pretrained
 from aib.settings import Settings
@@ -18,6 +19,9 @@ from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
 
 # A run's folder, beside CONFIG and WEIGHTS.
 CHECKPOINT, METRICS, EVALUATION = "checkpoint.pt", "metrics.jsonl", "evaluation.json"
+RESULT = "interpret.json"
+MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
+HUB = Path("hub")  # in the current folder: where commands write about models of the Hub
 PACKAGED = Path(__file__).parent / "pretrained_models"
 
 
@@ -29,6 +33,17 @@ class Run:
     label: str  # unique among the runs that were opened together
     model: Classifier
     settings: Settings | None  # None for a saved model that is not a run
+    repo: str | None = None  # owner/name on the Hub; then `folder` is in the cache
+
+    @property
+    def source(self) -> str:
+        """What opens it again: its folder, or its address on the Hub with the commit."""
+        return str(self.folder) if self.repo is None else f"{PREFIX}{self.repo}@{self.folder.name}"
+
+    @property
+    def output(self) -> Path:
+        """Folder for what commands write: its own, or one in the current folder for the Hub's."""
+        return self.folder if self.repo is None else HUB / self.repo
 
     @property
     def name(self) -> str:
@@ -58,7 +73,7 @@ class Run:
         settings = (like or self).settings
         name = data or (settings.data if settings else None)
         if name is None:
-            raise AibError(f"{self.folder} is a saved model, not a run: name its data with --data")
+            raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
         if settings is not None and same_images(name, settings.data):
             split = split or settings.measured_split
             if split == "val" and like is not None:
@@ -107,27 +122,33 @@ def open_run(folder: Path, device: str | None = None, backbone: str | None = Non
 def open_runs(
     folders: tuple[Path, ...], device: str | None = None, backbone: str | None = None
 ) -> list[Run]:
-    """Load runs or saved models, each with a unique label.
+    """Load runs or saved models, each with a unique label; `hf:owner/name` is downloaded.
 
     `backbone` names the function that makes the network of those that need one.
     """
-    missing = [folder for folder in folders if not (folder / CONFIG).is_file()]
+    repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
+    found = [fetch_model(one, extras=MEASURED) if is_address(one) else one for one in folders]
+    missing = [folder for folder in found if not (folder / CONFIG).is_file()]
     if missing:
         raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
-    if len({folder.resolve() for folder in folders}) < len(folders):
+    if len({folder.resolve() for folder in found}) < len(found):
         raise AibError("the same run is named twice")
-    names = [folder.resolve().name for folder in folders]
+    names = [
+        Path(repo).name if repo else folder.resolve().name
+        for folder, repo in zip(found, repos, strict=True)
+    ]
     target = pick_device(device)
     return [
         Run(
             folder=folder,
-            label=name if names.count(name) == 1 else str(folder),
+            label=name if names.count(name) == 1 else str(given),
             model=from_pretrained(folder, backbone=backbone if needs_backbone(folder) else None).to(
                 target
             ),
             settings=read_settings(folder) if "settings" in read_config(folder / CONFIG) else None,
+            repo=repo,
         )
-        for folder, name in zip(folders, names, strict=True)
+        for given, folder, name, repo in zip(folders, found, names, repos, strict=True)
     ]
 
 
@@ -135,12 +156,6 @@ def needs_backbone(folder: Path) -> bool:
     """Whether a saved model was made from a network that neither aib nor a library has."""
     recipe = read_config(folder / CONFIG)["model"]
     return recipe.get("kind") != "named" and not is_library_name(str(recipe.get("backbone")))
-
-
-def model_name(model: Classifier) -> str:
-    """The name that the model or its network was created by, or its class."""
-    recipe = model.recipe
-    return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
 
 
 def read_settings(folder: Path) -> Settings:
@@ -205,7 +220,7 @@ def packaged_models() -> dict[str, Path]:
 def find_model(run: Path | None) -> Path:
     """The folder of a run, of a saved model or of a packaged model; by default the first of these.
 
-    A packaged model can be given by its name.
+    A packaged model can be given by its name. `hf:owner/name` stays as it is, for `open_runs`.
     """
     known = packaged_models()
     if run is not None:

@@ -4,12 +4,11 @@ import json
 
 import pytest
 import torch
-from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 import aib
-from aib import memory, pretrained
+from aib import memory
 from aib.options import REMOVED
 from tests.helpers import SmallNet, images, small_model
 
@@ -309,45 +308,5 @@ def test_a_missing_file_is_an_error(folder, name):
     assert_refused(folder, f"no {name}")
 
 
-class Answer:
-    """The part of an HTTP response that the error reads."""
-
-    headers: dict = {}  # noqa: RUF012
-    request = None
-    status_code = 404
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        LocalEntryNotFoundError("offline"),
-        RepositoryNotFoundError("404", response=Answer()),
-        ConnectionError("no route"),
-    ],
-)
-def test_a_name_unknown_to_the_hub_is_an_error(monkeypatch, error):
-    def refuse(*_args, **_kwargs):
-        raise error
-
-    monkeypatch.setattr(pretrained, "hf_hub_download", refuse)
-    assert_refused("nobody/nothing", "no folder 'nobody/nothing' here, and config.json could not")
-
-
 def test_a_path_that_is_no_hub_name_is_an_error(tmp_path):
     assert_refused(tmp_path / "runs" / "that" / "never" / "were", "no folder")
-
-
-def test_only_two_files_are_downloaded_from_the_hub(folder, monkeypatch):
-    asked = []
-
-    def download(source, name, revision, local_files_only):
-        asked.append((source, name, revision, local_files_only))
-        return str(folder / name)
-
-    monkeypatch.setattr(pretrained, "hf_hub_download", download)
-    loaded = aib.from_pretrained("someone/model", revision="v1", local_files_only=True)
-    assert loaded.recipe["name"] == "tiny_aib_qt"
-    assert asked == [
-        ("someone/model", "config.json", "v1", True),
-        ("someone/model", "model.safetensors", "v1", True),
-    ]

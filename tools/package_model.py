@@ -9,7 +9,6 @@ the packaged weights:
 """
 
 import argparse
-import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from typing import Any
 from huggingface_hub import ModelCardData
 from safetensors.torch import load_file, save_file
 
+from aib.card import CARD, code, plain
 from aib.errors import AibError
 from aib.evaluation import evaluate
 from aib.files import read_json, sha256, write_json, write_whole
@@ -30,7 +30,6 @@ from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import count_parameters, interpreted
 from tools.results.command import portable, train_command
 
-CARD = "README.md"
 REPLACED = {
     "mean": "the map's mean everywhere",
     "shuffled": "its positions shuffled",
@@ -121,18 +120,6 @@ precision, {size / 1e6:.1f} MB.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
 - The map shows where features pass. Whether the decision needs it is measured separately.
 {_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
-
-
-def plain(text: str) -> str:
-    """Escape text so that Markdown shows it as it is, on one line."""
-    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
-
-
-def code(text: str) -> str:
-    """Return text as code, on one line, between more backticks than it holds in a row."""
-    line = " ".join(text.split())
-    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
-    return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
 def _hardware(config: Mapping[str, Any]) -> str:

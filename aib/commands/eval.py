@@ -37,7 +37,7 @@ def eval_(
     Example: aib eval runs/cifar10 --data stl10 --samples 4x12
 
     Args:
-        run: folder of a run or saved model.
+        run: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
         data: data set (default: that of the run).
         split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.
@@ -86,7 +86,7 @@ def eval_(
     name = data or (opened.settings.data if opened.settings else images.name)
     for result in results:
         how = f"{result.classes} {result.samples} over {result.averaged}, {precision}, seed {seed}"
-        write_evaluation(run, f"{name} {images.split} {how}", result.to_dict())
+        write_evaluation(opened.output, f"{name} {images.split} {how}", result.to_dict())
 
 
 def print_evaluation(e: "Evaluation") -> None:

@@ -41,7 +41,8 @@ def explain(
 
     Args:
         images: image files, or folders of them; pictures drawn by aib are skipped.
-        run: folder of a run or of a saved model; by default the pretrained model of the package.
+        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; by default
+            the pretrained model of the package.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         method: the model's own map, or a post-hoc one through captum.
         expected: a class; adds post-hoc maps of the predicted class and of this one (Grad-CAM, or
@@ -79,7 +80,7 @@ def explain(
     [opened] = open_runs((find_model(run),), device, backbone)
     verdict = stored_verdict(opened) if method == "own" else None
     origin = {
-        "run": str(opened.folder),
+        "run": opened.source,
         "weights_sha256": opened.checksum,
         "verdict": verdict.to_dict() if verdict else None,
     }

@@ -44,9 +44,11 @@ def export_(
     Example: aib export runs/cifar10 --format onnx --int8
 
     Args:
-        run: folder of a run or of a saved model; by default the pretrained model of the package.
+        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; by default
+            the pretrained model of the package.
         format: onnx, or torch-export (a .pt2 file).
-        out: the file to write; by default model.onnx or model.pt2 in the run.
+        out: the file to write; by default model.onnx or model.pt2 in the run, or in hub/owner/name
+            for a model of the Hub.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         int8: also write an ONNX file in 8-bit integers, and compare it with float32.
         data: data set for int8; by default the run's own.
@@ -63,9 +65,8 @@ def export_(
     if int8 and calibrate < 1:
         raise AibError(f"--calibrate must be at least 1, not {calibrate}")
     check_seed(seed)
-    folder = find_model(run)
-    [opened] = open_runs((folder,), "cpu", backbone)
-    target = check_target(out or default_target(folder, format), format)
+    [opened] = open_runs((find_model(run),), "cpu", backbone)
+    target = check_target(out or default_target(opened.output, format), format)
     images = int8_images(opened, data, root, calibrate, seed) if int8 else None
     with progress(STEPS + 2 * int8) as tick:
         exported = export(
@@ -89,7 +90,7 @@ def export_(
 
 
 def default_target(folder: Path, format: Format) -> Path:
-    """In the run's folder; for a model of the package, the current folder."""
+    """In the run's folder for output; for a model of the package, the current folder."""
     from aib.export.formats import SUFFIXES
     from aib.runs import packaged_models
 

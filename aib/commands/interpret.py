@@ -61,7 +61,7 @@ def interpret(
     Example: aib interpret --model timm:resnet50 --data folder:photos
 
     Args:
-        runs: folders of runs or of saved models.
+        runs: folders of runs or of saved models, or hf:owner/name of the Hub.
         model: a network as it is, for post-hoc maps: timm:NAME or torchvision:NAME with its
             pretrained weights, or my_module:build, a function that returns your own.
         data: data set; by default the first run's own.
@@ -76,7 +76,8 @@ def interpret(
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this file.
-        out: folder for the results; by default each run's own, and interpret/NAME for --model.
+        out: folder for the results; by default each run's own, interpret/NAME for --model, and
+            hub/owner/name for a model of the Hub.
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
@@ -96,9 +97,8 @@ def interpret(
         study_run,
         threshold_feed,
     )
-    from aib.interpret.stored import RESULT
     from aib.interpret.studies import Plan
-    from aib.runs import open_runs
+    from aib.runs import RESULT, open_runs
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
@@ -250,11 +250,11 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
 def _result_folder(run: Run, out: Path | None, count: int) -> Path:
     """The run's own folder, or one below `out` where there are several runs."""
     if out is None:
-        return run.folder
+        return run.output
     if count == 1:
         return out
     # Where two runs share a name their full paths tell them apart; ".." is no name of a folder.
-    full = run.folder.resolve()
+    full = run.output.resolve()
     name = full.name if run.label == full.name else str(full).strip("/").replace("/", "_")
     return out / name
 

@@ -38,8 +38,10 @@ def report(
     Example: aib report runs/cifar10
 
     Args:
-        runs: folders of runs; several are compared on one page. Or one sweep's folder.
-        out: the file to write; report.html in the (first) run if not given.
+        runs: folders of runs, or hf:owner/name of the Hub; several are compared on one page. Or one
+            sweep's folder.
+        out: the file to write; report.html in the (first) run if not given, or in hub/owner/name
+            for a model of the Hub.
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
@@ -83,14 +85,13 @@ def report(
                     tick=tick,
                 )
             )
-    write(out or runs[0] / PAGE, checked_page(contents))
+    write(out or opened[0].output / PAGE, checked_page(contents))
 
 
 def checked_page(contents: "list[RunContent]") -> str:
     """The page, with a readable error if a run's files were edited."""
-    from aib.interpret.stored import RESULT
     from aib.report.run_page import run_page
-    from aib.runs import METRICS
+    from aib.runs import METRICS, RESULT
 
     try:
         return run_page(contents)

@@ -28,13 +28,13 @@ def view(
     """Open a local page: drop an image or pick an example; see the prediction, the map over the
     image, its quantised levels and its uncertainty; hide a block by a click and see what changes.
 
-    Nothing is fetched from a network, and only this machine reaches the page. Ctrl-C stops it.
+    The page fetches nothing from a network, and only this machine reaches it. Ctrl-C stops it.
 
     Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
 
     Args:
-        run: folder of a run or of a saved model; give it twice to compare two side by side. The
-            default is the packaged pretrained model.
+        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; give it
+            twice to compare two side by side. The default is the packaged pretrained model.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         host: address to listen on. Other machines reach the page unless it is a loopback address.
         port: port to listen on; 0 takes a free one.

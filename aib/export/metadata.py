@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from safetensors.torch import save as to_safetensors
 
-from aib.classifier import Classifier
+from aib.classifier import Classifier, model_name
 from aib.export.formats import Format
 from aib.export.one_pass import INPUT, OnePass
-from aib.runs import model_name
 from aib.version import __version__
 from aib.weights import unique_tensors
 

@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from aib.choices import THRESHOLD, Method, PosthocMethod
-from aib.classifier import Classifier, evaluating, seeded_evaluation
+from aib.classifier import Classifier, evaluating, model_name, seeded_evaluation
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError
@@ -27,7 +27,6 @@ from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
-from aib.runs import model_name
 from aib.validation import Fraction, check, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]

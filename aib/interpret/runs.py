@@ -137,7 +137,7 @@ def study_run(
     """The study of one run on `data`, with what it takes to repeat it."""
     others = threshold_images if expensive else None
     origin = {
-        "run": str(run.folder),
+        "run": run.source,
         "profile": run.model.profile,
         "papers_form": run.settings is not None and has_papers_form(run.settings.recipe()),
         "weights_sha256": run.checksum,

@@ -6,9 +6,7 @@ from aib.errors import AibError
 from aib.files import read_json
 from aib.interpret.results import Study
 from aib.interpret.verdict import MEANING, Verdict
-from aib.runs import Run
-
-RESULT = "interpret.json"  # in a run's folder
+from aib.runs import RESULT, Run
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
-from aib.interpret.stored import RESULT
 from aib.interpret.studies import Plan
 from aib.report.gallery import Gallery, make_gallery
-from aib.runs import EVALUATION, Run, read_metrics
+from aib.runs import EVALUATION, RESULT, Run, read_metrics
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
 
@@ -26,7 +25,7 @@ class RunContent:
 
     label: str
     model: str
-    folder: Path
+    source: str  # that opens the run again
     environment: dict[str, Any]  # of the training
     settings: Settings | None
     metrics: list[dict[str, Any]]  # rows of metrics.jsonl
@@ -64,7 +63,7 @@ def gather(
     content = RunContent(
         label=opened.label,
         model=opened.name,
-        folder=opened.folder,
+        source=opened.source,
         environment=read_config(opened.folder / CONFIG).get("environment", {}),
         settings=opened.settings,
         metrics=read_metrics(opened.folder),

@@ -19,7 +19,7 @@ def reproduce(content: RunContent) -> list[Markup]:
     commands = [c for c in (environment.get("command"), measured) if c]
     if settings and not environment.get("command"):
         commands.insert(0, training_command(settings))
-    commands.append(f"aib report {content.folder}")
+    commands.append(f"aib report {content.source}")
     facts = versions(environment)
     facts += [f"seed {settings.seed}"] if settings else []
     found = [blocks.code("\n".join(dict.fromkeys(commands)))]

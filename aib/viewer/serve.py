@@ -108,28 +108,34 @@ def make_app(viewer: Viewer, examples: list[Example], host: str, max_bytes: int)
     import gradio as gr
     from fastapi import FastAPI
 
-    from aib.viewer.page import CSS, build_page
+    from aib.viewer.page import build_page
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host)
     page = build_page(viewer, examples)
-    gr.mount_gradio_app(
-        app,
-        page,
-        path="/",
-        theme=gr.themes.Default(font=FONT, font_mono=MONOSPACE),
-        css=CSS,
-        max_file_size=max_bytes,
-        footer_links=[],
-        run_history=False,
-        enable_monitoring=False,
-        ssr_mode=False,
-        pwa=False,
-        mcp_server=False,
-    )
+    gr.mount_gradio_app(app, page, path="/", **page_options(max_bytes))
     # As after launch(): from now on Gradio checks the paths of files before it opens them.
     page.has_launched = True
     return app
+
+
+def page_options(max_bytes: int) -> dict[str, Any]:
+    """How Gradio serves the page, mounted here or launched elsewhere."""
+    import gradio as gr
+
+    from aib.viewer.page import CSS
+
+    return {
+        "theme": gr.themes.Default(font=FONT, font_mono=MONOSPACE),
+        "css": CSS,
+        "max_file_size": max_bytes,
+        "footer_links": [],
+        "run_history": False,
+        "enable_monitoring": False,
+        "ssr_mode": False,
+        "pwa": False,
+        "mcp_server": False,
+    }
 
 
 class Guard:

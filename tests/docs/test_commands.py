@@ -22,6 +22,7 @@ from tests import libraries
 from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
 from tests.docs.ways import WAYS, Way, way_of
 from tests.docs.workshop import pretend_they_are_whole, write_data, write_photos, write_run
+from tests.hub import serving
 from tools.results.__main__ import main as results_main
 
 # A command on two pages is run once.
@@ -66,6 +67,15 @@ def workshop(tmp_path, monkeypatch, data_root) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def hub(workshop, monkeypatch):
+    """The Hub, with a run of the workshop's photographs."""
+    write_run(workshop / "photos_of_birds")
+    with serving(monkeypatch, workshop / "cache") as served:
+        served.upload("me/birds", workshop / "photos_of_birds")
+        yield served
+
+
 def test_commands_were_found():
     assert len(COMMANDS) > 30 and {c.words[0] for c in COMMANDS} <= PROGRAMS
 
@@ -81,11 +91,13 @@ def test_no_way_is_left_over():
 
 
 @pytest.mark.parametrize("command", [marked(c) for c in COMMANDS if not is_only_parsed(c)])
-def test_it_runs(command, workshop, capsys):
+def test_it_runs(command, workshop, request, capsys):
     way = way_of(command)
     assert way is not None
     for package in way.needs:
         pytest.importorskip(package)
+    if "hf:me/birds" in command.words:
+        request.getfixturevalue("hub")
     if way.how == "here":
         code = cli.main(words_of(command, way)[1:])
         assert code == way.code, capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The Python shown on the pages runs, each page from top to bottom like a notebook."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from aib.data import SPECS, ImageSet
 from aib.data.load import READERS
 from tests import libraries
 from tests.docs.blocks import PAGES, blocks, name_of
+from tests.helpers import make_run
+from tests.hub import serving
 
 
 class Backbone(nn.Module):
@@ -41,6 +44,7 @@ GIVEN = {
         "data": ImageSet.from_tensors(**pictures(200, 200)),
     },
     "docs/data.md": lambda: pictures(256, 2),
+    "docs/hub.md": lambda: {"run": make_run(Path("runs/photos"))},
     "docs/method.md": lambda: {"backbone": Backbone()},
 }
 SLOW = {"docs/export.md"}  # tracing a network takes a while
@@ -59,7 +63,8 @@ def aside(tmp_path, monkeypatch):
     monkeypatch.setattr(aib, "create_model", partial(aib.create_model, width=0.0625))
     tables = [registry.MODELS, registry.BACKBONES, SPECS, READERS]
     kept = [dict(table) for table in tables]
-    yield
+    with serving(monkeypatch, tmp_path / "cache"):
+        yield
     for table, content in zip(tables, kept, strict=True):
         table.clear()
         table.update(content)

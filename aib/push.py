@@ -1,0 +1,133 @@
+"""Put a run on the Hugging Face Hub, with its results and a model card made of them."""
+
+import re
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from huggingface_hub import EvalResult, HfApi
+
+from aib.card import CARD, PICTURE
+from aib.errors import AibError
+from aib.evaluation import Evaluation, read_evaluations
+from aib.files import read_json, write_json
+from aib.hub import readable_errors
+from aib.interpret.stored import stored_verdict
+from aib.runs import EVALUATION, METRICS, RESULT, Run, find_model, open_run
+from aib.settings import MACHINE
+from aib.weights import CONFIG, WEIGHTS, read_config
+
+MAPS = Path("figures") / "modified.png"  # that `aib interpret` draws
+
+
+def push_to_hub(
+    run: str | Path,
+    repo: str,
+    *,
+    backbone: str | None = None,
+    picture: bool = True,
+    license: str | None = None,
+    private: bool | None = None,
+    branch: str | None = None,
+    token: str | None = None,
+) -> str:
+    """Upload a run or a saved model to the Hub as `owner/name`; return the address of the commit.
+
+    Model, results (of `aib eval` and `aib interpret`), training metrics and a model card are
+    uploaded; checkpoints are not. `picture` adds the picture of maps that `aib interpret` drew,
+    which shows images of the data. Folders of this machine are cut from all names.
+    """
+    if repo.count("/") != 1:
+        raise AibError(f"the repository needs an owner, as in owner/name, not {repo!r}")
+    opened = open_run(find_model(Path(run)), "cpu", backbone)
+    with TemporaryDirectory() as scratch:
+        write_upload(opened, Path(scratch), repo, picture=picture, license=license)
+        with readable_errors(repo, branch):
+            api = HfApi(token=token)
+            api.create_repo(repo, private=private, exist_ok=True)
+            commit = api.upload_folder(
+                repo_id=repo,
+                folder_path=scratch,
+                revision=branch,
+                commit_message=f"Upload {opened.name} with aib",
+            )
+    return str(commit)
+
+
+def write_upload(
+    run: Run, folder: Path, repo: str, *, picture: bool = True, license: str | None = None
+) -> None:
+    """Write the files of the repository into a folder."""
+    shutil.copyfile(run.folder / WEIGHTS, folder / WEIGHTS)  # its checksum ties results to it
+    config = read_config(run.folder / CONFIG)
+    if run.settings is not None:
+        settings = run.settings.to_dict()
+        config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
+    write_json(folder / CONFIG, without_folders(config))
+    for name in (EVALUATION, RESULT):
+        if (found := read_json(run.folder / name)) is not None:
+            write_json(folder / name, without_folders(found))
+    if (run.folder / METRICS).is_file():
+        shutil.copyfile(run.folder / METRICS, folder / METRICS)
+    study = read_json(folder / RESULT) or {}
+    # Maps of other weights are not these.
+    picture = picture and study.get("weights_sha256") == run.checksum
+    picture = picture and (run.folder / MAPS).is_file()
+    if picture:
+        shutil.copyfile(run.folder / MAPS, folder / PICTURE)
+    verdict = stored_verdict(run)
+    results = list(read_evaluations(folder / EVALUATION).values())
+    card = run.model.card(
+        repo,
+        data=without_folders(run.settings.data) if run.settings else "",
+        verdict=verdict.verdict.name if verdict else "",
+        reasons=without_folders(f"{verdict.verdict.text} {verdict.line}") if verdict else "",
+        rows=[_row(e) for e in results],
+        picture=picture,
+        metadata=_metadata(repo, results, license),
+    )
+    (folder / CARD).write_text(str(card), encoding="utf-8")
+
+
+def without_folders(value: Any) -> Any:
+    """Cut absolute paths to their last name in the keys and strings of a JSON value."""
+    if isinstance(value, dict):
+        return {without_folders(key): without_folders(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_folders(item) for item in value]
+    if isinstance(value, str):
+        return re.sub(r"(^|[\s=:'\"(])/(?!/)[^\s:'\"]*/", r"\1", value)
+    return value
+
+
+def _row(e: Evaluation) -> list[str]:
+    low, high = e.top1_interval
+    classes = "" if e.classes == "own" else f", classes {e.classes}"
+    return [
+        f"{e.data} {e.split}{classes}",
+        f"{e.images:,}",
+        f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})",
+        f"{e.calibration_error:.2f}",
+        e.samples,
+    ]
+
+
+def _metadata(repo: str, results: list[Evaluation], license: str | None) -> dict[str, Any]:
+    """What the Hub itself reads: the license, and accuracies."""
+    accuracies = [
+        EvalResult(
+            task_type="image-classification",
+            dataset_type=e.data,
+            dataset_name=e.data,
+            dataset_split=e.split,
+            metric_type="accuracy",
+            metric_value=round(1 - e.top1_error / 100, 6),
+        )
+        for e in results
+        if e.classes == "own"
+    ]
+    found: dict[str, Any] = {"license": license} if license else {}
+    if accuracies:
+        found |= {"model_name": repo.rpartition("/")[2], "eval_results": accuracies}
+    return found

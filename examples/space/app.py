@@ -1,0 +1,28 @@
+"""`aib view` as a Hugging Face Space; README.md beside this file says how."""
+
+import os
+from pathlib import Path
+from tempfile import mkdtemp
+
+from aib.runs import find_model, open_runs
+from aib.viewer.examples import find_examples
+from aib.viewer.scene import Viewer
+from aib.viewer.serve import page_options, prepare_gradio
+
+MAX_BYTES = 20 * 2**20  # of an uploaded file
+
+
+def make_page():
+    """The page of the model that AIB_RUN names; by default the packaged one."""
+    prepare_gradio(mkdtemp(prefix="aib-view-"))
+    from aib.viewer.page import build_page
+
+    name = os.environ.get("AIB_RUN")
+    runs = open_runs((find_model(Path(name) if name else None),))
+    return build_page(Viewer(runs), find_examples(runs))
+
+
+demo = make_page()
+
+if __name__ == "__main__":
+    demo.launch(**page_options(MAX_BYTES))

@@ -1,0 +1,297 @@
+"""Models on the Hub: uploaded with a card, loaded by their address, opened by every command."""
+
+import json
+import pickle
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import ModelCard, constants
+
+import aib
+from aib import cli
+from aib.files import read_json, sha256, write_json
+from aib.hub import parse_address
+from aib.push import without_folders
+from aib.runs import open_run, packaged_models
+from tests.helpers import images, make_run, photo, small_model
+from tests.hub import serving
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with serving(monkeypatch, tmp_path / "cache") as served:
+        yield served
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with results: an error of its own and the packaged model's study, of these weights."""
+    folder = make_run(tmp_path / "runs" / "mine", root="/home/me/data")
+    packaged = packaged_models()["cifar10_small"]
+    study = read_json(packaged / "interpret.json")
+    study |= {"weights_sha256": sha256(folder / "model.safetensors"), "run": str(folder)}
+    write_json(folder / "interpret.json", study)
+    [evaluation] = read_json(packaged / "evaluation.json").values()
+    write_json(folder / "evaluation.json", {"shapes test": evaluation | {"top1_error": 12.5}})
+    (folder / "figures").mkdir()
+    photo().save(folder / "figures" / "modified.png")
+    (folder / "checkpoint.pt").write_bytes(b"resume")
+    return folder
+
+
+def same_weights(one, other):
+    theirs = other.state_dict()
+    return all(torch.equal(value, theirs[name]) for name, value in one.state_dict().items())
+
+
+# --- upload ---------------------------------------------------------------------------------------
+
+
+def test_a_model_comes_back_as_it_was(hub):
+    model = small_model().eval()
+    url = model.push_to_hub("me/mine")
+    assert re.search("/me/mine/commit/", url)
+    assert set(hub.files("me/mine")) == {"model.safetensors", "config.json", "README.md"}
+    loaded = aib.from_pretrained("me/mine")
+    x = images()
+    assert torch.equal(loaded(x, deterministic=True).logits, model(x, deterministic=True).logits)
+
+
+def test_the_card_of_a_model_alone_says_what_is_not_known(hub):
+    small_model().push_to_hub("me/mine")
+    card = hub.files("me/mine")["README.md"].decode()
+    assert 'aib.from_pretrained("me/mine")' in card
+    assert "Not known: it was not measured" in card and "without an evaluation" in card
+    assert "trained on: not known" in card and "their names are not known" in card
+    head = ModelCard(card).data
+    assert head.library_name == "aib" and head.license is None and head.eval_results is None
+
+
+def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
+    aib.push_to_hub(run, "me/mine", license="mit")
+    files = hub.files("me/mine")
+    assert set(files) == {
+        "model.safetensors", "config.json", "README.md", "interpret.json", "evaluation.json",
+        "maps.png",
+    }  # fmt: skip
+    assert files["model.safetensors"] == (run / "model.safetensors").read_bytes()
+    assert files["maps.png"] == (run / "figures" / "modified.png").read_bytes()
+    card = files["README.md"].decode()
+    assert "**decorative**: The map is decorative" in card
+    assert "Do not show the map as an explanation" in card
+    assert "| cifar10 test | 10,000 | 12.50 (" in card
+    assert "![Images and their maps](maps.png)" in card
+    assert "trained on: shapes." in card and "- Classes: disc, " in card
+    head = ModelCard(card).data
+    assert head.license == "mit"
+    assert [(e.metric_type, e.metric_value) for e in head.eval_results] == [("accuracy", 0.875)]
+
+
+def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
+    aib.push_to_hub(run, "me/mine")
+    for name, content in hub.files("me/mine").items():
+        assert str(tmp_path).encode() not in content and b"/home/me" not in content, name
+    settings = json.loads(hub.files("me/mine")["config.json"])["settings"]
+    assert settings["data"] == "shapes" and "root" not in settings
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("folder:/home/me/photos:test=0.2 val own", "folder:photos:test=0.2 val own"),
+        ("aib train --data folder:/a/b --out=/c/d/e", "aib train --data folder:b --out=e"),
+        ("aib report '/a/b/c'", "aib report 'c'"),
+        ("https://huggingface.co/me/mine", "https://huggingface.co/me/mine"),
+        ("runs/a and/or b", "runs/a and/or b"),
+    ],
+)
+def test_absolute_paths_are_cut(text, expected):
+    assert without_folders({text: [text, 1, None]}) == {expected: [expected, 1, None]}
+
+
+def test_maps_of_other_weights_are_not_shown(hub, run):
+    study = read_json(run / "interpret.json")
+    write_json(run / "interpret.json", study | {"weights_sha256": "0"})
+    aib.push_to_hub(run, "me/mine")
+    assert "maps.png" not in hub.files("me/mine")
+    assert b"with other weights than these" in hub.files("me/mine")["README.md"]
+
+
+def test_the_picture_can_be_left_out(hub, run):
+    aib.push_to_hub(run, "me/mine", picture=False)
+    assert "maps.png" not in hub.files("me/mine")
+
+
+def test_an_upload_without_permission_is_a_sentence(hub, run, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    for push in (small_model().push_to_hub, partial(aib.push_to_hub, run)):
+        with pytest.raises(aib.AibError, match="me/mine") as caught:
+            push("me/mine")
+        assert "\n" not in str(caught.value)
+    assert not hub.commits
+
+
+def test_a_run_is_uploaded_under_an_owner(hub, run):
+    with pytest.raises(aib.AibError, match="as in owner/name, not 'mine'"):
+        aib.push_to_hub(run, "mine")
+
+
+# --- download -------------------------------------------------------------------------------------
+
+
+def test_an_address_has_a_name_and_perhaps_a_revision():
+    assert parse_address("hf:me/mine") == parse_address("me/mine") == ("me/mine", None)
+    assert parse_address("hf:me/mine@v1") == ("me/mine", "v1")
+    with pytest.raises(aib.AibError, match="after @"):
+        parse_address("hf:me/mine@")
+
+
+def test_a_revision_pins_the_weights(hub, tmp_path):
+    first, second = small_model(seed=1), small_model(seed=2)
+    first.save_pretrained(tmp_path / "1")
+    second.save_pretrained(tmp_path / "2")
+    commit = hub.upload("me/mine", tmp_path / "1")
+    hub.upload("me/mine", tmp_path / "1", "v1")
+    hub.upload("me/mine", tmp_path / "2")
+    assert same_weights(aib.from_pretrained("me/mine"), second)
+    for model in (
+        aib.from_pretrained("me/mine", revision="v1"),
+        aib.from_pretrained(f"hf:me/mine@{commit}"),
+        open_run(Path("hf:me/mine@v1"), "cpu").model,
+    ):
+        assert same_weights(model, first)
+
+
+def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
+    """The branch moves between the download of the config and that of the weights."""
+    first = small_model(seed=1)
+    first.save_pretrained(tmp_path / "1")
+    small_model(seed=2).save_pretrained(tmp_path / "2")
+    hub.upload("me/mine", tmp_path / "1")
+    download = aib.hub.hf_hub_download
+
+    def download_and_move(*args, **kwargs):
+        path = download(*args, **kwargs)
+        hub.upload("me/mine", tmp_path / "2")
+        return path
+
+    monkeypatch.setattr(aib.hub, "hf_hub_download", download_and_move)
+    assert same_weights(aib.from_pretrained("me/mine"), first)
+
+
+def test_what_is_in_the_cache_is_used_offline(hub, tmp_path, monkeypatch):
+    model = small_model()
+    model.save_pretrained(tmp_path / "1")
+    hub.upload("me/mine", tmp_path / "1")
+    aib.from_pretrained("me/mine")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert same_weights(aib.from_pretrained("me/mine"), model)
+    assert same_weights(open_run(Path("hf:me/mine"), "cpu").model, model)
+    assert same_weights(aib.from_pretrained("me/mine", local_files_only=True), model)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("hf:nobody/nothing", "the Hub has no model nobody/nothing"),
+        ("hf:me/mine@v9", "me/mine has no revision 'v9'"),
+        ("hf:me/other", "me/other on the Hub is not an aib model"),
+        ("hf:me/mine/too/long", "'me/mine/too/long' is no name of a model"),
+        ("hf:", "'' is no name of a model"),
+    ],
+)
+def test_what_is_not_on_the_hub_is_a_sentence(hub, tmp_path, capsys, address, words):
+    small_model().save_pretrained(tmp_path / "1")
+    hub.upload("me/mine", tmp_path / "1")
+    hub.commit("me/other", {"config.json": b"{}", "pytorch_model.bin": b""})
+    for load in (aib.from_pretrained, lambda one: open_run(Path(one), "cpu")):
+        with pytest.raises(aib.AibError) as caught:
+            load(address)
+        assert str(caught.value).startswith(words) and "\n" not in str(caught.value)
+    assert cli.main(["eval", address]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["offline", "unreachable"])
+def test_without_a_network_there_is_one_sentence(hub, monkeypatch, how):
+    if how == "offline":
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    else:
+        template = "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    with pytest.raises(aib.AibError, match="me/mine could not be downloaded: the Hub cannot"):
+        aib.from_pretrained("hf:me/mine")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was loaded",))
+
+
+def test_a_model_alone_needs_two_files(hub, run):
+    aib.push_to_hub(run, "me/mine")
+    aib.from_pretrained("me/mine")
+    assert set(hub.asked) == {"config.json", "model.safetensors"}
+    with pytest.raises(aib.AibError, match="no folder 'me/none' here, and the Hub has no model"):
+        aib.from_pretrained("me/none")
+
+
+def test_pickles_are_not_even_downloaded(hub, run):
+    aib.push_to_hub(run, "me/mine")
+    bomb = pickle.dumps(Bomb())
+    names = ("checkpoint.pt", "pytorch_model.bin", "model.pkl", "training_args.bin")
+    hub.commit("me/mine", dict.fromkeys(names, bomb))
+    open_run(Path("hf:me/mine"), "cpu")
+    assert set(hub.asked) == {
+        "config.json", "model.safetensors", "evaluation.json", "interpret.json", "metrics.jsonl",
+    }  # fmt: skip
+    hub.commit("me/mine", {"model.safetensors": bomb})
+    with pytest.raises(aib.AibError, match="truncated or not a safetensors file"):
+        open_run(Path("hf:me/mine"), "cpu")
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def test_a_run_of_the_hub_keeps_settings_and_verdict(hub, run):
+    aib.push_to_hub(run, "me/mine")
+    opened, mine = open_run(Path("hf:me/mine"), "cpu"), open_run(run, "cpu")
+    assert (opened.label, opened.checksum) == ("mine", mine.checksum)
+    assert opened.settings == mine.settings.updated(root=None)
+    [commit] = set(hub.branches["me/mine"].values())
+    assert opened.source == f"hf:me/mine@{commit}"
+    assert torch.equal(opened.images().images, mine.images(root=None).images)
+
+
+def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys):
+    aib.push_to_hub(run, "me/mine")
+    photo().save(tmp_path / "photo.png")
+    assert cli.main(["explain", "photo.png", "--run", "hf:me/mine", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"]["name"] == "decorative"
+    assert found["run"] == f"hf:me/mine@{hub.branches['me/mine']['main']}"
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("eval hf:me/mine --data shapes:count=8", "evaluation.json"),
+        (
+            "interpret hf:me/mine --data shapes:count=8 --quick --workers 0",
+            "interpret.json",
+        ),
+        ("report hf:me/mine --stored", "report.html"),
+        ("export hf:me/mine --format torch-export", "model.pt2"),
+    ],
+)
+def test_commands_write_beside_the_cache(hub, run, tmp_path, capsys, words, written):
+    aib.push_to_hub(run, "me/mine")
+    folder = open_run(Path("hf:me/mine"), "cpu").folder
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert cli.main(words.split()) == 0, capsys.readouterr().err
+    assert (tmp_path / "hub" / "me" / "mine" / written).is_file()
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
