@@ -104,8 +104,9 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     if defaults.tail_layers:  # which the first pass runs as well
         assert isinstance(parts.tail, nn.Sequential)
-        deep = nn.Sequential(parts.stem, *parts.tail[: defaults.tail_layers])
-        body = nn.Sequential(deep, parts.tail[defaults.tail_layers :])
+        tail = list(parts.tail)
+        deep = nn.Sequential(parts.stem, *tail[: defaults.tail_layers])
+        body = nn.Sequential(deep, nn.Sequential(*tail[defaults.tail_layers :]))
     if options.propose == "twice":
         if options.map_size is not None:
             raise AibError('map_size is that of the features with propose="twice": leave it out')
