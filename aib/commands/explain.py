@@ -91,7 +91,8 @@ def explain(
             records.append(record)
             if not json:
                 percent = 100 * record["probability"]
-                print(f"{path}: {record['prediction']} {percent:.1f}%  {picture}")
+                decided = f"{record['prediction']} {percent:.1f}%, {found.certainty()}"
+                print(f"{path}: {decided}  {picture}")
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
     if json:

@@ -1,0 +1,67 @@
+"""Draw images as a masked model's classifier saw them: `python -m tools.seen RUN OUT.jpg`.
+
+The first test image of every sixth class, whatever the model makes of it: the image, the image
+through the mask, and the mask over it, with the class, the decision and its probability.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aib.errors import AibError
+from aib.explanation import Explanation
+from aib.figures.overlay import overlay
+from aib.figures.picture import Array, draw_mosaic, image_tile
+from aib.files import write_whole
+from aib.interpret.maps import explain
+from aib.runs import Run, find_model, open_run
+
+ROWS = ("image", "seen", "mask")
+QUALITY = 85  # of the JPEG: noise makes a PNG large
+
+
+def draw_seen(run: Run, data: str, root: str | None = None, every: int = 6) -> Any:
+    """Return the picture as a matplotlib figure."""
+    images = run.labelled_images(data, "test", root)
+    columns: list[list[Array]] = []
+    names = []
+    for label in range(0, images.num_classes, every):
+        of_class = (images.labels == label).nonzero().flatten()
+        if not len(of_class):
+            continue
+        tile = image_tile(images.pixels(int(of_class[0])))
+        found = explain(run.model, tile, deterministic=True)
+        columns.append(tiles(tile, found))
+        [decided] = found.names()
+        mark = "\N{CHECK MARK}" if decided == images.class_names[label] else "not"
+        name = "" if mark != "not" else f"{decided.replace('_', ' ')}, "
+        shown = images.class_names[label].replace("_", " ")
+        names.append(f"{shown}\n{mark} {name}{float(found.probability):.0%}")
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return draw_mosaic(rows, ROWS, names, cell=1.35)
+
+
+def tiles(image: Array, found: Explanation) -> list[Array]:
+    """One column: the image, what the classifier saw, and the mask over the image."""
+    if found.mask is None or found.seen_pixels is None:
+        raise AibError("only a masked model has a picture of what its classifier saw")
+    masked = overlay(image, found.mask[0], alpha=0.6, scale=False)
+    return [image, image_tile(found.seen_pixels[0]), masked]
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of `python -m tools.seen`."""
+    parser = argparse.ArgumentParser(prog="python -m tools.seen", description=__doc__)
+    parser.add_argument("run", type=Path, help="a run, or a packaged model by its name")
+    parser.add_argument("out", type=Path, help="the JPEG to write")
+    parser.add_argument("--data", default="pets", help="data set")
+    parser.add_argument("--root", help="folder of the data set's official files")
+    options = parser.parse_args(argv)
+    figure = draw_seen(open_run(find_model(options.run)), options.data, options.root)
+    save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
+    write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
+
+
+if __name__ == "__main__":
+    main()
