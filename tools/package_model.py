@@ -170,13 +170,19 @@ def _maps(study: Mapping[str, Any] | None, weights: str) -> str:
     """Return the metrics of the maps; `weights` is the SHA-256 of the packaged weights."""
     if study is None:
         return ""
-    precision = "these weights" if study["weights_sha256"] == weights else "full precision"
+    precision = "these weights" if study["weights_sha256"] == weights else "the weights before rounding"
     rows = [
         (f"accuracy lost with {name}, points", "{drop:.2f} ({low:.2f} to {high:.2f})".format(
             **{key: 100 * drop[key] for key in ("drop", "low", "high")}))
         for key, name in REPLACED.items()
         if (drop := study["reliance"].get("replaced", {}).get(key))
     ]  # fmt: skip
+    if mask := study.get("mask"):
+        # A masked model has never met a mean or shuffled map, so these say nothing about it.
+        rows = rows[-1:]
+        rounded = "{rounded:.2f} ({rounded_low:.2f} to {rounded_high:.2f})".format(**mask)
+        rows.append(("accuracy lost with the mask rounded to 0 or 1, points", rounded))
+        rows.append(("pixels that the mask closes, %", f"{mask['closed']:.1f}"))
     for source, name in ORDERS.items():
         if (area := study["faithfulness"].get(source, {}).get("insertion")) is not None:
             rows.append((f"insertion, {name}", f"{area:.3f}"))
