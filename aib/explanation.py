@@ -127,6 +127,12 @@ class Explanation:
         )
 
     @property
+    def scope(self) -> str:
+        """What even a certain decision does not mean, in a sentence."""
+        count = self.probabilities.shape[-1]
+        return f"one of the {count} classes that the model knows; any other picture gets one too"
+
+    @property
     def disagreement_bits(self) -> Tensor | None:
         """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
         each = self.sample_probabilities

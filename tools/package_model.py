@@ -1,8 +1,8 @@
 """Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
 The weights are stored in half precision. The card states the run's own error, measured before, and
-the error with these weights: of all images, or with `--images` of some, without noise. The metrics of
-the maps are the run's own. Two commands measure them again with the packaged weights:
+the error with these weights: of all images, or with `--images` of some, without noise. The metrics
+of the maps are the run's own. Two commands measure them again with the packaged weights:
 
     aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
     python -m tools.package_model --maps STUDY NAME
@@ -128,8 +128,8 @@ def card(folder: Path) -> str:
 {code(model["name"])} at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
 precision, {size / 1e6:.1f} MB.
 
-- **Data**: the training images of {plain(title)}, {side} x {side} pixels; a share
-  of {recipe.get("holdout", 0)} was held out.
+- **Data**: the training images of {plain(title)}, {side} x {side} pixels; the share
+  held out was {recipe.get("holdout", 0)}.
 - **Classes**: {", ".join(map(plain, pixels["class_names"]))}.
 - **Recipe**: the last epoch of {code(train_command(recipe))}, on {plain(_hardware(config))}.
 - **Error**: {_error(e)} on the {e["images"]:,} {e["split"]} images,
@@ -140,7 +140,7 @@ precision, {size / 1e6:.1f} MB.
 ## Limits
 
 - Any picture gets one of these classes, also one that shows none of them. `aib explain` and
-  `aib view` say so where the decision is far from certain, which is no test of what it shows.
+  `aib view` show the entropy and warn where it is high; some of these look certain all the same.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
 {_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
 
@@ -170,7 +170,8 @@ def _maps(study: Mapping[str, Any] | None, weights: str) -> str:
     """Return the metrics of the maps; `weights` is the SHA-256 of the packaged weights."""
     if study is None:
         return ""
-    precision = "these weights" if study["weights_sha256"] == weights else "the weights before rounding"
+    same = study["weights_sha256"] == weights
+    precision = "these weights" if same else "the weights before rounding"
     rows = [
         (f"accuracy lost with {name}, points", "{drop:.2f} ({low:.2f} to {high:.2f})".format(
             **{key: 100 * drop[key] for key in ("drop", "low", "high")}))

@@ -1,10 +1,12 @@
 """Draw images as a masked model's classifier saw them: `python -m tools.seen RUN OUT.jpg`.
 
-The first test image of every sixth class, whatever the model makes of it: the image, the image
-through the mask, and the mask over it, with the class, the decision and its probability.
+The first test image of every ninth class, whatever the model makes of it, and of the classes named
+with --wrong the first that it gets wrong. Below each image: what the classifier saw, and the mask
+over the image; above it the class, the decision and its probability.
 """
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,25 +23,34 @@ ROWS = ("image", "seen", "mask")
 QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 
-def draw_seen(run: Run, data: str, root: str | None = None, every: int = 6) -> Any:
+def draw_seen(
+    run: Run, data: str, root: str | None = None, wrong: Sequence[str] = (), every: int = 9
+) -> Any:
     """Return the picture as a matplotlib figure."""
     images = run.labelled_images(data, "test", root)
-    columns: list[list[Array]] = []
-    names = []
-    for label in range(0, images.num_classes, every):
-        of_class = (images.labels == label).nonzero().flatten()
-        if not len(of_class):
-            continue
-        tile = image_tile(images.pixels(int(of_class[0])))
-        found = explain(run.model, tile, deterministic=True)
-        columns.append(tiles(tile, found))
-        [decided] = found.names()
-        mark = "\N{CHECK MARK}" if decided == images.class_names[label] else "not"
-        name = "" if mark != "not" else f"{decided.replace('_', ' ')}, "
-        shown = images.class_names[label].replace("_", " ")
-        names.append(f"{shown}\n{mark} {name}{float(found.probability):.0%}")
+    chosen = [(name, False) for name in images.class_names[::every]]
+    chosen += [(name, True) for name in wrong]
+    columns, names = [], []
+    for name, mistaken in chosen:
+        if name not in images.class_names:
+            raise AibError(f"{images.name} has no class '{name}'")
+        label = images.class_names.index(name)
+        for index in (images.labels == label).nonzero().flatten().tolist():
+            tile = image_tile(images.pixels(index))
+            found = explain(run.model, tile, deterministic=True)
+            if not mistaken or found.names() != [name]:
+                columns.append(tiles(tile, found))
+                names.append(caption(name, found))
+                break
     rows = [list(row) for row in zip(*columns, strict=True)]
     return draw_mosaic(rows, ROWS, names, cell=1.35)
+
+
+def caption(name: str, found: Explanation) -> str:
+    """The class, and below it the decision with its probability."""
+    [decided] = found.names()
+    decision = "\N{CHECK MARK}" if decided == name else f"\N{BALLOT X} {decided}"
+    return f"{name}\n{decision} {float(found.probability):.0%}".replace("_", " ")
 
 
 def tiles(image: Array, found: Explanation) -> list[Array]:
@@ -56,9 +67,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="a run, or a packaged model by its name")
     parser.add_argument("out", type=Path, help="the JPEG to write")
     parser.add_argument("--data", default="pets", help="data set")
+    parser.add_argument("--wrong", nargs="*", default=[], help="classes to show a mistake of")
     parser.add_argument("--root", help="folder of the data set's official files")
     options = parser.parse_args(argv)
-    figure = draw_seen(open_run(find_model(options.run)), options.data, options.root)
+    run = open_run(find_model(options.run))
+    figure = draw_seen(run, options.data, options.root, options.wrong)
     save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
     write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
 

@@ -84,7 +84,7 @@ def explain(
             )
             made_with = found.made_with | origin
             found = replace(found, paths=(path,), made_with=made_with)
-            subtitle = f"{opened.name} · {opened.label} · {found.samples} samples"
+            subtitle = f"{opened.name} · {opened.label} · {found.samples} samples · {found.scope}"
             subtitle += f"\n{verdict.line}" if verdict else ""
             [picture] = found.save(out, [name], subtitle=subtitle)
             record = found.record() | {"picture": str(picture)}
@@ -97,8 +97,10 @@ def explain(
         raise AibError(f"none of the {len(files)} image(s) could be explained")
     if json:
         print(jsonlib.dumps({"explanations": records, **made_with}, indent=2))
-    elif verdict:
-        print(verdict.line)
+    else:
+        print(f"decision: {found.scope}")
+        if verdict:
+            print(verdict.line)
     if verdict and verdict.verdict.warning:
         print(f"warning: {verdict.text}", file=sys.stderr)
 

@@ -113,9 +113,7 @@ def table_one(data: str, options: str = "") -> list[Preset]:
     ]
 
 
-def photographs(
-    name: str, data: str, ours: Mapping[str, Measured] | None = None
-) -> list[Preset]:
+def photographs(name: str, data: str, ours: Mapping[str, Measured] | None = None) -> list[Preset]:
     """Presets of one data set of photographs: the plain network, the paper's form and the masked
     one, by the same recipe. Each needs --init vgg16:PATH."""
     about = {
@@ -124,8 +122,6 @@ def photographs(
         "_masked": ("vgg_aib_masked", "the same, only what its map opens is classified"),
     }
     return [
-        Preset(
-            name + suffix, PHOTOS.updated(data=data, model=model), text, (ours or {}).get(model)
-        )
+        Preset(name + suffix, PHOTOS.updated(data=data, model=model), text, (ours or {}).get(model))
         for suffix, (model, text) in about.items()
     ]

@@ -54,7 +54,7 @@ def details(found: Explanation) -> str:
             for i in best.tolist()
         )
         lines.append(f"Mean ± std of {found.samples} samples: {', '.join(classes)}")
-    text = ". ".join([*lines, *missing(found)]) + "."
+    text = ". ".join([found.scope.capitalize(), *lines, *missing(found)]) + "."
     if bool(found.unsure):
         text = f"⚠ **Unsure: it may show none of these classes.** {text}"
     return text

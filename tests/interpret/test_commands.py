@@ -51,6 +51,7 @@ def test_explain_writes_a_picture_and_a_record_for_each_image(run, photos, tmp_p
         assert record["environment"]["torch"] and record["preprocessing"]["image_size"] == 32
     out = capsys.readouterr().out
     assert "photo1.jpg" in out
+    assert "decision: one of the 10 classes that the model knows" in out
     assert f"entropy {record['entropy_bits']:.2f} of 3.32 bits" in out
     assert ("unsure, it may show none of the classes" in out.splitlines()[1]) == record["unsure"]
 

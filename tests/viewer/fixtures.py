@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from aib.runs import Run
@@ -35,15 +34,6 @@ def viewer(folder: Path, *names: str, **options) -> Viewer:
 def saved_model(folder: Path, name: str = "tiny_aib_qt") -> Path:
     opened(folder, name).model.save_pretrained(folder)
     return folder
-
-
-def write_cifar10_test(root: Path) -> None:
-    """Random images, as many as the official file has."""
-    rows = np.random.default_rng(0).integers(0, 256, (10_000, 1 + 3 * 32 * 32), dtype=np.uint8)
-    rows[:, 0] %= 10
-    folder = root / "cifar-10-batches-bin"
-    folder.mkdir()
-    rows.tofile(folder / "test_batch.bin")
 
 
 @contextmanager
