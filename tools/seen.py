@@ -1,12 +1,11 @@
 """Draw images as a masked model's classifier saw them: `python -m tools.seen RUN OUT.jpg`.
 
-The first test image of every ninth class, whatever the model makes of it, and of the classes named
-with --wrong the first that it gets wrong. Below each image: what the classifier saw, and the mask
-over the image; above it the class, the decision and its probability.
+The first test image of every ninth class, whatever the model makes of it. Below each image: what
+the classifier saw, and the mask over the image; above it the class, the decision and its
+probability.
 """
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,25 +22,16 @@ ROWS = ("image", "seen", "mask")
 QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 
-def draw_seen(
-    run: Run, data: str, root: str | None = None, wrong: Sequence[str] = (), every: int = 9
-) -> Any:
+def draw_seen(run: Run, data: str, root: str | None = None, every: int = 9) -> Any:
     """Return the picture as a matplotlib figure."""
     images = run.labelled_images(data, "test", root)
-    chosen = [(name, False) for name in images.class_names[::every]]
-    chosen += [(name, True) for name in wrong]
     columns, names = [], []
-    for name, mistaken in chosen:
-        if name not in images.class_names:
-            raise AibError(f"{images.name} has no class '{name}'")
-        label = images.class_names.index(name)
-        for index in (images.labels == label).nonzero().flatten().tolist():
+    for label, name in list(enumerate(images.class_names))[::every]:
+        for index in (images.labels == label).nonzero().flatten()[:1].tolist():
             tile = image_tile(images.pixels(index))
             found = explain(run.model, tile, deterministic=True)
-            if not mistaken or found.names() != [name]:
-                columns.append(tiles(tile, found))
-                names.append(caption(name, found))
-                break
+            columns.append(tiles(tile, found))
+            names.append(caption(name, found))
     rows = [list(row) for row in zip(*columns, strict=True)]
     return draw_mosaic(rows, ROWS, names, cell=1.35)
 
@@ -67,11 +57,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="a run, or a packaged model by its name")
     parser.add_argument("out", type=Path, help="the JPEG to write")
     parser.add_argument("--data", default="pets", help="data set")
-    parser.add_argument("--wrong", nargs="*", default=[], help="classes to show a mistake of")
     parser.add_argument("--root", help="folder of the data set's official files")
     options = parser.parse_args(argv)
     run = open_run(find_model(options.run))
-    figure = draw_seen(run, options.data, options.root, options.wrong)
+    figure = draw_seen(run, options.data, options.root)
     save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
     write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
 
