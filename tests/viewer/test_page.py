@@ -18,7 +18,7 @@ pytest.importorskip("gradio")
 
 from aib.viewer.page import COLUMN
 
-UNKNOWN = "The examples show none of the classes of pets_masked"
+UNKNOWN = "The examples show none of the classes of pets"
 FIXED = 2  # the state and the picture come before the columns
 
 
