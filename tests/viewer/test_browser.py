@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.data import official
 from tests.helpers import photo
-from tests.viewer.fixtures import saved_model
+from tests.viewer.fixtures import saved_model, write_pets_test
 
 pytest.importorskip("gradio")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -191,7 +190,7 @@ def test_the_packaged_model_needs_no_run_and_warns_of_unknown_classes(browser, t
     with served(AIB_DATA=str(tmp_path)) as url:
         page = Page(browser, url)
         assert "none of the classes of pets_masked" in page.text("aib-unknown")
-    official.write_pets(tmp_path)
+    write_pets_test(tmp_path)
     with served(AIB_DATA=str(tmp_path)) as url:
         page = Page(browser, url)
         page.until(lambda: page.text("aib-picture").startswith("pets, test: "))

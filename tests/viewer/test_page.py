@@ -10,9 +10,8 @@ from aib.runs import find_model, open_runs
 from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
-from tests.data import official
 from tests.helpers import photo
-from tests.viewer.fixtures import EXAMPLES, viewer
+from tests.viewer.fixtures import EXAMPLES, viewer, write_pets_test
 
 pytest.importorskip("gradio")
 
@@ -124,7 +123,7 @@ def test_the_packaged_model_opens_with_pictures_of_its_classes(tmp_path, monkeyp
     assert UNKNOWN in page
     assert "**Map: faithful.** The map is faithful" in page  # its study is beside it
     assert act.start(55, 0)[0].name.startswith("shapes, test")
-    official.write_pets(tmp_path)
+    write_pets_test(tmp_path)
     page, act = packaged_page(runs, tmp_path, monkeypatch)
     assert UNKNOWN not in page
     scene, _, decision, *_ = act.start(55, 0)
