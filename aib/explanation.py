@@ -1,5 +1,6 @@
 """What a model decided on a batch of images, and the map behind the decision: one type for all."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,10 @@ from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.preprocessing import Preprocessing
 from aib.quantize import AnchorQuantizer
 from aib.types import Output
+
+# A plain rule, chosen on no images: unsure is a decision with more than half of the entropy of a
+# guess among all classes.
+UNSURE = 0.5
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,29 @@ class Explanation:
         return entropy_bits(self.probabilities)
 
     @property
+    def max_entropy_bits(self) -> float:
+        """Entropy of a guess among all classes."""
+        return math.log2(self.probabilities.shape[-1])
+
+    @property
+    def unsure(self) -> Tensor:
+        """[B], whether the entropy is above half of the greatest."""
+        return self.entropy_bits > UNSURE * self.max_entropy_bits
+
+    def certainty(self, image: int = 0) -> str:
+        """How certain one image's decision is, in a line."""
+        bits = f"entropy {float(self.entropy_bits[image]):.2f} of {self.max_entropy_bits:.2f} bits"
+        return bits + (
+            ": unsure, it may show none of the classes" if bool(self.unsure[image]) else ""
+        )
+
+    @property
+    def scope(self) -> str:
+        """What even a certain decision does not mean, in a sentence."""
+        count = self.probabilities.shape[-1]
+        return f"one of the {count} classes that the model knows; any other picture gets one too"
+
+    @property
     def disagreement_bits(self) -> Tensor | None:
         """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
         each = self.sample_probabilities
@@ -179,7 +207,7 @@ class Explanation:
         return draw_explanation(
             one.images[0],
             shown[0],
-            title=title,
+            title=f"{title}, {one.certainty()}",
             subtitle=subtitle,
             method=_map_name(one.method),
             ends=None if one.mask is None else (0, 1),
@@ -231,6 +259,9 @@ class Explanation:
             "image_sha256": one._image_sha256(),
             "prediction": top[0][0],
             "probability": top[0][1],
+            "entropy_bits": float(one.entropy_bits[0]),
+            "max_entropy_bits": one.max_entropy_bits,
+            "unsure": bool(one.unsure[0]),
             "top": [{"class": name, "probability": p} for name, p in top],
             "method": one.method,
             "gradcam_layer": one.layer,

@@ -9,16 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from torch import nn
 
 import aib
 from aib.data import load
-from aib.files import write_json
 from tests.data import hugging_face
 from tests.helpers import make_run, photo
-from tools.results.collect import collect
-from tools.results.pages import pages
-from tools.results.read import read_results
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -117,57 +112,22 @@ def test_score_foreign_method(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_fine_grained_leaves_two_runs_that_can_be_kept(run, tmp_path):
-    words = ["--data", "shapes:count=32", "--epochs", "1", "--workers", "0", "--out", "cub"]
-    assert "vgg19_aib_qt: error " in run("fine_grained.py", *words)
-    with Image.open(tmp_path / "cub" / "maps.png") as picture:
-        assert picture.size == (8 * 32, 2 * 32)
-    runs = [tmp_path / "cub" / name for name in ("vgg19", "vgg19_aib_qt")]
-    kept = collect(runs, "two networks")
-    (tmp_path / "results").mkdir()
-    write_json(tmp_path / "results" / "cub.json", kept)
-    assert [r["model"] for r in kept["runs"]] == ["vgg19", "vgg19_aib_qt"]
-    text = pages(read_results(tmp_path / "results"))["shapes.md"]
-    assert text.count("`python examples/fine_grained.py --data shapes:count=32 --epochs 1 ") == 2
-    assert "`aib train" not in text  # it does not know these networks
-    backbone = runpy.run_path(str(EXAMPLES / "fine_grained.py"))["VGG19"](10)
-    model = aib.from_pretrained(runs[1], backbone=backbone)
-    assert model.explain(torch.rand(1, 3, 32, 32)).attention.shape == (1, 32, 32)
+def test_fine_grained_trains_both_networks_and_shows_what_the_masked_one_saw(
+    run, tmp_path, monkeypatch
+):
+    loaded = []
 
+    def load_backbone(model, path):  # VGG-16 itself takes minutes here
+        loaded.append((model.recipe["name"], path))
+        model.pretrained_names = frozenset(n for n, _ in model.named_parameters() if ".0." in n)
+        return f"{path} loaded"
 
-def test_fine_grained_reads_weights_in_the_order_of_the_convolutions(tmp_path):
-    vgg19 = runpy.run_path(str(EXAMPLES / "fine_grained.py"))["VGG19"]
-    theirs = vgg19(3).features[:-1].state_dict()  # without the BatchNorm, which is new
-    renumbered = {f"{i}.{name}": value for i, (name, value) in enumerate(theirs.items())}
-    torch.save(renumbered, tmp_path / "weights.pth")
-    ours = vgg19(3, tmp_path / "weights.pth").features[:-1].state_dict()
-    for name in theirs:  # scaled, so that directions are what can be compared
-        directions = [values[name].flatten() / values[name].norm() for values in (ours, theirs)]
-        torch.testing.assert_close(*directions)
-    assert list(ours["0.weight"].shape) == [3, 3, 1, 1] and len(ours) == 2 * 17
-    torch.save(dict(list(renumbered.items())[:-1]), tmp_path / "short.pth")
-    with pytest.raises(SystemExit, match="short.pth does not hold"):
-        vgg19(3, tmp_path / "short.pth")
-
-
-def test_fine_grained_balances_the_weights_and_keeps_the_function():
-    vgg19 = runpy.run_path(str(EXAMPLES / "fine_grained.py"))["VGG19"]
-    torch.manual_seed(0)
-    network = vgg19(3).double()
-    with torch.no_grad():  # as uneven as the file's: one convolution makes up for another
-        network.features[0].weight *= 100
-        network.features[0].bias *= 100
-        network.features[1].weight /= 100
-        for layer in network.features:
-            if isinstance(layer, nn.Conv2d):
-                layer.bias += 0.1
-    network.features[-1].eps = 1e-30
-    images = torch.rand(2, 3, 48, 48, dtype=torch.float64)
-    before = network(images)
-    network.balance()
-    torch.testing.assert_close(network(images), before)
-    for layer in network.features:
-        if isinstance(layer, nn.Conv2d):
-            fan_in = layer.in_channels * layer.kernel_size[0] ** 2
-            size = layer.weight.square().mean().item()
-            assert size == pytest.approx(2 / fan_in)
+    monkeypatch.setitem(aib.__dict__, "load_backbone", load_backbone)
+    words = ["--data", "shapes:count=64", "--epochs", "1", "--workers", "0", "--width", "0.0625"]
+    out = run("fine_grained.py", *words, "--weights", "vgg16.pth", "--out", "both")
+    assert loaded == [(name, Path("vgg16.pth")) for name in ("vgg", "vgg_aib_masked")]
+    assert re.search(r"vgg: error \d+\.\d\d% .*vgg_aib_masked: error \d", out, re.DOTALL)
+    assert out.count(" of 3.32 bits") == 4
+    assert len(list((tmp_path / "both" / "maps").glob("test*.png"))) == 4
+    model = aib.from_pretrained(tmp_path / "both" / "vgg_aib_masked")
+    assert model.explain(torch.rand(1, 3, 32, 32)).seen.shape == (1, 3, 32, 32)

@@ -92,3 +92,15 @@ def test_predictions_come_by_name_where_the_model_has_names():
 def test_the_wrong_number_of_class_names_is_refused():
     with pytest.raises(aib.AibError, match="2 class names for a model of 4 classes"):
         make(preprocessing=aib.Preprocessing(class_names=("ant", "bee")))
+
+
+def test_a_decision_is_unsure_above_half_of_the_entropy_of_a_guess():
+    """By hand: k equally likely classes of 16 have log2 k bits, and a guess has 4."""
+    rows = torch.zeros(3, 16)
+    for i, k in enumerate((1, 3, 5)):
+        rows[i, :k] = 1 / k
+    found = aib.Explanation(probabilities=rows, size=(1, 1))
+    assert found.max_entropy_bits == 4
+    assert found.unsure.tolist() == [False, False, True]
+    assert found.certainty(1) == "entropy 1.58 of 4.00 bits"
+    assert found.certainty(2).startswith("entropy 2.32 of 4.00 bits: unsure")

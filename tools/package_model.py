@@ -1,8 +1,8 @@
 """Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
-The weights are stored in half precision, and the error on the model card is measured with these.
-The metrics of the maps are the run's own, in full precision. Two commands measure them again with
-the packaged weights:
+The weights are stored in half precision. The card states the run's own error, measured before, and
+the error with these weights: of all images, or with `--images` of some, without noise. The metrics
+of the maps are the run's own. Two commands measure them again with the packaged weights:
 
     aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
     python -m tools.package_model --maps STUDY NAME
@@ -21,15 +21,18 @@ from huggingface_hub import ModelCardData
 from safetensors.torch import load_file, save_file
 
 from aib.card import CARD, code, plain
+from aib.data.specs import SPECS
+from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.evaluation import evaluate
+from aib.evaluation import describe_samples, evaluate
 from aib.files import read_json, sha256, write_json, write_whole
 from aib.interpret.stored import RESULT
 from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import count_parameters, interpreted
-from tools.results.command import portable, train_command
+from tools.results.command import portable, train_command, without_folders
 
+HALVED = "half precision"  # in the name of the evaluation with the packaged weights
 REPLACED = {
     "mean": "the map's mean everywhere",
     "shuffled": "its positions shuffled",
@@ -38,14 +41,24 @@ REPLACED = {
 ORDERS = {"own": "in the map's order", "random": "random order", "centre": "from the centre"}
 
 
-def package(run: Path, target: Path, root: str | None = None) -> None:
+def package(
+    run: Path,
+    target: Path,
+    root: str | None = None,
+    images: int | None = None,
+    license: str = "mit",
+    notes: tuple[str, ...] = (),
+) -> None:
     """Write weights, config, results and model card of a finished run into `target`."""
     [opened] = open_runs((run,))
     settings = opened.settings
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
+    recipe = settings.recipe()
     trained = {
-        "recipe": settings.recipe(),
+        "recipe": {k: without_folders(v) if k == "init" else v for k, v in recipe.items()},
+        "license": license,
+        "notes": list(notes),
         "environment": portable(read_config(run / CONFIG)["environment"]),
     }
     with TemporaryDirectory() as scratch:
@@ -53,8 +66,14 @@ def package(run: Path, target: Path, root: str | None = None) -> None:
         halve(run / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
         [small] = open_runs((halved,))
-        measured = evaluate(small.model, opened.images(root=root))
-        write_json(halved / EVALUATION, {settings.reported: measured.to_dict()}, indent=1)
+        data = opened.images(root=root)
+        data = data.subset(sample_indices(len(data), images, seed=0))
+        measured = evaluate(small.model, data, deterministic=images is not None, batch_size=16)
+        both = {
+            settings.reported: (read_json(run / EVALUATION) or {})[settings.reported],
+            f"{settings.reported}, {HALVED}": measured.to_dict(),
+        }
+        write_json(halved / EVALUATION, both, indent=1)
         maps = interpreted(run)
         if maps is not None:
             write_json(halved / RESULT, maps, indent=1)
@@ -92,12 +111,14 @@ def card(folder: Path) -> str:
     """Return the model card: data, recipe, error and limits."""
     config = read_config(folder / CONFIG)
     recipe, model, pixels = config["trained"]["recipe"], config["model"], config["preprocessing"]
-    [(reported, e)] = (read_json(folder / EVALUATION) or {}).items()
+    (reported, e), (_, halved) = (read_json(folder / EVALUATION) or {}).items()
     trained_on, _, _ = reported.rpartition(" ")  # the name of the split is the last word
-    low, high = e["top1_interval"]
     count, size = count_parameters(model) or 0, (folder / WEIGHTS).stat().st_size
-    side = pixels["image_size"]
-    head = ModelCardData(library_name="aib", license="mit", datasets=[e["data"]])
+    side, license = pixels["image_size"], config["trained"]["license"]
+    head = ModelCardData(library_name="aib", license=license, datasets=[e["data"]])
+    title = SPECS[trained_on].title if trained_on in SPECS else trained_on
+    part = f"{halved['images']:,} of them" if halved["images"] < e["images"] else "the same images"
+    notes = "".join(f"- {plain(note)}\n" for note in config["trained"]["notes"])
     return f"""---
 {head.to_yaml()}
 ---
@@ -106,20 +127,26 @@ def card(folder: Path) -> str:
 {code(model["name"])} at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
 precision, {size / 1e6:.1f} MB.
 
-- **Data**: the training images of {plain(trained_on)}, {side} x {side} pixels; a share
-  of {recipe.get("holdout", 0)} was held out.
+- **Data**: the training images of {plain(title)}, {side} x {side} pixels; the share
+  held out was {recipe.get("holdout", 0)}.
 - **Classes**: {", ".join(map(plain, pixels["class_names"]))}.
 - **Recipe**: the last epoch of {code(train_command(recipe))}, on {plain(_hardware(config))}.
-- **Error**: {e["top1_error"]:.2f}% on the {e["images"]:,} {e["split"]} images (95% interval
-  {low:.2f} to {high:.2f}), {e["samples"]} samples, measured with these weights. Calibration error
-  {e["calibration_error"]:.2f}%.
-
+- **Error**: {_error(e)} on the {e["images"]:,} {e["split"]} images,
+  {describe_samples(e["samples"])}, before the weights were rounded to half precision;
+  {_error(halved)} on {part}, {describe_samples(halved["samples"])},
+  with these weights. Calibration error {e["calibration_error"]:.2f}%, before.
+{notes}
 ## Limits
 
-- Any picture gets one of these classes, also one that shows none of them.
+- Any picture gets one of these classes, also one that shows none of them. `aib explain` and
+  `aib view` show the entropy and warn where it is high; some of these look certain all the same.
 - A picture is reduced to {side} x {side} pixels; what is small in it is lost.
-- The map shows where features pass. Whether the decision needs it is measured separately.
 {_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
+
+
+def _error(e: Mapping[str, Any]) -> str:
+    low, high = e["top1_interval"]
+    return f"{e['top1_error']:.2f}% (95% interval {low:.2f} to {high:.2f})"
 
 
 def _hardware(config: Mapping[str, Any]) -> str:
@@ -130,13 +157,20 @@ def _maps(study: Mapping[str, Any] | None, weights: str) -> str:
     """Return the metrics of the maps; `weights` is the SHA-256 of the packaged weights."""
     if study is None:
         return ""
-    precision = "these weights" if study["weights_sha256"] == weights else "full precision"
+    same = study["weights_sha256"] == weights
+    precision = "these weights" if same else "the weights before rounding"
     rows = [
         (f"accuracy lost with {name}, points", "{drop:.2f} ({low:.2f} to {high:.2f})".format(
             **{key: 100 * drop[key] for key in ("drop", "low", "high")}))
         for key, name in REPLACED.items()
         if (drop := study["reliance"].get("replaced", {}).get(key))
     ]  # fmt: skip
+    if mask := study.get("mask"):
+        # A masked model has never met a mean or shuffled map, so these say nothing about it.
+        rows = rows[-1:]
+        rounded = "{rounded:.2f} ({rounded_low:.2f} to {rounded_high:.2f})".format(**mask)
+        rows.append(("accuracy lost with the mask rounded to 0 or 1, points", rounded))
+        rows.append(("pixels that the mask closes, %", f"{mask['closed']:.1f}"))
     for source, name in ORDERS.items():
         if (area := study["faithfulness"].get(source, {}).get("insertion")) is not None:
             rows.append((f"insertion, {name}", f"{area:.3f}"))
@@ -156,6 +190,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("run", type=Path, help="a finished run; with --maps a study's folder")
     parser.add_argument("name", help="the model's name in the package, or a folder elsewhere")
     parser.add_argument("--root", help="folder of the data set's official files")
+    parser.add_argument("--images", type=int, help="test only so many images, without noise")
+    parser.add_argument("--license", default="mit", help="of the weights")
+    parser.add_argument("--note", action="append", default=[], help="a line of the card")
     parser.add_argument("--maps", action="store_true", help="replace only the metrics of its maps")
     options = parser.parse_args(argv)
     target = Path(options.name) if "/" in options.name else PACKAGED / options.name
@@ -163,7 +200,8 @@ def main(argv: list[str] | None = None) -> None:
         if options.maps:
             replace_maps(options.run, target)
         else:
-            package(options.run, target, options.root)
+            notes = tuple(options.note)
+            package(options.run, target, options.root, options.images, options.license, notes)
     except AibError as error:
         sys.exit(f"tools.package_model: {error}")
     print((target / CARD).read_text())

@@ -108,7 +108,7 @@ def explain(
             )
             made_with = found.made_with | origin
             found = replace(found, paths=(path,), made_with=made_with)
-            subtitle = f"{opened.name} · {opened.label} · {found.samples} samples"
+            subtitle = f"{opened.name} · {opened.label} · {found.samples} samples · {found.scope}"
             subtitle += f"\n{verdict.line}" if verdict else ""
             remove_manifest(out)
             [picture] = found.save(out, [name], subtitle=subtitle)
@@ -118,7 +118,8 @@ def explain(
             records.append(record)
             saved.append(name)
             if not json:
-                print(f"{path}: {_percent(record, 'prediction', 'probability')}  {picture}")
+                decided = f"{_percent(record, 'prediction', 'probability')}, {found.certainty()}"
+                print(f"{path}: {decided}  {picture}")
                 if expected is not None:
                     print(f"  expected: {_percent(record, 'expected', 'expected_probability')}")
     if not records:
@@ -138,6 +139,7 @@ def explain(
     if json:
         print(jsonlib.dumps({"explanations": records, **made_with}, indent=2))
     else:
+        print(f"decision: {found.scope}")
         print(f"written: {out / TABLE}, {out / MANIFEST}")
         if verdict:
             print(verdict.line)

@@ -1,7 +1,7 @@
 """A preset is a runnable claim: name, settings, the paper's result and ours."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aib.paper import paper_error
@@ -113,7 +113,7 @@ def table_one(data: str, options: str = "") -> list[Preset]:
     ]
 
 
-def photographs(name: str, data: str) -> list[Preset]:
+def photographs(name: str, data: str, ours: Mapping[str, Measured] | None = None) -> list[Preset]:
     """Presets of one data set of photographs: the plain network, the paper's form and the masked
     one, by the same recipe. Each needs --init vgg16:PATH."""
     about = {
@@ -122,6 +122,6 @@ def photographs(name: str, data: str) -> list[Preset]:
         "_masked": ("vgg_aib_masked", "the same, only what its map opens is classified"),
     }
     return [
-        Preset(name + suffix, PHOTOS.updated(data=data, model=model), text)
+        Preset(name + suffix, PHOTOS.updated(data=data, model=model), text, (ours or {}).get(model))
         for suffix, (model, text) in about.items()
     ]

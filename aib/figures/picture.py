@@ -198,8 +198,9 @@ def draw_mosaic(
     column_names: Sequence[str],
     title: str = "",
     gap: int = 2,
+    cell: float = 0.72,
 ) -> Any:
-    """Draw tiles of one size as a grid with names of rows and columns."""
+    """Draw tiles of one size as a grid with names of rows and columns; `cell` is in inches."""
     from matplotlib.figure import Figure
 
     height, width = rows[0][0].shape[:2]
@@ -210,7 +211,6 @@ def draw_mosaic(
         for j, tile in enumerate(row):
             top, left = i * (height + gap), j * (width + gap)
             sheet[top : top + height, left : left + width] = tile
-    cell = 0.72
     figure = Figure(figsize=(cell * len(rows[0]) + 1.6, cell * len(rows) + 0.8))
     axis = figure.subplots()
     axis.imshow(sheet, interpolation="nearest")

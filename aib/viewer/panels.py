@@ -37,8 +37,7 @@ def decision(found: Explanation) -> dict[str, float]:
 
 def details(found: Explanation) -> str:
     """How certain the decision is, and what the model lacks."""
-    most = math.log2(found.probabilities.shape[-1])
-    lines = [f"Entropy {float(found.entropy_bits):.2f} of {most:.2f} bits"]
+    lines = [f"Entropy {float(found.entropy_bits):.2f} of {found.max_entropy_bits:.2f} bits"]
     if found.disagreement_bits is not None:
         share = float(found.disagreement_bits)
         lines[0] += f", {share:.2f} of them because the samples disagree"
@@ -55,7 +54,10 @@ def details(found: Explanation) -> str:
             for i in best.tolist()
         )
         lines.append(f"Mean ± std of {found.samples} samples: {', '.join(classes)}")
-    return ". ".join([*lines, *missing(found)]) + "."
+    text = ". ".join([found.scope.capitalize(), *lines, *missing(found)]) + "."
+    if bool(found.unsure):
+        text = f"⚠ **Unsure: it may show none of these classes.** {text}"
+    return text
 
 
 def verdict(found: StoredVerdict | None) -> str:

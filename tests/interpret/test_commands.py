@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -45,8 +46,14 @@ def test_explain_writes_a_picture_and_a_record_for_each_image(run, photos, tmp_p
             "class": record["prediction"],
             "probability": record["probability"],
         }
+        assert 0 <= record["entropy_bits"] <= record["max_entropy_bits"] == math.log2(10)
+        assert record["unsure"] == (record["entropy_bits"] > math.log2(10) / 2)
         assert record["environment"]["torch"] and record["preprocessing"]["image_size"] == 32
-    assert "photo1.jpg" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "photo1.jpg" in out
+    assert "decision: one of the 10 classes that the model knows" in out
+    assert f"entropy {record['entropy_bits']:.2f} of 3.32 bits" in out
+    assert ("unsure, it may show none of the classes" in out.splitlines()[1]) == record["unsure"]
 
 
 def test_an_image_is_explained_alike_alone_and_among_others(run, photos, tmp_path):

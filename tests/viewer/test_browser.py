@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.helpers import photo
-from tests.viewer.fixtures import saved_model, write_cifar10_test
+from tests.viewer.fixtures import saved_model, write_pets_test
 
 pytest.importorskip("gradio")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -189,9 +189,9 @@ def test_nothing_is_wider_than_a_phone(page):
 def test_the_packaged_model_needs_no_run_and_warns_of_unknown_classes(browser, tmp_path):
     with served(AIB_DATA=str(tmp_path)) as url:
         page = Page(browser, url)
-        assert "none of the classes of cifar10_small" in page.text("aib-unknown")
-    write_cifar10_test(tmp_path)
+        assert "none of the classes of pets_masked" in page.text("aib-unknown")
+    write_pets_test(tmp_path)
     with served(AIB_DATA=str(tmp_path)) as url:
         page = Page(browser, url)
-        page.until(lambda: page.text("aib-picture").startswith("cifar10, test: "))
+        page.until(lambda: page.text("aib-picture").startswith("pets, test: "))
         assert browser.find_elements(By.ID, "aib-unknown") == []

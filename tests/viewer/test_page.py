@@ -11,13 +11,13 @@ from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
 from tests.helpers import photo
-from tests.viewer.fixtures import EXAMPLES, viewer, write_cifar10_test
+from tests.viewer.fixtures import EXAMPLES, viewer, write_pets_test
 
 pytest.importorskip("gradio")
 
 from aib.viewer.page import COLUMN
 
-UNKNOWN = "The examples show none of the classes of cifar10"
+UNKNOWN = "The examples show none of the classes of pets"
 FIXED = 2  # the state and the picture come before the columns
 
 
@@ -118,23 +118,23 @@ def test_a_page_from_before_a_restart_must_be_reloaded(tmp_path):
 
 def test_the_packaged_model_opens_with_pictures_of_its_classes(tmp_path, monkeypatch):
     """As plain `aib view` does, with the data on disk and without."""
-    page, act = packaged_page(tmp_path, monkeypatch)
+    runs = open_runs((find_model(None),), "cpu")
+    page, act = packaged_page(runs, tmp_path, monkeypatch)
     assert UNKNOWN in page
-    assert "⚠ **Map: decorative.** The map is decorative" in page  # its study is beside it
+    assert "**Map: faithful.** The map is faithful" in page  # its study is beside it
     assert act.start(55, 0)[0].name.startswith("shapes, test")
-    write_cifar10_test(tmp_path)
-    page, act = packaged_page(tmp_path, monkeypatch)
+    write_pets_test(tmp_path)
+    page, act = packaged_page(runs, tmp_path, monkeypatch)
     assert UNKNOWN not in page
     scene, _, decision, *_ = act.start(55, 0)
-    assert scene.name.startswith("cifar10, test") and len(decision) == 5
+    assert scene.name.startswith("pets, test") and len(decision) == 5
 
 
-def packaged_page(data, monkeypatch):
+def packaged_page(runs, data, monkeypatch):
     """What the page consists of, and its handlers."""
     from aib.viewer.page import Handlers, build_page
 
     monkeypatch.setenv("AIB_DATA", str(data))
-    runs = open_runs((find_model(None),), "cpu")
     shown_models, examples = Viewer(runs, samples=(1, 1)), find_examples(runs)
     return str(build_page(shown_models, examples).get_config_file()), Handlers(
         shown_models, examples

@@ -51,6 +51,12 @@ def test_the_likeliest_classes_in_order_with_their_spread():
     assert "of 3.32 bits" in text and "of 4x12 samples: class1 50.0 ± 1.4%, class3 25.0" in text
 
 
+def test_an_unsure_decision_says_that_the_classes_may_all_be_wrong():
+    p = torch.tensor([[0.91, *[0.01] * 9]])
+    assert "Unsure" not in panels.details(explanation(probabilities=p))
+    assert "Unsure: it may show none of these classes" in panels.details(explanation())
+
+
 def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     mask = torch.linspace(0, 0.5, 32).expand(1, 32, 32)
     seen = torch.linspace(-9, 9, 32).expand(1, 3, 32, 32)  # far outside of what pixels can be

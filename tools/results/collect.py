@@ -82,6 +82,8 @@ def interpreted(run: Path) -> dict[str, Any] | None:
         source: {k: v for k, v in metrics.items() if not k.endswith("_curve")}
         for source, metrics in found["faithfulness"].items()
     }
+    if evaluator := found.get("evaluator"):
+        found["evaluator"] = evaluator | {"run": without_folders(evaluator["run"])}
     # A note may name the data's folder.
     notes = [note.replace(str(Path.home()), "~") for note in found["notes"]]
     return found | {"notes": notes, "environment": portable(found["environment"])}

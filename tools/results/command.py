@@ -52,5 +52,5 @@ def portable(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_folders(text: str) -> str:
-    """Cut absolute paths to their last name, also after `=` and `folder:`."""
-    return re.sub(r"(^|=|folder:)(/[^:]*)", lambda m: m[1] + Path(m[2]).name, text)
+    """Cut absolute paths to their last name, also after `=`, `folder:` and `vgg16:`."""
+    return re.sub(r"(^|=|folder:|vgg16:)(/[^:]*)", lambda m: m[1] + Path(m[2]).name, text)

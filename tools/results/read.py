@@ -69,8 +69,9 @@ class StoredRun:
 
     @property
     def preset(self) -> str | None:
-        """The preset whose recipe this is, but for the model and the seed."""
+        """The preset whose recipe this is, but for the model, the seed and the file of --init."""
         own = self.recipe_without_seed | {"model": self.model}
+        own.pop("init", None)
         for name, preset in PRESETS.items():
             recipe = preset.settings.recipe() | {"model": self.model}
             recipe.pop("seed", None)

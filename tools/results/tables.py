@@ -178,7 +178,11 @@ def _by_preset(results: Results) -> list[list[StoredRun]]:
 
 def _form(run: StoredRun) -> str:
     """What makes the model another than the paper's."""
-    found = [f"{name} {value}" for name, value in run.recipe.items() if name in OTHER_FORM]
+    found = [
+        name if value is True else f"{name} {value}"
+        for name, value in run.recipe.items()
+        if name in OTHER_FORM
+    ]
     return ", ".join(found).replace("_", " ")
 
 

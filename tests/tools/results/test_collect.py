@@ -24,11 +24,13 @@ def test_a_results_file_names_no_folder(tmp_path, monkeypatch):
     folder = write_finished_run(tmp_path / "a", 4.0, epochs=7)
     notes = [f"no svhn images under {Path.home()}/data"]
     study = {"faithfulness": {}, "environment": {}, "notes": notes, "run": str(folder)}
+    study["evaluator"] = {"run": "/home/someone/evaluator"}
     (folder / "interpret.json").write_text(json.dumps(study))
     found = collect([folder], "title")
     [run] = found["runs"]
     assert run["interpret"].pop("notes") == ["no svhn images under ~/data"]
-    assert run["interpret"] == {"faithfulness": {}, "environment": {}}
+    evaluator = {"run": "evaluator"}
+    assert run["interpret"] == {"faithfulness": {}, "environment": {}, "evaluator": evaluator}
     assert run["recipe"] == {"data": "cifar10", "model": "tiny_aib_qt", "epochs": 7}
     assert run["environment"]["command"] == "aib train --root data"
     assert "/home" not in json.dumps(found) and str(tmp_path) not in json.dumps(found)
@@ -42,9 +44,9 @@ def test_no_stored_file_names_a_folder_of_the_machine():
 
 
 def test_only_paths_are_removed_from_a_command():
-    typed = "aib eval '/a b/run' --root=/x/y --data folder:/c/d:image_size=64 --samples 4x12"
+    typed = "aib eval '/a b/run' --root=/x/y --data folder:/c/d:image_size=64 --init vgg16:/w/v.npz"
     facts = {"torch": "2.13", "command": typed}
-    left = "aib eval run --root=y --data folder:d:image_size=64 --samples 4x12"
+    left = "aib eval run --root=y --data folder:d:image_size=64 --init vgg16:v.npz"
     assert portable(facts) == facts | {"command": left}
     assert portable({"command": None}) == {"command": None}
 

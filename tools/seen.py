@@ -1,0 +1,69 @@
+"""Draw images as a masked model's classifier saw them: `python -m tools.seen RUN OUT.jpg`.
+
+The first test image of every ninth class, whatever the model makes of it. Below each image: what
+the classifier saw, and the mask over the image; above it the class, the decision and its
+probability.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aib.errors import AibError
+from aib.explanation import Explanation
+from aib.figures.overlay import overlay
+from aib.figures.picture import Array, draw_mosaic, image_tile
+from aib.files import write_whole
+from aib.interpret.maps import explain
+from aib.runs import Run, find_model, open_run
+
+ROWS = ("image", "seen", "mask")
+QUALITY = 85  # of the JPEG: noise makes a PNG large
+
+
+def draw_seen(run: Run, data: str, root: str | None = None, every: int = 9) -> Any:
+    """Return the picture as a matplotlib figure."""
+    images = run.labelled_images(data, "test", root)
+    columns, names = [], []
+    for label, name in list(enumerate(images.class_names))[::every]:
+        for index in (images.labels == label).nonzero().flatten()[:1].tolist():
+            tile = image_tile(images.pixels(index))
+            found = explain(run.model, tile, deterministic=True)
+            columns.append(tiles(tile, found))
+            names.append(caption(name, found))
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return draw_mosaic(rows, ROWS, names, cell=1.35)
+
+
+def caption(name: str, found: Explanation) -> str:
+    """The class, and below it the decision with its probability."""
+    [decided] = found.names()
+    decision = "\N{CHECK MARK}" if decided == name else f"\N{BALLOT X} {decided}"
+    return f"{name}\n{decision} {float(found.probability):.0%}".replace("_", " ")
+
+
+def tiles(image: Array, found: Explanation) -> list[Array]:
+    """One column: the image, what the classifier saw, and the mask over the image."""
+    if found.mask is None or found.seen_pixels is None:
+        raise AibError("only a masked model has a picture of what its classifier saw")
+    masked = overlay(image, found.mask[0], alpha=0.6, scale=False)
+    return [image, image_tile(found.seen_pixels[0]), masked]
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of `python -m tools.seen`."""
+    parser = argparse.ArgumentParser(prog="python -m tools.seen", description=__doc__)
+    parser.add_argument("run", type=Path, help="a run, or a packaged model by its name")
+    parser.add_argument("out", type=Path, help="the JPEG to write")
+    parser.add_argument("--data", default="pets", help="data set")
+    parser.add_argument("--root", help="folder of the data set's official files")
+    options = parser.parse_args(argv)
+    run = open_run(find_model(options.run))
+    figure = draw_seen(run, options.data, options.root)
+    save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
+    write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
+
+
+if __name__ == "__main__":
+    main()
