@@ -116,7 +116,8 @@ class ScoreLayer(nn.Conv2d):
     def reset_parameters(self) -> None:
         """Initialise; `init_weights` calls it instead of its own rule."""
         assert self.bias is not None
-        nn.init.normal_(self.weight, std=0.01)
+        if not self.weight.is_meta:  # there a normal draw imports the compiler, for seconds
+            nn.init.normal_(self.weight, std=0.01)
         nn.init.constant_(self.bias, OPEN)
 
 
