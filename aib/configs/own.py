@@ -20,4 +20,4 @@ LARGE = SMALL.updated(
 
 def own_images(gpu: bool) -> tuple[int, Settings]:
     """Image size and settings."""
-    return (224, LARGE) if gpu else (96, SMALL)
+    return (224, LARGE) if gpu else (64, SMALL)

@@ -129,7 +129,7 @@ def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "model", "size"), [(False, "tiny_aib_masked", 96), (True, "vgg_aib_masked", 224)]
+    ("gpu", "model", "size"), [(False, "tiny_aib_masked", 64), (True, "vgg_aib_masked", 224)]
 )
 def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     tmp_path, capsys, monkeypatch, gpu: bool, model: str, size: int
@@ -148,7 +148,7 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     main(["train", "--data", "shapes"])
     assert [(s.model, s.data) for s in started] == [
         (model, f"{data}:image_size={size}"),
-        ("tiny_aib_masked", f"{data}:resize=crop,image_size=96"),
+        ("tiny_aib_masked", f"{data}:resize=crop,image_size=64"),
         ("tiny_aib_masked", f"{data}:image_size=50"),
         ("wrn", data),
         (Settings().model, "shapes"),
