@@ -24,8 +24,8 @@ def failure(capsys, *argv: str) -> str:
 
 def test_unknown_names_list_the_known_ones(capsys):
     assert "cifar10" in failure(capsys, "show", "cifar11")
-    assert "cifar10" in failure(capsys, "verify", "imagenet")
-    assert "cifar10" in failure(capsys, "fetch", "imagenet")
+    assert "cifar10" in failure(capsys, "verify", "mnist")
+    assert "cifar10" in failure(capsys, "fetch", "mnist")
 
 
 def test_unknown_options_and_splits_list_the_known_ones(capsys):

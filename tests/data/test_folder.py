@@ -134,7 +134,7 @@ def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys):
 def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     tmp_path, capsys, monkeypatch, gpu: bool, model: str, size: int
 ) -> None:
-    monkeypatch.setattr("aib.commands.train.has_gpu", lambda: gpu)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     started: list[Settings] = []
     command = "aib.commands.train.start"
     monkeypatch.setattr(command, lambda options, _: started.append(options.settings))
