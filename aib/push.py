@@ -97,6 +97,9 @@ def without_folders(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [without_folders(item) for item in value]
     if isinstance(value, str):
+        path = re.fullmatch(r"(\w+:)?(/(?!/)[^:]+)(:.*)?", value)  # as in `folder:/my photos`
+        if path:
+            return (path[1] or "") + Path(path[2]).name + (path[3] or "")
         return re.sub(r"(^|[\s=:'\"(])/(?!/)[^\s:'\"]*/", r"\1", value)
     return value
 

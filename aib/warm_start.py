@@ -89,6 +89,8 @@ def mark_pretrained(model: Classifier) -> None:
 def check_statistics(model: Classifier) -> str | None:
     """A warning if images are not normalised as the pretrained weights expect."""
     mean, std = model.preprocessing.mean, model.preprocessing.std
+    if "backbone" in model.recipe:  # a library's network, which says how images are normalised
+        return None
     if not model.pretrained_names or (mean, std) == (IMAGENET_MEAN, IMAGENET_STD):
         return None
     return (

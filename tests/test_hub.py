@@ -31,11 +31,11 @@ def hub(tmp_path, monkeypatch):
 def run(tmp_path):
     """A run with results: an error of its own and the packaged model's study, of these weights."""
     folder = make_run(tmp_path / "runs" / "mine", root="/home/me/data")
-    packaged = packaged_models()["cifar10_small"]
+    packaged = packaged_models()["pets_masked"]
     study = read_json(packaged / "interpret.json")
     study |= {"weights_sha256": sha256(folder / "model.safetensors"), "run": str(folder)}
     write_json(folder / "interpret.json", study)
-    [evaluation] = read_json(packaged / "evaluation.json").values()
+    evaluation = next(iter(read_json(packaged / "evaluation.json").values()))
     write_json(folder / "evaluation.json", {"shapes test": evaluation | {"top1_error": 12.5}})
     (folder / "figures").mkdir()
     photo().save(folder / "figures" / "modified.png")
@@ -81,9 +81,9 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     assert files["model.safetensors"] == (run / "model.safetensors").read_bytes()
     assert files["maps.png"] == (run / "figures" / "modified.png").read_bytes()
     card = files["README.md"].decode()
-    assert "**decorative**: The map is decorative" in card
-    assert "Do not show the map as an explanation" in card
-    assert "| cifar10 test | 10,000 | 12.50 (" in card
+    assert "**faithful**: The map is faithful" in card
+    assert "The map may be shown as the evidence" in card
+    assert "| pets test | 3,669 | 12.50 (" in card
     assert "![Images and their maps](maps.png)" in card
     assert "trained on: shapes." in card and "- Classes: disc, " in card
     head = ModelCard(card).data
@@ -105,6 +105,7 @@ def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
         ("folder:/home/me/photos:test=0.2 val own", "folder:photos:test=0.2 val own"),
         ("aib train --data folder:/a/b --out=/c/d/e", "aib train --data folder:b --out=e"),
         ("aib report '/a/b/c'", "aib report 'c'"),
+        ("folder:/home/my name/photos", "folder:photos"),
         ("https://huggingface.co/me/mine", "https://huggingface.co/me/mine"),
         ("runs/a and/or b", "runs/a and/or b"),
     ],
@@ -272,7 +273,7 @@ def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys)
     photo().save(tmp_path / "photo.png")
     assert cli.main(["explain", "photo.png", "--run", "hf:me/mine", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["verdict"]["name"] == "decorative"
+    assert found["verdict"]["name"] == "faithful"
     assert found["run"] == f"hf:me/mine@{hub.branches['me/mine']['main']}"
 
 

@@ -113,8 +113,7 @@ def explain(
             remove_manifest(out)
             [picture] = found.save(out, [name], subtitle=subtitle)
             written = {"picture": str(picture), "map": f"{name}.npy"}
-            entropy = {"entropy_bits": float(found.entropy_bits)}
-            record = found.record() | entropy | written
+            record = found.record() | written
             records.append(record)
             saved.append(name)
             if not json:

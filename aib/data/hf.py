@@ -8,7 +8,7 @@ from aib.data.decode import to_image
 from aib.data.imageset import ImageSet
 from aib.data.own import find_columns, from_dataset
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
-from aib.errors import AibError
+from aib.errors import AibError, missing_extra
 from aib.preprocessing import Preprocessing, Resize
 
 IMAGE_SIZE = 224  # default, or that of the first image if it is smaller
@@ -59,9 +59,7 @@ def _load(path: Path) -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise AibError(
-            f"hf:{path} needs the package datasets: pip install 'aib[datasets]'"
-        ) from error
+        raise missing_extra("datasets", f"hf:{path} needs the package datasets") from error
     name, _, config = path.as_posix().partition(":")
     try:
         return datasets.load_dataset(name, config or None)

@@ -18,12 +18,12 @@ class StoredVerdict:
 
     @property
     def line(self) -> str:
-        """In a few words."""
+        """Short form, for captions."""
         return f"map: {self.verdict.name} ({self.measured})"
 
     @property
     def text(self) -> str:
-        """In a sentence."""
+        """What the verdict means, and what it was measured on."""
         return f"{MEANING[self.verdict.name]} ({self.measured})."
 
     def to_dict(self) -> dict[str, object]:
