@@ -217,7 +217,10 @@ def test_what_is_not_on_the_hub_is_a_sentence(hub, tmp_path, capsys, address, wo
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("how", ["offline", "unreachable"])
+UNREACHABLE = pytest.param("unreachable", marks=pytest.mark.slow)  # it tries again for a while
+
+
+@pytest.mark.parametrize("how", ["offline", UNREACHABLE])
 def test_without_a_network_there_is_one_sentence(hub, monkeypatch, how):
     if how == "offline":
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
