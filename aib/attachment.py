@@ -194,13 +194,10 @@ def attach_by_name(
     model.recipe |= {"backbone": name, "pretrained": pretrained}
     if pretrained:  # all but new layers, such as the last ones of auxiliary heads
         before = dict(network.named_parameters())
-        inside = "body." if isinstance(model, Masked) else "tail."
+        inside = "body" if isinstance(model, Masked) else "tail"
+        layers = model.get_submodule(inside).named_parameters()
         model.pretrained_names = frozenset(
-            full
-            for full, parameter in model.named_parameters()
-            if (old := before.get(full.removeprefix(inside))) is not None
-            and full.startswith(inside)
-            and torch.equal(parameter, old)
+            f"{inside}.{n}" for n, p in layers if n in before and torch.equal(p, before[n])
         )
     return model
 

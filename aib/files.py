@@ -1,10 +1,11 @@
-"""Atomic writes, JSON and hashes of files."""
+"""Atomic writes, JSON, hashes and names of files."""
 
 import errno
 import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,4 +77,22 @@ def finite(value: Any) -> Any:
         return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    return value
+
+
+def without_folders(value: Any) -> Any:
+    """Cut absolute paths to their last name in the keys and strings of a JSON value.
+
+    A string that is a path may hold spaces, also after `folder:` or `--out=`; in a sentence or a
+    command a space ends a path.
+    """
+    if isinstance(value, dict):
+        return {without_folders(key): without_folders(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_folders(item) for item in value]
+    if isinstance(value, str):
+        path = re.fullmatch(r"((?:--?[\w-]+=)?(?:\w+:)?)(/(?!/)[^:]+)(:.*)?", value)
+        if path:
+            return path[1] + Path(path[2]).name + (path[3] or "")
+        return re.sub(r"(^|[\s=:'\"(])/(?!/)[^\s:'\"]*/", r"\1", value)
     return value

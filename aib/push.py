@@ -1,6 +1,5 @@
 """Put a run on the Hugging Face Hub, with its results and a model card made of them."""
 
-import re
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,7 @@ from huggingface_hub import EvalResult, HfApi
 from aib.card import CARD, PICTURE
 from aib.errors import AibError
 from aib.evaluation import Evaluation, read_evaluations
-from aib.files import read_json, write_json
+from aib.files import read_json, without_folders, write_json
 from aib.hub import readable_errors
 from aib.interpret.stored import stored_verdict
 from aib.runs import EVALUATION, METRICS, RESULT, Run, find_model, open_run
@@ -88,20 +87,6 @@ def write_upload(
         metadata=_metadata(repo, results, license),
     )
     (folder / CARD).write_text(str(card), encoding="utf-8")
-
-
-def without_folders(value: Any) -> Any:
-    """Cut absolute paths to their last name in the keys and strings of a JSON value."""
-    if isinstance(value, dict):
-        return {without_folders(key): without_folders(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_folders(item) for item in value]
-    if isinstance(value, str):
-        path = re.fullmatch(r"(\w+:)?(/(?!/)[^:]+)(:.*)?", value)  # as in `folder:/my photos`
-        if path:
-            return (path[1] or "") + Path(path[2]).name + (path[3] or "")
-        return re.sub(r"(^|[\s=:'\"(])/(?!/)[^\s:'\"]*/", r"\1", value)
-    return value
 
 
 def _row(e: Evaluation) -> list[str]:

@@ -12,9 +12,8 @@ from huggingface_hub import ModelCard, constants
 
 import aib
 from aib import cli
-from aib.files import read_json, sha256, write_json
+from aib.files import read_json, sha256, without_folders, write_json
 from aib.hub import parse_address
-from aib.push import without_folders
 from aib.runs import open_run, packaged_models
 from tests.helpers import images, make_run, photo, small_model
 from tests.hub import serving

@@ -25,12 +25,12 @@ from aib.data.specs import SPECS
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.evaluation import describe_samples, evaluate
-from aib.files import read_json, sha256, write_json, write_whole
+from aib.files import read_json, sha256, without_folders, write_json, write_whole
 from aib.interpret.stored import RESULT
 from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import count_parameters, interpreted
-from tools.results.command import portable, train_command, without_folders
+from tools.results.command import portable, train_command
 
 HALVED = "half precision"  # in the name of the evaluation with the packaged weights
 REPLACED = {

@@ -50,6 +50,7 @@ def bench_photos(
     began = time.perf_counter()
     loop = Loop(network, data, settings)
     start = time.perf_counter() - began
+    assert isinstance(loop.batches, Batches)  # images, not tensors that are normalised already
     loop.take_step.objective.train()
 
     def step(x: Tensor, y: Tensor) -> None:
@@ -70,7 +71,7 @@ def bench_photos(
         "model": model,
         "batch_size": batch_size,
         "device": device,
-        "cache": str(getattr(loop.batches, "decoded", None) or "none"),
+        "cache": str(loop.batches.decoded or "none"),
         "start_seconds": round(start, 2),
         "images_per_second": round(together, 1),
         "on_device_images_per_second": round(on_device, 1),

@@ -8,13 +8,13 @@ import torch
 
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import read_json
+from aib.files import read_json, without_folders
 from aib.interpret.stored import RESULT
 from aib.options import without_removed
 from aib.registry import create_model
 from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
 from aib.weights import CONFIG, read_config
-from tools.results.command import portable, without_folders
+from tools.results.command import portable
 
 SCHEMA = 1
 

@@ -1,12 +1,11 @@
 """The command that repeats a run, without the folders of the machine it ran on."""
 
-import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from aib.configs import PRESETS
+from aib.files import without_folders
 from aib.settings import Settings
 
 
@@ -49,8 +48,3 @@ def portable(facts: Mapping[str, Any]) -> dict[str, Any]:
         return dict(facts)
     words = [without_folders(word) for word in shlex.split(command)]
     return dict(facts) | {"command": shlex.join(words)}
-
-
-def without_folders(text: str) -> str:
-    """Cut absolute paths to their last name, also after `=`, `folder:` and `vgg16:`."""
-    return re.sub(r"(^|=|folder:|vgg16:)(/[^:]*)", lambda m: m[1] + Path(m[2]).name, text)

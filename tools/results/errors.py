@@ -7,8 +7,9 @@ from aib.configs.preset import spread
 from aib.data.specs import SPECS
 from aib.evaluation import Evaluation
 from aib.figures.table import NOTHING, Table, number, without_empty_columns
+from aib.files import without_folders
 from aib.registry import MODELS
-from tools.results.command import train_command, without_folders
+from tools.results.command import train_command
 from tools.results.read import RunsFile, StoredRun, by_recipe, options
 
 BESIDE = "Error beside the paper's"
