@@ -286,6 +286,8 @@ def create_model(
             f"tap of {name} at {image_size} x {image_size} must be at most {parts.max_tap}, "
             f"not {options.tap}"
         )
+    if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
+        raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
     parts = replace(
         parts,
         latent_dim=options.latent_dim or parts.latent_dim,
