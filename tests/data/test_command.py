@@ -8,7 +8,6 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import SPECS, load, svhn
-from aib.data.sheet import contact_sheet
 from aib.data.verify import describe
 from tests.data import official
 
@@ -52,18 +51,6 @@ def test_verify_lists_the_differences_and_exits_with_2(capsys, tmp_path):
         and "mean" in text
     )
     assert report["splits"]["train"]["images_per_class"] == [10, 10]
-
-
-def test_verify_of_cub_and_stl10_lists_the_differences(capsys, tmp_path):
-    official.write_cub(tmp_path)
-    official.write_stl10(tmp_path)
-    (tmp_path / "stl10_binary/test_X.bin").unlink()
-    (tmp_path / "CUB_200_2011/images/002.Bird_1/Bird_1.png").unlink()
-    assert main(["data", "verify", "cub200", "--root", str(tmp_path)]) == 2
-    printed = capsys.readouterr().out
-    assert "officially .jpg" in printed and "1 files are missing, such as Bird_1.png" in printed
-    assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
-    assert "test_X.bin is missing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("off", [1e-4, 3e-4])
@@ -111,9 +98,3 @@ def test_show_reports_an_output_that_cannot_be_written(capsys, tmp_path):
     out = str(tmp_path / "nowhere" / "sheet.png")
     assert main(["data", "show", "shapes:count=100", "--out", out]) == 2
     assert "cannot be written" in capsys.readouterr().err
-
-
-def test_a_sheet_shows_the_mask_beside_the_image():
-    shapes = load("shapes:count=100", "test")
-    plain = contact_sheet(shapes.subset((shapes.labels == 0).nonzero().flatten()), columns=1)
-    assert plain.width == 110 + 2 * 64 + 2

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from aib.cli import main
 from aib.data import fetch as fetching
 from aib.data import load
 from aib.data.fetch import fetch
@@ -98,11 +97,8 @@ def test_a_wrong_checksum_leaves_nothing(site, tmp_path):
     assert names_in(root) == []
 
 
-def test_a_missing_file_and_a_dead_server_leave_nothing(site, tmp_path):
+def test_a_dead_server_leaves_nothing(site, tmp_path):
     spec, root = cifar_at(site), tmp_path / "root"
-    (site[0] / "cifar.tar.gz").unlink()
-    with pytest.raises(AibError, match="could not be fetched"):
-        fetch(spec, root)
     dead = replace(spec.archives[0], url="http://127.0.0.1:9/cifar.tar.gz")
     with pytest.raises(AibError, match="could not be fetched"):
         fetch(replace(spec, archives=(dead,)), root)
@@ -126,45 +122,19 @@ def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
         tar_with("cifar-10-batches-bin/link", tarfile.SYMTYPE, "/etc/passwd"),
         tar_with("cifar-10-batches-bin/link", tarfile.SYMTYPE, "../../../up"),
         tar_with("cifar-10-batches-bin/pipe", tarfile.FIFOTYPE, "x"),
+        b"no archive at all",
+        tar_with("elsewhere/file"),
     ],
 )
-def test_an_archive_that_writes_elsewhere_is_not_unpacked(site, tmp_path, content):
+def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing(
+    site, tmp_path, content
+):
     spec, root = cifar_at(site, content=content), tmp_path / "root"
     before = names_in(tmp_path)
-    with pytest.raises(AibError, match="not safe"):
+    with pytest.raises(AibError, match="not safe|cannot be unpacked|does not contain"):
         fetch(spec, root)
     assert names_in(root) == []
     assert [name for name in names_in(tmp_path) if name != "root"] == before
-
-
-def test_absolute_paths_are_made_relative_or_refused(site, tmp_path):
-    target = tmp_path / "evil"
-    spec = cifar_at(site, content=tar_with(str(target)))
-    with pytest.raises(AibError):
-        fetch(spec, tmp_path / "root")
-    assert not target.exists() and names_in(tmp_path / "root") == []
-
-
-@pytest.mark.parametrize("content", [b"no archive at all", tar_with("elsewhere/file")])
-def test_an_archive_of_something_else_leaves_nothing(site, tmp_path, content):
-    root = tmp_path / "root"
-    with pytest.raises(AibError):
-        fetch(cifar_at(site, content=content), root)
-    assert names_in(root) == []
-
-
-def test_ctrl_c_while_unpacking_leaves_nothing(site, tmp_path, monkeypatch):
-    spec, root = cifar_at(site), tmp_path / "root"
-
-    def interrupted(archive, target):
-        (target / "cifar-10-batches-bin").mkdir()
-        (target / "cifar-10-batches-bin/data_batch_1.bin").write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fetching, "extract", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fetch(spec, root)
-    assert names_in(root) == []
 
 
 def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
@@ -251,12 +221,6 @@ def test_a_part_that_is_missing_is_added_to_the_set(site, tmp_path):
     fetch(spec, root)
     assert names_in(root / "oxford-iiit-pet") == ["annotations", "images"]
     assert names_in(root) == ["oxford-iiit-pet"]
-
-
-def test_generated_data_cannot_be_fetched(tmp_path, capsys):
-    assert main(["data", "fetch", "shapes", "--root", str(tmp_path)]) == 2
-    assert "shapes is generated" in capsys.readouterr().err
-    assert names_in(tmp_path) == []
 
 
 def test_a_root_that_cannot_be_written_is_named(tmp_path, site):

@@ -18,13 +18,9 @@ def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
     images = load(f"folder:{tmp_path}", "train", holdout=0)
     assert images.class_names == ("class_0", "class_1", "class_2")
     assert images.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    assert images[0][0].shape == (3, 224, 224)
-
-
-def test_small_images_stay_in_memory(tmp_path):
-    official.write_folder(tmp_path)
-    images = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
-    assert images.images is not None and images.images.shape == (12, 3, 32, 32)
+    assert images.images is None and images[0][0].shape == (3, 224, 224)
+    small = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)  # stays in memory
+    assert small.images is not None and small.images.shape == (12, 3, 32, 32)
 
 
 def test_own_splits_are_used(tmp_path):

@@ -21,16 +21,6 @@ def test_code_in_a_pickle_is_not_run(tmp_path):
         load_arrays(tmp_path / "file")
 
 
-def test_a_python_2_pickle_with_the_old_name_of_numpy_is_read(tmp_path):
-    array = np.arange(6, dtype=np.uint8)
-    data = pickle.dumps({b"data": array}, protocol=4)
-    old = data.replace(b"\x16numpy._core.multiarray", b"\x15numpy.core.multiarray")
-    assert b"numpy.core.multiarray" in old  # NumPy 1 writes the old name itself
-    length = int.from_bytes(old[3:11], "little") - (len(data) - len(old))  # of the frame
-    (tmp_path / "old").write_bytes(old[:3] + length.to_bytes(8, "little") + old[11:])
-    assert load_arrays(tmp_path / "old")["data"].tolist() == array.tolist()
-
-
 def test_a_file_as_python_2_wrote_it_is_read(tmp_path):
     """Written by hand with the opcodes of the official files: byte strings, protocol 2."""
     array = (
@@ -63,7 +53,7 @@ def test_arrays_of_other_types_are_an_error(tmp_path, dtype):
         load_arrays(tmp_path / "file")
 
 
-DEEP = b")" + b"\x85" * 1_000_000  # a tuple in a tuple in a tuple ...
+DEEP = b")" + b"\x85" * 300_000  # a tuple in a tuple in a tuple ...
 
 
 @pytest.mark.parametrize(
