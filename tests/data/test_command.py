@@ -18,11 +18,6 @@ def test_help_has_an_example(capsys, word):
     assert f"aib data {word}" in capsys.readouterr().out.split("example:")[1]
 
 
-def test_no_or_unknown_sub_command_is_exit_code_2(capsys):
-    assert main(["data"]) == 2
-    assert main(["data", "wipe"]) == 2
-
-
 def test_list_shows_what_is_on_disk(capsys, tmp_path):
     official.write_cifar10(tmp_path)
     assert main(["data", "list", "--root", str(tmp_path), "--json"]) == 0

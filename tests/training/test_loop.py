@@ -42,14 +42,7 @@ def test_no_two_steps_parts_or_processes_share_their_noise() -> None:
         seed_step(*where)
         return torch.randn(8)
 
-    positions = [
-        (0, 0, 0, 0),
-        (1, 0, 0, 0),
-        (0, 1, 0, 0),
-        (0, 0, 1, 0),
-        (0, 0, 0, 1),
-        (0, 11, 1, 0),
-    ]
+    positions = [*torch.eye(4, dtype=torch.int64).tolist(), [0, 0, 0, 0], [0, 11, 1, 0]]
     sampled = [noise(*where) for where in positions]
     assert len({tuple(values.tolist()) for values in sampled}) == len(positions)
     for where, values in zip(positions, sampled, strict=True):
@@ -145,16 +138,6 @@ def test_accumulated_parts_make_the_same_step() -> None:
     assert parts.last["error"] == pytest.approx(whole.last["error"])
 
 
-def test_an_attached_model_trains_with_the_same_loop() -> None:
-    model = attached()
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    fitted = aib.fit(model, image_set(), SMALL)
-    assert fitted.model is model
-    moved = [k for k, v in model.named_parameters() if not torch.equal(v, before[k])]
-    assert "tail.features.0.weight" in moved
-    assert "quantizer.anchors" in moved
-
-
 @pytest.mark.parametrize("ema", [None, 0.5])
 def test_a_model_is_saved_with_the_preprocessing_it_was_trained_with(
     tmp_path: Path, ema: float | None
@@ -188,13 +171,6 @@ def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = fit(model, image_set(), s).steps
     after = torch.cat([p.detach().flatten() for p in model.parameters()])
     assert 0 < float((after - before).norm()) <= steps * 1e-3 * 1.001
-
-
-def test_fit_returns_the_averaged_model() -> None:
-    model = tiny()
-    fitted = fit(model, image_set(), replace(SMALL, ema=0.5))
-    assert fitted.model is not model
-    assert not same(fitted.model, model)
 
 
 @pytest.mark.parametrize("where", ["weights", "anchors"])
@@ -252,11 +228,6 @@ def test_the_optimizer_state_of_a_moved_anchor_is_zeroed_in_place(
     assert step.revive_anchors() == 1
     assert before == {name: value.data_ptr() for name, value in state.items()}
     assert all(not value.any() for value in state.values())
-
-
-def test_too_few_images_for_one_batch_are_an_error() -> None:
-    with pytest.raises(aib.AibError, match="4 training images are fewer than one batch"):
-        fit(tiny(), image_set(4), SMALL)
 
 
 @pytest.mark.parametrize(("count", "left_out"), [(40, 0), (43, 3), (46, 6)])
@@ -324,12 +295,13 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_captured_run_is_the_same_as_a_launched_one(
     compiled: bool, optimizer: Literal["sgd", "adamw"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Noise, rates, revived anchors and the average all keep changing in a captured step."""
+    """Noise, rates, soft labels, revived anchors and the average change in a captured step."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     torch.compiler.reset()
     s = replace(
         SMALL, accelerator="cuda", clip=1.0, ema=0.9, revive_anchors=True,
         beta_warmup=1.0, compile=compiled, optimizer=optimizer, lr=0.01, graphs=True,
+        trivial_augment=True, mixup=0.4, cutmix=1.0, label_smoothing=0.1,
     )  # fmt: skip
     captured = fit(tiny(), image_set(), s)
     monkeypatch.setattr("aib.training.step.CapturedStep", lambda step: step)
