@@ -15,15 +15,12 @@ from aib.errors import AibError
 PIXELS = 3 * 32 * 32  # red, green and blue plane, each row by row
 
 FILES10 = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
-FILES100 = {"train": ["train"], "test": ["test"]}
 
 Records = tuple[NDArray[np.uint8], NDArray[np.integer]]  # pixels [N,3072], labels [N]
 
 
 def read_cifar10(split: str, *, root: str | None = None, partial: bool = False) -> ImageSet:
-    folder = require(CIFAR10, root)
-    parts = [_records(folder, name, ["label"], "label") for name in FILES10[split]]
-    return _image_set(CIFAR10, split, folder, parts, CIFAR10.classes, partial)
+    return _read(CIFAR10, split, root, partial, FILES10[split], ["label"], "label")
 
 
 def read_cifar100(
@@ -32,18 +29,33 @@ def read_cifar100(
     """Read CIFAR-100 with its 100 `fine` or 20 `coarse` labels."""
     if labels not in ("fine", "coarse"):
         raise AibError(f"labels of cifar100 must be 'fine' or 'coarse', not '{labels}'")
-    folder = require(CIFAR100, root)
-    classes = CIFAR100.classes if labels == "fine" else CIFAR100_COARSE_CLASSES
-    parts = [_records(folder, name, ["coarse", "fine"], labels) for name in FILES100[split]]
-    return _image_set(CIFAR100, split, folder, parts, classes, partial)
+    return _read(CIFAR100, split, root, partial, [split], ["coarse", "fine"], labels)
 
 
-def _records(folder: Path, name: str, label_bytes: list[str], wanted: str) -> Records:
-    """Read one file. In the binary form the label bytes, in this order, precede the pixels."""
-    if folder.name.endswith(("-py", "-python")):
-        return _pickled(folder / name, wanted)
-    rows = read_records(folder / f"{name}.bin", len(label_bytes) + PIXELS)
-    return rows[:, len(label_bytes) :], rows[:, label_bytes.index(wanted)]
+def _read(
+    spec: Spec,
+    split: str,
+    root: str | None,
+    partial: bool,
+    files: list[str],
+    label_bytes: list[str],  # in this order before the pixels of the binary form
+    wanted: str,
+) -> ImageSet:
+    folder = require(spec, root)
+    parts: list[Records] = []
+    for name in files:
+        if folder.name.endswith(("-py", "-python")):
+            parts.append(_pickled(folder / name, wanted))
+        else:
+            rows = read_records(folder / f"{name}.bin", len(label_bytes) + PIXELS)
+            parts.append((rows[:, len(label_bytes) :], rows[:, label_bytes.index(wanted)]))
+    classes = CIFAR100_COARSE_CLASSES if wanted == "coarse" else spec.classes
+    pixels = np.concatenate([part[0] for part in parts])
+    labels = np.concatenate([part[1] for part in parts]).astype(np.int64)
+    check_count(spec, split, len(labels), partial)
+    check_labels(folder, labels, len(classes))
+    images = torch.from_numpy(pixels).view(-1, 3, 32, 32)
+    return ImageSet.of(spec, split, torch.from_numpy(labels), class_names=classes, images=images)
 
 
 def _pickled(path: Path, wanted: str) -> Records:
@@ -66,19 +78,3 @@ def _pickled(path: Path, wanted: str) -> Records:
     ):
         raise AibError(f"{path} does not hold bytes [N,{PIXELS}] with N labels")
     return pixels, labels
-
-
-def _image_set(
-    spec: Spec,
-    split: str,
-    folder: Path,
-    parts: list[Records],
-    classes: tuple[str, ...],
-    partial: bool,
-) -> ImageSet:
-    pixels = np.concatenate([part[0] for part in parts])
-    labels = np.concatenate([part[1] for part in parts]).astype(np.int64)
-    check_count(spec, split, len(labels), partial)
-    check_labels(folder, labels, len(classes))
-    images = torch.from_numpy(pixels).view(-1, 3, 32, 32)
-    return ImageSet.of(spec, split, torch.from_numpy(labels), class_names=classes, images=images)
