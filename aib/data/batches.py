@@ -211,10 +211,9 @@ class Batches:
     ) -> Iterator[Batch]:
         size, on_device = self.data.preprocessing.image_size, self._move(index).split(sizes)
         for there, here, u in zip(on_device, index.split(sizes), uniform, strict=True):
-            if decoded.images.device == there.device:
-                squares = decoded.images.index_select(0, there)
-            else:
-                squares = self._move(decoded.images.index_select(0, here))
+            on_host = decoded.images.device != there.device
+            squares = decoded.images.index_select(0, here if on_host else there)
+            squares = self._move(squares) if on_host else squares
             images = crop_copies(squares, decoded.ratios.index_select(0, there), u, size, self.flip)
             images = self._operations(images, u) if self._operations else images
             yield Batch(there, images, self._labels.index_select(0, there))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from aib.data.files import require_file
 from aib.errors import AibError
 
 INTEGERS = {f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
@@ -84,8 +85,7 @@ class _ArraysOnly(pickle._Unpickler):  # the C version allocates as much as a fi
 
 def load_arrays(path: Path) -> dict[str, Any]:
     """Read the dictionary in a pickle file: keys as str, values plain types or integer arrays."""
-    if not path.is_file():
-        raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
+    require_file(path)
     try:
         with path.open("rb") as file:
             content = _ArraysOnly(file, encoding="bytes").load()

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from PIL import Image
 
 from aib.cli import main
 from aib.data import SPECS, load, svhn
@@ -78,15 +77,6 @@ def test_verify_passes_a_good_folder(capsys, tmp_path):
 def test_verify_passes_the_shapes(capsys):
     assert main(["data", "verify", "shapes"]) == 0
     assert "nothing differs" in capsys.readouterr().out
-
-
-def test_show_writes_a_sheet_with_a_row_per_class(capsys, tmp_path):
-    out = tmp_path / "sheet.png"
-    name = "shapes:count=100"
-    assert main(["data", "show", name, "--split", "test", "--columns", "3", "--out", str(out)]) == 0
-    with Image.open(out) as sheet:
-        assert sheet.height == 10 * 66 and sheet.width > 3 * 128
-    assert "100 images of 10 classes" in capsys.readouterr().out
 
 
 def test_show_reports_an_output_that_cannot_be_written(capsys, tmp_path):

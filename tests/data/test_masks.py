@@ -8,7 +8,7 @@ from PIL import Image
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.augment import EpochPlan, crop_batch, crop_image
-from aib.data.decode import upright_size
+from aib.data.decode import open_rgb, upright_size
 from aib.data.masks import from_user
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
@@ -138,7 +138,9 @@ def test_the_size_of_a_turned_photograph_is_known_without_decoding(tmp_path, suf
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.new("RGB", (20, 10)).save(tmp_path / f"a.{suffix}", exif=exif)
-    assert upright_size(tmp_path / f"a.{suffix}") == ((20, 10) if orientation < 5 else (10, 20))
+    upright = (20, 10) if orientation < 5 else (10, 20)
+    assert upright_size(tmp_path / f"a.{suffix}") == upright
+    assert open_rgb(tmp_path / f"a.{suffix}").size == upright
 
 
 def write_masks(root, classes=3, per_class=4, side=40):

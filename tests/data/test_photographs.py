@@ -143,6 +143,7 @@ def test_show_draws_the_masks(birds, tmp_path, capsys):
     official.write_pets(birds)
     out = tmp_path / "sheet.png"
     assert main(["data", "show", "pets:partial", "--root", str(birds), "--out", str(out)]) == 0
+    assert "4 images of 2 classes" in capsys.readouterr().out
     with Image.open(out) as sheet:
         assert sheet.size == (110 + 2 * 258, 2 * 130)
         tile = [sheet.getpixel((110 + 128 + x, 64)) for x in (32, 79, 112)]

@@ -6,7 +6,6 @@ import torch
 
 from aib.data import load
 from aib.data.shapes import BLOCK, TEST_SEED, Difficulty, generate
-from aib.data.specs import SHAPES
 from aib.data.verify import SHAPES_SHA256, shapes_sha256
 
 
@@ -43,22 +42,10 @@ def test_the_mask_is_the_shape(block):
     inside = [image[:, mask].std(1).mean() for image, mask in pairs]
     outside = [image[:, ~mask].std(1).mean() for image, mask in pairs]
     assert np.median(inside) < 15 < np.median(outside)
+    plain, cluttered = (generate("train", 400, 0, Difficulty(clutter=c)).masks for c in (0.0, 2.0))
+    assert cluttered.sum() < plain.sum()  # strokes in front are cut out of it
     area = block.masks.mean((1, 2))
     assert area.min() > 0.02 and area.max() < 0.5
-
-
-def test_strokes_in_front_are_cut_out_of_the_mask():
-    cluttered = generate("train", 400, 0, Difficulty(clutter=2.0)).masks.sum()
-    plain = generate("train", 400, 0, Difficulty(clutter=0.0)).masks.sum()
-    assert cluttered < plain
-
-
-def test_no_shape_leaves_the_image():
-    # Without clutter a mask is the whole shape; a disc cut by the border would be smaller.
-    discs = generate("train", 400, 0, Difficulty(clutter=0.0))
-    masks = discs.masks[discs.labels == SHAPES.classes.index("disc")]
-    heights, widths = masks.any(2).sum(1), masks.any(1).sum(1)
-    assert (np.abs(heights - widths) <= 1).all()
 
 
 def test_size_and_contrast_change_the_images():

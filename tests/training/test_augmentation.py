@@ -23,14 +23,12 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 @pytest.mark.parametrize("name", [*ALL, "label_smoothing"])
 def test_each_setting_reaches_the_training(name: str) -> None:
-    value = ALL.get(name, 0.1)
-    changed = weights(replace(SMALL, **{name: value}))
-    assert not same(changed, weights(SMALL))
-    assert same(changed, weights(replace(SMALL, **{name: value})))
+    short = replace(SMALL, epochs=2 if name == "alternate_flip" else 1)
+    assert not same(weights(replace(short, **{name: ALL.get(name, 0.1)})), weights(short))
 
 
 def test_without_augmentation_none_of_them_applies() -> None:
-    s = replace(SMALL, augment=False)
+    s = replace(SMALL, augment=False, epochs=1)
     assert same(weights(s), weights(replace(s, **ALL)))
 
 

@@ -81,21 +81,18 @@ def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
     assert (run.folder / "config.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("method", ["save", "write_weights", "write_evaluation", "log"])
-def test_a_folder_removed_during_training_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    """Removed just before each kind of file is written."""
-    write = getattr(RunFolder, method)
-
-    def removed(run: RunFolder, *arguments: Any) -> None:
-        shutil.rmtree(run.folder)
-        write(run, *arguments)
-
-    monkeypatch.setattr(RunFolder, method, removed)
-    with pytest.raises(aib.AibError, match="run was removed during the run"):
-        train(SHORT, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+def test_nothing_is_written_once_the_folder_was_removed(tmp_path: Path) -> None:
+    run, net = create(tmp_path / "run"), small_model()
+    shutil.rmtree(run.folder)
+    for write in (
+        lambda: run.save({"step": 1}),
+        lambda: run.write_weights(net),
+        lambda: run.write_evaluation("test", {}),
+        lambda: run.log({"step": 1}),
+    ):
+        with pytest.raises(aib.AibError, match="run was removed during the run"):
+            write()
+    assert not run.folder.exists()
 
 
 def test_a_run_does_not_write_into_the_folder_of_another(tmp_path: Path) -> None:
