@@ -158,11 +158,6 @@ def test_a_model_is_saved_with_the_preprocessing_it_was_trained_with(
     assert config["settings"] == settings.to_dict()
 
 
-def test_a_model_of_the_wrong_type_is_an_error() -> None:
-    with pytest.raises(aib.AibError, match="a model of aib, not a NoNoiseNoBatchNorm"):
-        aib.fit(NoNoiseNoBatchNorm(), image_set(), SMALL)  # type: ignore[arg-type]
-
-
 def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     """With plain SGD a step is rate times gradient, so its length is bounded too."""
     model = tiny()
@@ -248,11 +243,6 @@ def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     assert {p.dtype for p in rough.model.parameters()} == {torch.float32}
 
 
-def test_fp16_needs_a_gpu() -> None:
-    with pytest.raises(aib.AibError, match="fp16 needs a GPU"):
-        fit(tiny(), image_set(), replace(SMALL, precision="fp16"))
-
-
 def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     model = tiny()
@@ -260,6 +250,13 @@ def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run", model, s)
     fit(model, image_set(), s, run=run)
     assert list((run.folder / "tensorboard").glob("events.*"))
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(aib.AibError, match="a model of aib, not a NoNoiseNoBatchNorm"):
+        fit(NoNoiseNoBatchNorm(), image_set(), SMALL)  # type: ignore[arg-type]
+    with pytest.raises(aib.AibError, match="fp16 needs a GPU"):
+        fit(tiny(), image_set(), replace(SMALL, precision="fp16", accelerator="cpu"))
 
 
 def test_a_missing_logger_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
