@@ -50,9 +50,8 @@ class Batches:
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
     processes in every epoch, or once (`cache`): for training at the start (decode_once), for
     evaluation in the first pass. `indices` restricts the data set to some of its images. `pad`
-    (pixels, images in memory only) and `flip` default to the data set's; `cutout` is the side of a
-    blank square in each training image. With `alternate_flip` every second epoch mirrors exactly
-    the images that the one before did not.
+    (pixels, images in memory only) and `flip` default to the data set's. With `alternate_flip`
+    every second epoch mirrors exactly the images that the one before did not.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Batches:
         workers: int = 0,
         pad: int | None = None,
         flip: bool | None = None,
-        cutout: int = 0,
+        cutout: int = 0,  # side of a blank square in each training image
         trivial_augment: bool = False,
         alternate_flip: bool = False,
         cache: Cache = "none",
