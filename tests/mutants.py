@@ -183,7 +183,7 @@ TABLE = [
      "data/test_trivial_augment.py -k pillow"),
     ("data/mix.py", "1 - (bottom - top) * (right - left) / (height * width)", "share",
      "data/test_mix.py -k corner"),
-    ("training/batch_norm.py", "1 / number", "0.1", "training/test_batch_norm.py -k means"),
+    ("training/ema.py", "1 / number", "0.1", "training/test_batch_norm.py -k means"),
     ("training/freeze.py", "norm.eval()", "norm.train()", "training/test_freeze.py -k only"),
     ("preprocessing.py", "- mean) / std", "/ std - mean)", "test_preprocessing.py"),
     ("export/one_pass.py", "a.unsqueeze(-1) > self.midpoints", "a.unsqueeze(-1) >= self.midpoints",
