@@ -53,7 +53,7 @@ TABLE = [
      "test_forward.py -k deterministic"),
     ("latent.py", "eps)  # [S,M,B,K]", "eps[:, :1])", "test_forward.py -k 'shape_of or noise'"),
     ("latent.py", "nn.Linear(latent_dim, latent_dim), nn.ReLU(), nn",
-     "nn.Linear(latent_dim, latent_dim), nn", "test_backbones.py"),
+     "nn.Linear(latent_dim, latent_dim), nn", "test_layers.py"),
     ("attention.py", "a = mu.unsqueeze(0)",
      "a = (mu + (0 if sigma is None else sigma)).unsqueeze(0)", "test_forward.py -k deterministic"),
     ("bottleneck.py", "modulate(f, attention.a_q,", "modulate(f, attention.a,",
@@ -64,7 +64,7 @@ TABLE = [
     # backbones
     ("backbones/vgg.py", "nn.Conv2d(c, c, 1), nn.ReLU(), Embed()", "nn.Conv2d(c, c, 1), Embed()",
      "test_backbones.py"),
-    ("backbones/wrn.py", "self.shortcut(active)", "self.shortcut(x)", "test_backbones.py"),
+    ("backbones/wrn.py", "self.shortcut(active)", "self.shortcut(x)", "test_layers.py"),
     ("backbones/wrn.py", "F.relu(self.body(x) + self.shortcut(x))",
      "F.relu(self.body(x)) + self.shortcut(x)", "test_backbones.py"),
     ("backbones/vgg.py", "mean + bias", "mean", "test_backbones.py -k bias_before"),

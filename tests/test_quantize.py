@@ -57,12 +57,6 @@ def test_a_q_holds_the_anchors_values_bit_for_bit():
     assert q.indices.dtype == torch.int64 and q.indices.shape == (3, 2, 8, 8)
 
 
-def test_anchors_begin_by_dividing_the_unit_interval_evenly():
-    torch.testing.assert_close(
-        AnchorQuantizer(5).anchors.data, torch.tensor([0, 0.25, 0.5, 0.75, 1])
-    )
-
-
 def test_bf16_scores_are_compared_in_full_precision():
     a = torch.rand(1000).bfloat16()
     quantizer = AnchorQuantizer(50)
@@ -201,22 +195,6 @@ def test_revival_is_the_same_in_every_process_and_does_nothing_a_second_time():
     assert torch.equal(anchors, quantizers[1].anchors)
     assert quantizers[0].revive_unused() == 0
     assert torch.equal(anchors, quantizers[0].anchors)
-
-
-def test_a_revived_anchor_is_chosen_by_scores_of_the_busy_one():
-    quantizer = AnchorQuantizer(20).train()
-    scores = 0.5 + torch.randn(2000) / 50
-    quantizer(scores)
-    before = int((quantizer.usage > 0).sum())
-    quantizer.revive_unused()
-    quantizer(scores)
-    assert int((quantizer.usage > 0).sum()) > before
-
-
-def test_anchors_in_bf16_still_give_their_own_values():
-    quantizer = AnchorQuantizer(20).bfloat16()
-    q = quantizer(torch.rand(100))
-    assert q.a_q.tolist() == quantizer.anchors[q.indices].float().tolist()
 
 
 TWO_PROCESSES = textwrap.dedent(

@@ -122,11 +122,6 @@ def test_a_removed_setting_is_read_where_it_changed_nothing(name: str, used: obj
         Settings().updated(**{name: used})
 
 
-def test_an_integer_in_json_may_stand_for_a_float() -> None:
-    values = Settings().to_dict() | {"lr": 1}
-    assert Settings.from_dict(values, HERE).lr == 1.0
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -143,7 +143,7 @@ OTHERS = {
     # These always fail: an export takes seconds, and a server would not end.
     "export run --out model.safetensors": "run format int8 data root calibrate seed json",
     "view --max-megabytes 0": "run host port no_browser samples max_megapixels device",
-    "sweep shapes_tiny --quick --list": f"grid product quick seeds jobs engine json {SETTINGS}",
+    "sweep shapes_tiny --quick --list": f"grid product quick seeds jobs json {SETTINGS}",
     "": "version help debug",
 }
 
