@@ -7,6 +7,7 @@ A new name is an entry in `MODELS`, and one in `BACKBONES` if it has a backbone 
 import fnmatch
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -44,8 +45,8 @@ def _head(
     num_classes: int, options: ModelOptions, parts: Parts, latent_dim: int | None
 ) -> VariationalHead | LinearHead:
     """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
-    d, norm = parts.embedding_dim, options.head_norm
-    return make_head(d, num_classes, latent_dim, parts.decoder, norm=norm)
+    norm = options.head_norm
+    return make_head(parts.embedding_dim, num_classes, latent_dim, parts.decoder, norm=norm)
 
 
 def build_aib(
@@ -56,7 +57,8 @@ def build_aib(
     attention: bool = True,
     quantised: bool = False,
 ) -> Classifier:
-    """Builder: attention with an information bottleneck, the paper's `-aib`."""
+    """Builder: attention with an information bottleneck. The paper's `-aib-qt` is quantised, its
+    DVIB has no attention."""
     return AIB(
         parts.stem,
         parts.tail,
@@ -68,16 +70,6 @@ def build_aib(
         profile=options.profile,
         min_size=parts.min_size,
     )
-
-
-def build_aib_qt(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: the same with quantised attention, the paper's `-aib-qt`."""
-    return build_aib(num_classes, options, parts, quantised=True)
-
-
-def build_dvib(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: the same bottleneck without attention."""
-    return build_aib(num_classes, options, parts, attention=False)
 
 
 def build_plain(
@@ -158,6 +150,16 @@ def build_abn(num_classes: int, options: ModelOptions, parts: Parts) -> Classifi
     return build_plain(num_classes, options, parts, AttentionBranch(branch))
 
 
+def build_pan(num_classes: int, options: ModelOptions, _: Parts) -> Classifier:
+    """Builder: progressive attention."""
+    return ProgressiveAttention(num_classes, options.width, options.profile)
+
+
+def build_att(levels: int, num_classes: int, options: ModelOptions, _: Parts) -> Classifier:
+    """Builder: learn to pay attention at two or three levels."""
+    return PayAttention(num_classes, levels, options.width, options.profile)
+
+
 def _spatial(
     num_classes: int, options: ModelOptions, parts: Parts, quantised: bool
 ) -> SpatialAttention:
@@ -167,9 +169,7 @@ def _spatial(
     if profile.shallow_unquantised and not quantised and not options.attention_guide:
         make = parts.shallow_trunk or make
     if make is None:
-        raise AibError(
-            "attention_guide needs a backbone with class maps, as those for 32 x 32 have"
-        )
+        raise AibError("attention_guide needs a backbone with class maps, as at 32 x 32")
     trunk, c = make(num_classes), parts.feature_channels
     if options.attention_depth:
         deeper = [conv_bn_relu(c, c) for _ in range(options.attention_depth)]
@@ -190,6 +190,7 @@ class Entry:
     from_paper: bool = True
 
 
+_ATT = "learn to pay attention, "
 _DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
 _AIB = "attention with an information bottleneck"
 _QT = "the same with quantised attention"
@@ -200,28 +201,16 @@ _BOTH = (32, 224)
 MODELS: dict[str, Entry] = {
     "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
     "vgg_gap": Entry("vgg", build_gap, "global average pooling (Zhou et al. 2016)"),
-    "vgg_pan": Entry(
-        "vgg",
-        lambda c, options, _: ProgressiveAttention(c, options.width, options.profile),
-        "progressive attention (Seo et al. 2018)",
-    ),
-    "vgg_dvib": Entry("vgg", build_dvib, _DVIB, _BOTH),
-    "vgg_att2": Entry(
-        "vgg",
-        lambda c, options, _: PayAttention(c, 2, options.width, options.profile),
-        "learn to pay attention, two levels (Jetley et al. 2018)",
-    ),
-    "vgg_att3": Entry(
-        "vgg",
-        lambda c, options, _: PayAttention(c, 3, options.width, options.profile),
-        "learn to pay attention, three levels (Jetley et al. 2018)",
-    ),
+    "vgg_pan": Entry("vgg", build_pan, "progressive attention (Seo et al. 2018)"),
+    "vgg_dvib": Entry("vgg", partial(build_aib, attention=False), _DVIB, _BOTH),
+    "vgg_att2": Entry("vgg", partial(build_att, 2), _ATT + "two levels (Jetley et al. 2018)"),
+    "vgg_att3": Entry("vgg", partial(build_att, 3), _ATT + "three levels (Jetley et al. 2018)"),
     "vgg_aib": Entry("vgg", build_aib, _AIB, _BOTH),
-    "vgg_aib_qt": Entry("vgg", build_aib_qt, _QT, _BOTH),
+    "vgg_aib_qt": Entry("vgg", partial(build_aib, quantised=True), _QT, _BOTH),
     "wrn": Entry("wrn", build_plain, "the plain network", _BOTH),
     "wrn_abn": Entry("wrn", build_abn, "attention branch network (Fukui et al. 2019)"),
     "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
-    "wrn_aib_qt": Entry("wrn", build_aib_qt, _QT, _BOTH),
+    "wrn_aib_qt": Entry("wrn", partial(build_aib, quantised=True), _QT, _BOTH),
     # Not in the paper: the masked form, and networks small enough for two CPU cores.
     "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, _BOTH, from_paper=False),
     "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, _BOTH, from_paper=False),
@@ -230,9 +219,9 @@ MODELS: dict[str, Entry] = {
     "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
     "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
-    "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
+    "tiny_dvib": Entry("tiny", partial(build_aib, attention=False), _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
-    "tiny_aib_qt": Entry("tiny", build_aib_qt, _QT, from_paper=False),
+    "tiny_aib_qt": Entry("tiny", partial(build_aib, quantised=True), _QT, from_paper=False),
 }
 
 
@@ -317,11 +306,9 @@ def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     """Raise an error for an option that changes nothing in this model."""
     masked = isinstance(model, Masked)
     attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
-    has = {"aib attention": attends and not masked, "mask": masked}
-    for part, there in has.items():
-        unused = [] if there else options.changed(part)
-        if part == "mask" and isinstance(model, Evaluator):
-            unused = [option for option in options.changed(part) if option != "noise_std"]
+    used = {"noise_std"} if isinstance(model, Evaluator) else set()
+    for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
+        unused = [] if there else [one for one in options.changed(part) if one not in used]
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 

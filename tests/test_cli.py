@@ -122,7 +122,7 @@ def test_a_programming_error_is_one_line_and_another_exit_code(capsys, monkeypat
     def broken(argv):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(models_command, "main", broken)
+    monkeypatch.setattr(models_command, "main", broken, raising=False)
     code, _, err = run(capsys, "models")
     assert code == 1 and err == "aib models: ZeroDivisionError: oops\n"
 
@@ -131,7 +131,7 @@ def test_an_interrupt_is_not_an_error_report(capsys, monkeypatch):
     def interrupted(argv):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(models_command, "main", interrupted)
+    monkeypatch.setattr(models_command, "main", interrupted, raising=False)
     assert run(capsys, "models") == (130, "", "aib models: interrupted\n")
 
 
