@@ -1,7 +1,6 @@
 """The models by name: a table of backbones, a table of models, and `create_model`.
 
-A new name is an entry in `MODELS`, and one in `BACKBONES` if it has a backbone of its own
-(docs/adding.md shows both). A builder makes the model from its backbone's `Parts`.
+docs/adding.md shows how to add one. A builder makes the model from its backbone's `Parts`.
 """
 
 import fnmatch
@@ -150,16 +149,6 @@ def build_abn(num_classes: int, options: ModelOptions, parts: Parts) -> Classifi
     return build_plain(num_classes, options, parts, AttentionBranch(branch))
 
 
-def build_pan(num_classes: int, options: ModelOptions, _: Parts) -> Classifier:
-    """Builder: progressive attention."""
-    return ProgressiveAttention(num_classes, options.width, options.profile)
-
-
-def build_att(levels: int, num_classes: int, options: ModelOptions, _: Parts) -> Classifier:
-    """Builder: learn to pay attention at two or three levels."""
-    return PayAttention(num_classes, levels, options.width, options.profile)
-
-
 def _spatial(
     num_classes: int, options: ModelOptions, parts: Parts, quantised: bool
 ) -> SpatialAttention:
@@ -190,7 +179,7 @@ class Entry:
     from_paper: bool = True
 
 
-_ATT = "learn to pay attention, "
+_ATT = "learn to pay attention (Jetley et al. 2018), "
 _DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
 _AIB = "attention with an information bottleneck"
 _QT = "the same with quantised attention"
@@ -201,10 +190,10 @@ _BOTH = (32, 224)
 MODELS: dict[str, Entry] = {
     "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
     "vgg_gap": Entry("vgg", build_gap, "global average pooling (Zhou et al. 2016)"),
-    "vgg_pan": Entry("vgg", build_pan, "progressive attention (Seo et al. 2018)"),
+    "vgg_pan": Entry("vgg", ProgressiveAttention, "progressive attention (Seo et al. 2018)"),
     "vgg_dvib": Entry("vgg", partial(build_aib, attention=False), _DVIB, _BOTH),
-    "vgg_att2": Entry("vgg", partial(build_att, 2), _ATT + "two levels (Jetley et al. 2018)"),
-    "vgg_att3": Entry("vgg", partial(build_att, 3), _ATT + "three levels (Jetley et al. 2018)"),
+    "vgg_att2": Entry("vgg", partial(PayAttention, levels=2), _ATT + "two levels"),
+    "vgg_att3": Entry("vgg", PayAttention, _ATT + "three levels"),
     "vgg_aib": Entry("vgg", build_aib, _AIB, _BOTH),
     "vgg_aib_qt": Entry("vgg", partial(build_aib, quantised=True), _QT, _BOTH),
     "wrn": Entry("wrn", build_plain, "the plain network", _BOTH),
@@ -230,13 +219,13 @@ def list_models(filter: str = "", *, exclude: str = "", image_size: int | None =
 
     `exclude` is a wildcard of names to leave out; `image_size` selects models of that size.
     """
-    if filter:
-        names = [name for name in MODELS if fnmatch.fnmatch(name, filter)]
-    else:
-        names = [name for name, entry in MODELS.items() if entry.from_paper]
-    if image_size is not None:
-        names = [name for name in names if image_size in MODELS[name].sizes]
-    return [name for name in names if not (exclude and fnmatch.fnmatch(name, exclude))]
+    return [
+        name
+        for name, entry in MODELS.items()
+        if (fnmatch.fnmatch(name, filter) if filter else entry.from_paper)
+        and image_size in (None, *entry.sizes)
+        and not fnmatch.fnmatch(name, exclude)
+    ]
 
 
 def evaluator_name(name: str) -> str:
@@ -304,11 +293,12 @@ def create_model(
 
 def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     """Raise an error for an option that changes nothing in this model."""
-    masked = isinstance(model, Masked)
+    judge = isinstance(model, Evaluator)
+    masked = isinstance(model, Masked) and not judge
     attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
-    used = {"noise_std"} if isinstance(model, Evaluator) else set()
     for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
-        unused = [] if there else [one for one in options.changed(part) if one not in used]
+        unused = [] if there else options.changed(part)
+        unused = [one for one in unused if not (judge and one == "noise_std")]
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 

@@ -163,8 +163,7 @@ def data(
         device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
-    from aib.bench.data import bench_data
-    from aib.bench.photos import bench_photos
+    from aib.bench.data import bench_data, bench_photos
     from aib.data.load import load
     from aib.environment import pick_device
 

@@ -110,14 +110,6 @@ def attached(**options):
     return aib.attach(SmallNet(), at="features", num_classes=3, **options).eval()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("masked", [False, True])
-def test_an_attached_network_exports_to_onnx(masked, tmp_path):
-    model = attached(masked=masked)
-    export(model, tmp_path / "model.onnx")
-    assert_same_function(tmp_path / "model.onnx", model)
-
-
 def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_backbone(
     tmp_path, capsys
 ):
