@@ -83,17 +83,6 @@ def test_models_prints_json_for_programs(capsys):
     assert any("artefact" in remark for remark in answer["remarks"])
 
 
-def test_models_takes_size_classes_width_and_profile(capsys):
-    words = ["models", "vgg_aib_qt", "--image-size", "224", "--num-classes", "200", "--json"]
-    _, out, _ = run(capsys, *words, "--profile", "released")
-    (row,) = json.loads(out)["models"]
-    assert row["parameters"] == 24_275_751 and row["paper_parameters"] == 24.28
-    _, out, _ = run(capsys, *words, "--width", "0.5")
-    (row,) = json.loads(out)["models"]
-    assert row["parameters"] < 24_275_751 / 2
-    assert row["paper_parameters"] is None  # the paper has no such model
-
-
 @pytest.mark.parametrize(
     ("words", "named"),
     [

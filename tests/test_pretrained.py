@@ -249,7 +249,3 @@ def test_a_file_cannot_ask_for_more_layers_than_its_weights_have(folder):
 def test_a_missing_file_is_an_error(folder, name):
     (folder / name).unlink()
     assert_refused(folder, f"no {name}")
-
-
-def test_a_path_that_is_no_hub_name_is_an_error(tmp_path):
-    assert_refused(tmp_path / "runs" / "that" / "never" / "were", "no folder")

@@ -101,11 +101,8 @@ def test_width_scales_the_backbone_and_not_the_latent():
     ("options", "named"),
     [
         ({"num_classes": 1}, "num_classes .* at least 2, not 1"),
-        ({"num_classes": 2.5}, "num_classes .* not 2.5"),
-        ({"width": 0}, "width .* not 0"),
         ({"width": float("nan")}, "width .* nan"),
         ({"dropout": 1.0}, "dropout .* not 1.0"),
-        ({"latent_dim": 0}, "latent_dim .* not 0"),
         ({"latent_dim": -3}, "latent_dim .* not -3"),
         ({"num_anchors": 1}, "num_anchors .* at least 2 or None, not 1"),
         ({"modulation": "add"}, "modulation .* not 'add'"),
