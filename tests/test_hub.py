@@ -121,11 +121,6 @@ def test_maps_of_other_weights_are_not_shown(hub, run):
     assert b"with other weights than these" in hub.files("me/mine")["README.md"]
 
 
-def test_the_picture_can_be_left_out(hub, run):
-    aib.push_to_hub(run, "me/mine", picture=False)
-    assert "maps.png" not in hub.files("me/mine")
-
-
 def test_an_upload_without_permission_is_a_sentence(hub, run, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     for push in (small_model().push_to_hub, partial(aib.push_to_hub, run)):

@@ -22,8 +22,7 @@ from aib.networks import (
     list_networks,
 )
 from aib.settings import Settings
-from aib.sweep import parse_grid
-from aib.sweep.plan import make_plan
+from aib.sweep.plan import make_plan, parse_grid
 from aib.training.train import build_model, load_data
 from tests import libraries
 from tests.data import official

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 
 from aib.commands.bar import progress
-from aib.commands.options import parse, rich_table
+from aib.commands.options import rich_table, wide_console
 from aib.errors import AibError
 from aib.files import write_json
 from aib.validation import check_seed
@@ -230,9 +229,7 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
     """Print the tables, then verdicts and notes."""
     from aib.interpret.tables import all_tables, randomisation_text
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 180  # a pipe's 80 columns would break every cell
+    console = wide_console()
     write = partial(console.print, highlight=False, markup=False)
     count, total = feed.num_images, len(feed.data)
     part = "" if count == total else f" (of {total:,}, chosen at random)"
@@ -260,8 +257,3 @@ def _result_folder(run: Run, out: Path | None, count: int) -> Path:
 
 
 COMMAND = interpret
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib interpret")

@@ -10,7 +10,7 @@ from aib.interpret.decision_tables import reliance
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.results import SweepResults
-from aib.sweep.tables import sweep_tables
+from aib.sweep.show import sweep_tables
 from tools.results.errors import (
     OWN_TEST_IMAGES,
     error_tables,
