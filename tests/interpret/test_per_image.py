@@ -56,18 +56,6 @@ def test_a_modification_that_changes_nothing_scores_100(model):
     assert nothing.accuracy == pytest.approx(100 * found.mean("correct"))
 
 
-def test_a_constant_map_scores_100_and_is_counted_as_flat():
-    model = eval_model("tiny_aib", DATA)
-    for p in model.attention.trunk.parameters():
-        torch.nn.init.zeros_(p)
-    found = measure(model)
-    color = found.stability["color-8"]
-    assert color.score[0.95].value == 100 and color.flat == 20
-    assert color.centred_undefined == round(color.prediction_consistent.value / 5)
-    assert color.centred_mean.value is None
-    assert found.mean("energy_passed") == pytest.approx(0.25)  # sigmoid(0) squared
-
-
 def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
     model = eval_model("tiny_dvib", DATA)
     found = measure(model)
