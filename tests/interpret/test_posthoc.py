@@ -63,13 +63,6 @@ def test_gradcam_weighs_channels_by_their_gradient():
     assert torch.equal(maps, gradcam(net, X, net.relu, target=torch.full((3,), 2)))
 
 
-def test_the_target_is_the_prediction_unless_given():
-    net = Net().eval()
-    predicted = net(X).argmax(1)
-    torch.testing.assert_close(saliency(net, X), saliency(net, X, target=predicted))
-    torch.testing.assert_close(gradcam(net, X, "conv"), gradcam(net, X, "conv", target=predicted))
-
-
 def test_gradients_of_a_template_are_the_template():
     net = Template()
     torch.testing.assert_close(saliency(net, X, target=1), net.w[1].abs().amax(0).expand(3, 8, 8))

@@ -15,8 +15,3 @@ def test_terms_that_a_page_uses_are_explained_and_no_others():
     assert "<dt>AUROC</dt>" in below and "<dt>calibration error</dt>" in below
     assert "<dt>ROAD</dt>" not in below
     assert f'title="{meaning("AUROC")}">AUROC</th>' in text and '<th scope="col">run</th>' in text
-
-
-def test_a_page_without_terms_has_no_list_of_them():
-    text = render("page", [Section("A", "a", [blocks.table(Table("T", ("run", "b"), ()))])])
-    assert 'id="terms"' not in text

@@ -10,7 +10,6 @@ from aib.runs import find_model, open_runs
 from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
-from tests.helpers import photo
 from tests.viewer.fixtures import EXAMPLES, viewer, write_pets_test
 
 pytest.importorskip("gradio")
@@ -45,16 +44,6 @@ def test_every_handler_answers_for_every_component(tmp_path):
     assert 1 + len(rest) == len(act.pick(55, 0, clicked(2))) == parts
     assert len(act.hide(scene, 25, 55, 0, clicked(10, 20))) == parts
     assert len(act.clear(scene, 55, 0)) == parts and len(act.redraw(scene, 55, 0)) == 2
-
-
-def test_an_upload_is_shown_and_the_file_is_gone(tmp_path):
-    path = tmp_path / "photo.png"
-    photo(60, 40).save(path)
-    box, scene, picture, *_ = handlers(tmp_path).upload(str(path), 55, 0)
-    assert box is None and not path.exists() and scene.name == picture["label"] == "photo.png"
-    drawn = picture["value"]
-    assert drawn.shape == (40 * 8, 60 * 8, 3)  # enlarged by an integer factor
-    assert np.array_equal(drawn[::8, ::8], np.asarray(photo(60, 40)))
 
 
 def test_a_broken_upload_leaves_the_page_as_it_is_and_says_why(tmp_path, monkeypatch):
@@ -141,33 +130,18 @@ def packaged_page(runs, data, monkeypatch):
     )
 
 
-@pytest.fixture
-def client(tmp_path):
+def test_the_page_fetches_from_nowhere_else_limits_uploads_and_is_no_api(tmp_path):
     from fastapi.testclient import TestClient
 
-    shown_models = viewer(tmp_path, "tiny_aib_qt", "tiny_aib")
-    app = make_app(shown_models, EXAMPLES, "127.0.0.1", max_bytes=10_000)
+    app = make_app(viewer(tmp_path), EXAMPLES, "127.0.0.1", max_bytes=10_000)
     with TestClient(app, base_url="http://127.0.0.1") as client:
-        yield client
-
-
-def test_the_page_fetches_from_nowhere_else(client):
-    answer = client.get("/")
-    assert answer.status_code == 200 and '"title":"aib view"' in answer.text
-    assert "default-src 'self'" in answer.headers["content-security-policy"]
-    fetched = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)", answer.text)
-    assert fetched == []
-    assert "google" not in client.get("/theme.css").text
-
-
-def test_uploads_are_limited_in_size(client):
-    def send(size):
-        return client.post("/gradio_api/upload", files={"files": ("a.png", b"x" * size)})
-
-    assert send(9_000).status_code == 200
-    assert send(11_000).status_code == 413
-
-
-def test_nothing_of_the_page_is_an_api(client):
-    info = client.get("/gradio_api/info").json()
-    assert info["named_endpoints"] == {} and info["unnamed_endpoints"] == {}
+        answer = client.get("/")
+        assert answer.status_code == 200 and '"title":"aib view"' in answer.text
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=\"https?:", answer.text)
+        assert "google" not in client.get("/theme.css").text
+        for size, code in ((9_000, 200), (11_000, 413)):
+            files = {"files": ("a.png", b"x" * size)}
+            assert client.post("/gradio_api/upload", files=files).status_code == code
+        info = client.get("/gradio_api/info").json()
+        assert info["named_endpoints"] == {} and info["unnamed_endpoints"] == {}

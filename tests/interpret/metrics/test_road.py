@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from aib.errors import AibError
 from aib.interpret.metrics.faithfulness import removal_order
 from aib.interpret.metrics.road import FRACTIONS, impute_linear, road
 
@@ -99,8 +98,3 @@ def test_noise_is_small_seeded_and_only_on_imputed_pixels():
     assert torch.equal(most, again[1]) and torch.equal(most[0], most[1])
     road(predict, x, maps, fractions=[0.5], seed=4)
     assert not torch.equal(seen[-2], most)
-
-
-def test_bad_input_is_named():
-    with pytest.raises(AibError, match="2 maps for 1 images"):
-        road(mean_brightness, torch.zeros(1, 3, 4, 4), torch.zeros(2, 4, 4))

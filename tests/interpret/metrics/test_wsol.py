@@ -5,7 +5,7 @@ import torch
 
 from aib.errors import AibError
 from aib.interpret import WSOL, Thresholds, boxes_to_masks
-from aib.interpret.metrics.wsol import IOUS, STEPS, box_ious, scaled_maps
+from aib.interpret.metrics.wsol import IOUS, STEPS, box_ious
 from tests.interpret.metrics.test_components import flood_fill
 
 CUTS = [i / STEPS for i in range(STEPS)]
@@ -190,17 +190,6 @@ def test_with_boxes_only_the_scores_of_masks_are_left_out():
     found = metric.compute()
     assert "box_acc_held_out" in found and metric.thresholds().mask is None
     assert not {"pxap", "mask_iou", "mask_iou_held_out"} & set(found)
-
-
-def test_the_batch_does_not_matter_and_maps_are_resized(monkeypatch):
-    generator = torch.Generator().manual_seed(0)
-    maps = torch.rand(5, 3, 3, generator=generator)
-    scores = scaled_maps(maps, (10, 12))
-    assert scores.shape == (5, 10, 12) and scores.amin() == 0 and scores.amax() == 1
-    boxes = torch.tensor([[2.0, 3.0, 8.0, 9.0]]).expand(5, 4)
-    together = box_ious(scores, boxes)
-    monkeypatch.setattr("aib.interpret.metrics.wsol._CHUNK", 1)
-    assert torch.equal(box_ious(scores, boxes), together)
 
 
 def test_broken_maps_are_an_error():
