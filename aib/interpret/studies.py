@@ -130,7 +130,6 @@ def study(
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
         reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         mask = measure_mask(model, feed, plan.seed, tick)
-    class_names = tuple(origin.get("class_names", ()))
     results = Study(
         model=name,
         images=each.images,
@@ -147,7 +146,7 @@ def study(
         gradcam_layer=layer,
         map_stability=map_stability,
         randomised_layers=tuple(changes),
-        classes=each.by_class(class_names),
+        classes=each.by_class(origin["class_names"]),
         notes=notes,
         **vars(comparison),
         **origin,

@@ -2,13 +2,19 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 
 import pytest
 
 from aib.cli import main
+from aib.commands.options import parse
+from aib.commands.train import Options
+from aib.figures.table import Table
 from aib.interpret.results import SCHEMA
+from aib.report.blocks import Section, blocks, meaning, render
+from aib.report.run_page import training_command
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run
 
@@ -104,11 +110,7 @@ def test_each_metric_has_one_value_on_the_page(text):
     ("settings", "error"),
     [
         ({"model": "vgg_aib_qt"}, "4.10"),
-        ({"model": "vgg_att3"}, "6.34"),
         ({"model": "vgg_aib_qt", "width": 0.5}, None),
-        ({"model": "vgg_aib_qt", "attention_depth": 3}, None),
-        ({"model": "vgg_aib_qt", "attention_guide": True}, None),
-        ({"model": "tiny_aib_qt"}, None),
     ],
 )
 def test_the_papers_error_is_shown_for_models_of_the_paper(settings, error, tmp_path):
@@ -184,3 +186,23 @@ def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):
         "evaluation.json: shapes test: data must be a string, not 7" in error
         and error.count("\n") == 1
     )
+
+
+def test_terms_that_a_page_uses_are_explained_and_no_others():
+    table = blocks.table(Table("Maps", ("run", "AUROC"), (("one", "0.9"),)))
+    cards = blocks.cards([("3%", "calibration error")])
+    text = render("page", [Section("Maps", "maps", [table, cards])])
+    assert "terms" in HtmlPage(text).ids
+    below = text.partition('id="terms"')[2]
+    assert "<dt>AUROC</dt>" in below and "<dt>calibration error</dt>" in below
+    assert "<dt>ROAD</dt>" not in below
+    assert f'title="{meaning("AUROC")}">AUROC</th>' in text and '<th scope="col">run</th>' in text
+
+
+def test_the_training_command_parses_to_the_same_settings():
+    settings = Settings(
+        data="folder:my photos", augment=False, channels_last=True, milestones=(), ema=0.5, lr=0.25
+    )
+    words = shlex.split(training_command(settings))
+    assert words[:2] == ["aib", "train"]
+    assert parse(Options, words[2:], "aib train", default=Options()).settings == settings

@@ -1,6 +1,5 @@
 """The picture, its blocks, its explanations, and files that cannot be shown."""
 
-import io
 import struct
 import zlib
 
@@ -111,15 +110,6 @@ def test_a_bad_file_gives_a_readable_error(tmp_path, name, content, message):
         viewer(tmp_path).read(send(tmp_path, name, content))
     assert str(caught.value).startswith(message)
     assert "server" not in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_the_limit_of_pixels_is_configurable(tmp_path):
-    buffer = io.BytesIO()
-    photo(50, 40).save(buffer, format="PNG")
-    path = send(tmp_path, "small.png", buffer.getvalue())
-    assert viewer(tmp_path, max_pixels=2000).read(path).name == "small.png"
-    with pytest.raises(AibError, match="50 x 40 pixels, above the limit of 1,999"):
-        viewer(tmp_path, max_pixels=1999).read(path)
 
 
 def test_uncertainty_by_hand(tmp_path):
