@@ -91,10 +91,10 @@ def test_bad_input_is_named():
         pointing(maps, torch.ones(3, 8, 8, dtype=torch.bool))
     with pytest.raises(AibError, match="threshold them first"):
         pointing(maps, torch.rand(2, 8, 8))
-    with pytest.raises(AibError, match="'iou'"):
-        Localisation(("iou",))
     with pytest.raises(AibError, match=r"boxes.*\[2, 5\]"):
         boxes_to_masks(torch.rand(2, 5), (4, 4))
+    with pytest.raises(AibError, match="'iou'"):
+        Localisation(("iou",))
     metric = Localisation()
     metric.update(maps * torch.nan, torch.ones(2, 8, 8, dtype=torch.bool))
     with pytest.raises(AibError, match="maps of 2 images hold NaN"):
