@@ -7,7 +7,7 @@ import torch
 
 from aib.data import Batches, ImageFiles
 from aib.interpret import WSOL, boxes_to_masks, comparison
-from aib.interpret.comparison import compare, no_masks
+from aib.interpret.comparison import compare, map_kinds, no_masks
 from aib.interpret.maps import make_maps
 from aib.interpret.metrics.wsol import mask_boxes
 from tests.helpers import eval_model, shapes
@@ -127,3 +127,8 @@ def test_data_without_masks_give_the_reason(tmp_path):
     files = ImageFiles(tuple(tmp_path for _ in range(20)), crops)
     cut = replace(DATA, images=None, masks=None, files=files)
     assert "cropped to the objects' boxes" in no_masks(cut)
+
+
+def test_without_captum_the_controls_remain(monkeypatch):
+    monkeypatch.setattr(comparison, "has_captum", lambda: False)
+    assert map_kinds(True) == ("own", "centre", "random")
