@@ -86,7 +86,7 @@ def interpret(
     from aib.environment import environment
     from aib.figures.picture import save_figure
     from aib.interpret.metrics.perturb import modifications
-    from aib.interpret.per_image import write_csv
+    from aib.interpret.per_image import write_image_metrics
     from aib.interpret.pictures import kept_plot
     from aib.interpret.runs import (
         check_alike,
@@ -166,7 +166,7 @@ def interpret(
             save_figure(kept_plot(found.evaluator), path)
             pictures.append(path)
     if csv is not None:
-        write_csv(csv, per_image, feeds[0].data.class_names)
+        write_image_metrics(csv, per_image, feeds[0].data.class_names)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
         print(jsonlib.dumps({"runs": results, "environment": environment()}, indent=2))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, missing_extra
 from aib.evaluator import Evaluator, check_evaluator
-from aib.interpret.comparison import Comparison, check_names, compare, map_kinds, no_masks
+from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.metrics.encoding import Encoding, map_encoding
@@ -77,7 +77,8 @@ def study(
     if plan is None:
         plan = Plan({n: m for n, m in modifications().items() if m.kind != "foreign"})
     maps = maps or {}
-    check_names(maps)
+    for taken in set(maps) & set(get_args(MapKind)):
+        raise AibError(f"maps of the name {taken!r} are aib's own: choose another name")
     if plan.evaluator is not None:
         check_evaluator(plan.evaluator, model, plan.evaluator_name)
     if not expensive and (maps or plan.evaluator):
@@ -129,7 +130,6 @@ def study(
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
         reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         mask = measure_mask(model, feed, plan.seed, tick)
-    class_names = tuple(origin.get("class_names", ()))
     results = Study(
         model=name,
         images=each.images,
@@ -143,15 +143,12 @@ def study(
         own_localisation=OwnLocalisation(
             each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
         ),
-        subset_images=comparison.images,
         gradcam_layer=layer,
-        localisation=comparison.localisation,
-        faithfulness=comparison.faithfulness,
         map_stability=map_stability,
-        evaluator=comparison.evaluator,
         randomised_layers=tuple(changes),
-        classes=each.by_class(class_names),
+        classes=each.by_class(origin["class_names"]),
         notes=notes,
+        **vars(comparison),
         **origin,
     )
     return results, each
