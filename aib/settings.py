@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from aib.choices import Cache, Precision, is_network_name
+from aib.choices import Cache, Layout, Precision, is_network_name
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions, without_removed
 from aib.validation import (
@@ -50,6 +50,13 @@ class Settings:
     """Layer of a network that attention is attached to; by default one with a stride of 16."""
     masked: bool = False
     """Of a network: mask its pixels (docs/method.md) instead of modulating its features."""
+    layout: Layout | None = None
+    """Of a masked network: how the layer's features lie, if their shape does not tell: [B,c,h,w],
+    [B,h,w,c], or tokens [B,n,c]."""
+    prefix_tokens: NonNegativeInt | None = None
+    """Tokens before those of the grid, such as a class token."""
+    token_grid: tuple[Count, Count] | None = None
+    """Height and width of the grid that the tokens form, if it is not square."""
     pretrained: bool = False
     """Start a timm or torchvision network from its library's pretrained weights."""
     backbone: str | None = None
@@ -183,8 +190,8 @@ class Settings:
             )
 
     def _reject_network_settings(self) -> None:
-        for name in ("at", "masked", "pretrained"):
-            if getattr(self, name):
+        for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
+            if getattr(self, name) not in (None, False):
                 raise AibError(
                     f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
                     f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "

@@ -156,6 +156,9 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
+        layout=s.layout,
+        prefix_tokens=s.prefix_tokens,
+        grid=s.token_grid,
         **options_for(s.model, s.masked, s.options),
     )
     policy = model.preprocessing if is_library else own
