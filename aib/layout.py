@@ -17,7 +17,10 @@ from aib.validation import Count, NonNegativeInt, check
 Shape = Sequence[int]
 
 MAX_PREFIX_TOKENS = 8  # that are guessed: a class token, a distillation token, a few registers
-ARGUMENTS = 'layout= ("nchw", "nhwc" or "tokens"), prefix_tokens= and grid=(h, w)'
+ARGUMENTS = (
+    'layout= ("nchw", "nhwc" or "tokens"), prefix_tokens= and grid=(h, w), in commands --layout, '
+    "--prefix-tokens and --token-grid"
+)
 
 
 class ToGrid(nn.Module):

@@ -62,8 +62,9 @@ class Settings:
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run; or
-    vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
+    """Start from a trained model: a folder with model.safetensors, for example another run; a
+    packaged model by its name, such as pets_masked; or vgg16:PATH, ImageNet's VGG-16 by
+    torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -191,7 +192,8 @@ class Settings:
 
     def _reject_network_settings(self) -> None:
         for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
-            if getattr(self, name) not in (None, False):
+            value = getattr(self, name)
+            if value is not None and value is not False:
                 raise AibError(
                     f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
                     f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "

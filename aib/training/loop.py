@@ -14,7 +14,7 @@ from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
-from aib.evaluation import evaluate
+from aib.evaluation import Evaluation, evaluate
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -27,6 +27,7 @@ from aib.training.step import TrainingStep
 from aib.warm_start import check_statistics
 
 MEASURED_SECONDS = 3.0  # until the duration of the training is estimated
+TIMED_IMAGES = 4  # that are evaluated for it
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Fitted:
     steps: int
     seconds: float
     last: dict[str, Any]  # the last row of metrics
+    validation: Evaluation | None = None  # of the held-out images, at the end
 
 
 def fit(
@@ -98,6 +100,13 @@ def fit(
     run_on_rank_zero(loop.fabric, loop.check_space)
     with SignalCatcher() as stop:
         return loop.train(stop)
+
+
+def evaluate_by(s: Settings, model: Classifier, data: ImageSet | Prepared) -> Evaluation:
+    """`evaluate` on the machine that the settings describe."""
+    return evaluate(
+        model, data, precision=s.precision, channels_last=s.channels_last, workers=s.workers
+    )
 
 
 def _check_classes(data: ImageSet | Prepared, model: Classifier) -> None:
@@ -177,6 +186,7 @@ class Loop:
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
         self.reported_duration = False
+        self.last_validation: Evaluation | None = None
 
     def make_batches(self, data: ImageSet) -> Batches:
         """This process's share of the images, augmented as the settings say."""
@@ -235,7 +245,7 @@ class Loop:
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
         final = self.take_step.final_model.eval()
-        return Fitted(final, self.step, time.monotonic() - began, row)
+        return Fitted(final, self.step, time.monotonic() - began, row, self.last_validation)
 
     def report_duration(self, began: float) -> None:
         """Report once how long the training will take, by the steps after the first one."""
@@ -250,11 +260,25 @@ class Loop:
             first, since = self.first_step
             rate = (time.monotonic() - since) / (self.step - first)
             left = self.total_steps - first + 1
+            seconds = rate * left + self.validation_seconds()
             self.report.message(
-                f"about {format_duration(rate * left)} for {left / self.steps_per_epoch:.3g} "
+                f"about {format_duration(seconds)} for {left / self.steps_per_epoch:.3g} "
                 "epochs on this machine"
             )
             self.reported_duration = True
+
+    def validation_seconds(self) -> float:
+        """How long the evaluations until the end will take, by a few of the held-out images."""
+        s, images = self.settings, self.validation
+        if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
+            return 0.0
+        few = images.subset(torch.arange(min(len(images), TIMED_IMAGES)))
+        began = time.monotonic()
+        evaluate_by(s, self.take_step.final_model, few)
+        each = (time.monotonic() - began) / len(few)
+        epochs = range(self.step // self.steps_per_epoch + 1, s.epochs + 1)
+        count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
+        return each * len(images) * count
 
     def log_metrics(self, epoch: int, began: float) -> dict[str, Any]:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -290,13 +314,8 @@ class Loop:
         if last or (due and self.validation is not None):
             self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
         if self.validation is not None and due and self.fabric.is_global_zero:
-            validation = evaluate(
-                self.take_step.final_model,
-                self.validation,
-                precision=s.precision,
-                channels_last=s.channels_last,
-                workers=s.workers,
-            )
+            validation = evaluate_by(s, self.take_step.final_model, self.validation)
+            self.last_validation = validation
             row["validation"] = validation.to_dict()
             self.report.message(f"epoch {epoch + 1}: held-out error {validation.top1_error:.2f}%")
         if self.quantizer is not None:

@@ -153,5 +153,5 @@ def test_commands(hub, tmp_path, capsys, monkeypatch) -> None:
 
 
 def test_the_default_size_is_not_above_that_of_the_images(hub) -> None:
-    assert at_most("hf:beans", 96) == "hf:beans"  # 40 pixels
-    assert at_most("hf:cifar:label=coarse", 96) == "hf:cifar:label=coarse,image_size=96"
+    assert at_most("hf:beans", 96) == ("hf:beans", 40)
+    assert at_most("hf:cifar:label=coarse", 96) == ("hf:cifar:label=coarse,image_size=96", 96)
