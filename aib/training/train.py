@@ -134,7 +134,8 @@ def evaluator_settings(s: Settings) -> Settings:
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
     options = {n: default[n] for n in OPTION_NEEDS if n not in kept}
-    return s.updated(model=evaluator_name(s.model), **options)
+    freeze = tuple(layer for layer in s.freeze if layer.partition(".")[0] != "propose")
+    return s.updated(model=evaluator_name(s.model), freeze=freeze, **options)
 
 
 def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:

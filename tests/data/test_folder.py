@@ -17,7 +17,7 @@ from aib.errors import AibError
 from aib.runs import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
-from aib.training.train import build_model, load_data, train
+from aib.training.train import build_model, evaluator_settings, load_data, train
 from tests.data import official
 
 
@@ -162,6 +162,10 @@ def test_a_packaged_model_is_started_from_by_its_name(tmp_path, monkeypatch) -> 
         if not name.startswith("head."):
             assert torch.equal(model.state_dict()[name], value), name
     assert model.num_classes == 3
+    judge = evaluator_settings(s)  # the same network, without a map
+    evaluator = build_model(judge, load_data(judge, "train"))
+    assert torch.equal(evaluator.state_dict()["body.0.0.weight"], model.body[0][0].weight)
+    FrozenLayers(evaluator, judge.freeze)
     with pytest.raises(AibError, match=r"the name of a packaged model \(pets_masked"):
         build_model(s.updated(init="pets"), load_data(s, "train"))
 
