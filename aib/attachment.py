@@ -200,7 +200,8 @@ def attach_by_name(
         model.pretrained_names = frozenset(
             f"{inside}.{n}" for n, p in layers if n in before and torch.equal(p, before[n])
         )
-        model.pretrained_statistics = own and (own.mean, own.std)
+        if own is not None:
+            model.pretrained_statistics = own.mean, own.std
     return model
 
 
