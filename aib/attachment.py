@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from aib.attention import SpatialAttention
 from aib.backbones.parts import guided, maps_of_classes
 from aib.bottleneck import AIB
+from aib.choices import Layout
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
 from aib.latent import make_head, mlp_decoder
-from aib.layout import Layout, ToGrid, read_layout
+from aib.layout import ToGrid, read_layout
 from aib.masked import Masked
 from aib.networks import build_network, preprocessing_of, resolve_layer
 from aib.options import ModelOptions
@@ -199,6 +200,8 @@ def attach_by_name(
         model.pretrained_names = frozenset(
             f"{inside}.{n}" for n, p in layers if n in before and torch.equal(p, before[n])
         )
+        if own is not None:
+            model.pretrained_statistics = own.mean, own.std
     return model
 
 

@@ -51,6 +51,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         self.area = 1.0  # masked models: the budget of the map
         # Parameters from a pretrained network, which are trained with `lr_backbone`.
         self.pretrained_names: frozenset[str] = frozenset()
+        # mean and std of the images that those expect; None if there are none
+        self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     @property
     def preprocessing(self) -> Preprocessing:

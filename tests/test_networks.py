@@ -21,6 +21,7 @@ from aib.networks import (
     layer_grids,
     list_networks,
 )
+from aib.runs import read_settings
 from aib.settings import Settings
 from aib.sweep.plan import make_plan, parse_grid
 from aib.training.train import build_model, load_data
@@ -241,6 +242,18 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, ph
         assert main(command.split()) == 0, capsys.readouterr().err
 
 
+def test_the_layout_of_features_is_given_by_flags_and_kept(photos, hub, capsys):
+    """A ViT of 16 tokens and a class token, read as a grid of 2 x 8."""
+    flags = "--model timm:vit_tiny_patch16_224 --masked --layout tokens --token-grid 2 8"
+    command = ["train", "--data", photos, *flags.split(), *SHORT, "--out", "run"]
+    assert main([*command, "--prefix-tokens", "1"]) == 0, capsys.readouterr().err
+    model = aib.from_pretrained("run")
+    reading = {"layout": "tokens", "prefix_tokens": 1, "grid": [2, 8]}
+    assert reading.items() <= model.recipe.items()
+    assert model(images(), deterministic=True).attention.mu.shape == (2, 2, 8)
+    assert read_settings(Path("run")).token_grid == (2, 8)
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -248,6 +261,9 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, ph
         ("--model timm:resnet18 --area 0.5", "area is for masked models"),
         ("--model tiny_aib --masked", "masked is for networks"),
         ("--model tiny_aib --at stem", "at is for networks"),
+        ("--model tiny_aib --prefix-tokens 0", "prefix_tokens is for networks"),
+        ("--model timm:resnet18 --layout nhwc", "layout is for masked models"),
+        ("--model timm:resnet18 --masked --token-grid 2 8", "'layer3': features [2, "),
         ("--model timm:resnet18 --backbone my_module:build", "leave out one of them"),
         ("--model timm:resnet18 --evaluator", "evaluators are for the models of aib"),
         ("--backbone my_module:build", "no default layer: name one with at"),

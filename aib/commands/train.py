@@ -72,20 +72,25 @@ def main(argv: list[str]) -> None:
     if own:
         from torch.cuda import is_available
 
-        from aib.configs.own import own_images
+        from aib.configs.own import largest_size, own_images
+        from aib.data import at_most
 
         gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
-        size, default = own_images(gpu)
+        data, size = at_most(_value_of("--data", argv) or "", largest_size(gpu))
+        default = own_images(gpu, size)
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()
         return
     if own:
-        from aib.data import at_most
-
-        s = replace(options.settings, data=at_most(options.settings.data, size))
+        s = replace(options.settings, data=data)
         options = replace(options, settings=s)
-        print(f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model} --data {s.data}")
+        start_from = f" --init {s.init}" if s.init else ""
+        frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""
+        print(
+            f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
+            f"{frozen} --data {s.data}"
+        )
     name = run_name(preset, options.settings)
     if options.evaluator:
         from aib.training.train import evaluator_settings

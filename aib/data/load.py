@@ -96,14 +96,20 @@ def is_own(name: str) -> bool:
     return name.partition(":")[0] in OWN
 
 
-def at_most(name: str, image_size: int) -> str:
-    """The name of a user's own data with images of this size, unless it names one or has less."""
+def at_most(name: str, image_size: int) -> tuple[str, int]:
+    """The name of a user's own data with images of this size, unless it names one or has less.
+
+    Also the size that it then has.
+    """
     kind, path, options = parse_name(name)
+    if "image_size" in options:
+        return name, _convert("image_size", options["image_size"], int)
     columns = {key: options[key] for key in ("image", "label") if key in options}
-    there = kind == "hf" and hf.has_split(path, "train")
-    if "image_size" in options or (there and hf.image_size(path, **columns) <= image_size):
-        return name
-    return f"{name}{',' if options else ':'}image_size={image_size}"
+    if kind == "hf" and hf.has_split(path, "train"):
+        size = hf.image_size(path, **columns)
+        if size <= image_size:
+            return name, size
+    return f"{name}{',' if options else ':'}image_size={image_size}", image_size
 
 
 def same_images(name: str, other: str) -> bool:

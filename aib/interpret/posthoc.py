@@ -148,16 +148,21 @@ def posthoc_maps(
 
 
 def gradcam_layer(model: nn.Module, x: Tensor) -> str:
-    """The last layer on the path to the decision with an output [B,c,h,w] of at least 4 x 4."""
+    """The last layer on the path to the decision with an output [B,c,h,w] of at least 4 x 4.
+
+    A network whose features lie otherwise is an error: captum would sum over the wrong axes.
+    """
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
     names = {m: name for name, m in model.named_modules() if name and m not in beside}
     ran: list[str] = []
+    layouts: dict[str, str] = {}
 
     def record(module: nn.Module, _inputs: Any, output: Any) -> None:
-        is_grid = isinstance(output, Tensor) and output.ndim == 4
-        if is_grid and min(output.shape[2:]) >= MIN_POSITIONS:
+        layout = _grid_layout(output, x) if isinstance(output, Tensor) else None
+        if layout:
             ran.append(names[module])
+            layouts[names[module]] = layout
 
     with evaluating(model), torch.no_grad(), ExitStack() as hooks:
         forward = _classifier_pass(model, x[:1])
@@ -165,12 +170,34 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
             hooks.enter_context(module.register_forward_hook(record))
         forward(x[:1])
     once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU runs at several depths
-    if not once:
+    grids = [name for name in once if layouts[name] != "tokens"]
+    embeds = len(grids) == 1 and once[-1] != grids[0]  # a transformer has one, before its tokens
+    if not grids or embeds or layouts[grids[-1]] != "nchw":
         raise AibError(
             f"Grad-CAM needs a layer with at least {MIN_POSITIONS} x {MIN_POSITIONS} positions, "
-            "and this model has none"
+            "features [B,c,h,w], and this model has none"
+            + (" but for its first: it works on tokens" if embeds else "")
+            + (": its channels are last" if grids and not embeds else "")
         )
-    return once[-1]
+    return grids[-1]
+
+
+def _grid_layout(f: Tensor, x: Tensor) -> str | None:
+    """How features of square images lie, if they have 4 x 4 positions; the first one that fits."""
+    if f.ndim == 3:
+        return "tokens" if f.shape[1] >= MIN_POSITIONS**2 else None
+    if f.ndim != 4:
+        return None
+    fits = {"nchw": f.shape[2:], "nhwc": f.shape[1:3]}
+    square = x.shape[2] == x.shape[3]
+    return next(
+        (
+            layout
+            for layout, side in fits.items()
+            if min(side) >= MIN_POSITIONS and (side[0] == side[1] or not square)
+        ),
+        None,
+    )
 
 
 def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:

@@ -14,7 +14,7 @@ from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
-from aib.evaluation import evaluate
+from aib.evaluation import Evaluation, evaluate
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -27,6 +27,8 @@ from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
 from aib.warm_start import check_statistics
 
+TIMED_IMAGES = 4  # that are evaluated to estimate the duration of the training
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -36,6 +38,7 @@ class Fitted:
     steps: int
     seconds: float
     last: dict[str, Any]  # the last row of metrics
+    validation: Evaluation | None = None  # of the held-out images, at the end
 
 
 def fit(
@@ -84,6 +87,13 @@ def fit(
     run_on_rank_zero(loop.fabric, loop.check_space)
     with SignalCatcher() as stop:
         return loop.train(stop)
+
+
+def evaluate_by(s: Settings, model: Classifier, data: ImageSet | Prepared) -> Evaluation:
+    """`evaluate` on the machine that the settings describe."""
+    return evaluate(
+        model, data, precision=s.precision, channels_last=s.channels_last, workers=s.workers
+    )
 
 
 class Loop:
@@ -135,6 +145,7 @@ class Loop:
         self.sums = MetricSums(fabric.device)
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
+        self.last_validation: Evaluation | None = None
 
     def train(self, stop: SignalCatcher) -> Fitted:
         """Run all remaining epochs."""
@@ -143,7 +154,9 @@ class Loop:
         self.take_step.objective.train()
         self.take_step.frozen.hold()
         self.log_time = self.save_time = began
-        estimate = DurationEstimate(self.report, self.total_steps, self.steps_per_epoch)
+        estimate = DurationEstimate(
+            self.report, self.total_steps, self.steps_per_epoch, self.validation_seconds
+        )
         row: dict[str, Any] = {}
         try:
             while self.step < self.total_steps:
@@ -171,7 +184,20 @@ class Loop:
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
         final = self.take_step.final_model.eval()
-        return Fitted(final, self.step, time.monotonic() - began, row)
+        return Fitted(final, self.step, time.monotonic() - began, row, self.last_validation)
+
+    def validation_seconds(self) -> float:
+        """How long the evaluations until the end will take, by a few of the held-out images."""
+        s, images = self.settings, self.validation
+        if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
+            return 0.0
+        few = images.subset(torch.arange(min(len(images), TIMED_IMAGES)))
+        began = time.monotonic()
+        evaluate_by(s, self.take_step.final_model, few)
+        each = (time.monotonic() - began) / len(few)
+        epochs = range(self.step // self.steps_per_epoch + 1, s.epochs + 1)
+        count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
+        return each * len(images) * count
 
     def log_metrics(self, epoch: int, began: float) -> dict[str, Any]:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -207,13 +233,8 @@ class Loop:
         if last or (due and self.validation is not None):
             self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
         if self.validation is not None and due and self.fabric.is_global_zero:
-            validation = evaluate(
-                self.take_step.final_model,
-                self.validation,
-                precision=s.precision,
-                channels_last=s.channels_last,
-                workers=s.workers,
-            )
+            validation = evaluate_by(s, self.take_step.final_model, self.validation)
+            self.last_validation = validation
             row["validation"] = validation.to_dict()
             self.report.message(f"epoch {epoch + 1}: held-out error {validation.top1_error:.2f}%")
         if self.quantizer is not None:

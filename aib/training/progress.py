@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -83,8 +84,15 @@ def make_reporter() -> Reporter:
 class DurationEstimate:
     """Reports once how long the training will take, by the steps after the first one."""
 
-    def __init__(self, report: Reporter, total_steps: int, steps_per_epoch: int):
+    def __init__(
+        self,
+        report: Reporter,
+        total_steps: int,
+        steps_per_epoch: int,
+        evaluations: Callable[[], float],  # how many seconds they will take
+    ):
         self.report, self.total_steps, self.steps_per_epoch = report, total_steps, steps_per_epoch
+        self.evaluations = evaluations
         self.began = time.monotonic()
         self.first: tuple[int, float] | None = None
         self.reported = False
@@ -100,7 +108,7 @@ class DurationEstimate:
             first, since = self.first
             seconds = (time.monotonic() - since) / (step - first) * (self.total_steps - first + 1)
             epochs = (self.total_steps - first + 1) / self.steps_per_epoch
-            duration = format_duration(seconds)
+            duration = format_duration(seconds + self.evaluations())
             self.report.message(f"about {duration} for {epochs:.3g} epochs on this machine")
             self.reported = True
 

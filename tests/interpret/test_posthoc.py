@@ -146,6 +146,29 @@ def test_grad_cam_is_read_from_the_last_grid_on_the_way_to_the_decision(name):
     assert min(seen[0].shape[2:]) <= 8, "it should not be a layer near the image"
 
 
+class Features(nn.Module):
+    """A network whose features lie in this layout, with a grid of 8 x 8."""
+
+    def __init__(self, layout):
+        super().__init__()
+        self.embed, self.layout = nn.Conv2d(3, 16, 4, 4), layout
+        self.mix, self.head = nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        f = self.embed(x).permute(0, 2, 3, 1)  # [B,8,8,16]
+        f = self.mix(f.flatten(1, 2) if self.layout == "tokens" else f)
+        return self.head(f.flatten(1, -2).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"), [("nhwc", "its channels are last"), ("tokens", "it works on tokens")]
+)
+def test_grad_cam_is_refused_where_features_are_no_b_c_h_w(layout, words):
+    model = aib.attach(Features(layout), at="mix", num_classes=4, image_size=32, masked=True)
+    with pytest.raises(aib.AibError, match=words):
+        gradcam_layer(model, IMAGES)
+
+
 def raw_scores(model, x, classes):
     """The logits of the deterministic pass, before any softmax, of one class per image."""
     return model(x, deterministic=True).sample_logits.mean((0, 1)).gather(1, classes[:, None])[:, 0]

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from aib.classifier import Classifier
+from aib.data import ImageSet
+from aib.evaluation import Evaluation, evaluate
+from aib.settings import Settings
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Loop
 from aib.training.progress import (
@@ -45,13 +49,18 @@ def test_a_duration_is_rough() -> None:
 def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int
 ) -> None:
-    """A clock that a step moves by 2 s, and the first one by 60 s more; 15 steps in 3 epochs."""
+    """A clock that a step moves by 2 s, and the first one by 60 s more; 15 steps in 3 epochs.
+
+    An evaluation moves it by 1 s per image: 8 of them after the second and after the last epoch.
+    """
     messages: list[str] = []
     report = Reporter()
     report.message = messages.append  # type: ignore[method-assign]
+    evaluation = evaluate(small_model(num_classes=4), image_set(8))
     clock = [100.0]
     monkeypatch.setattr("aib.training.loop.time.monotonic", lambda: clock[0])
-    loop = Loop(small_model(num_classes=4), image_set(), replace(SMALL, epochs=3), report=report)
+    s = replace(SMALL, epochs=3, evaluate_every=2)
+    loop = Loop(small_model(num_classes=4), image_set(), s, image_set(8), report=report)
     assert loop.total_steps == 15
     loop.step, take_step = done, loop.take_step.__class__.__call__
 
@@ -59,10 +68,15 @@ def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
         clock[0] += 2.0 if loop.step > done else 62.0
         return take_step(self, *arguments)
 
+    def slow_evaluation(s: Settings, model: Classifier, data: ImageSet) -> Evaluation:
+        clock[0] += len(data)
+        return evaluation
+
     monkeypatch.setattr(TrainingStep, "__call__", slow_step)
+    monkeypatch.setattr("aib.training.loop.evaluate_by", slow_evaluation)
     with SignalCatcher() as stop:
         loop.train(stop)
-    expected = {0: "about 30 s for 3 epochs", 5: "about 20 s for 2 epochs"}[done]
+    expected = {0: "about 46 s for 3 epochs", 5: "about 36 s for 2 epochs"}[done]
     assert [text for text in messages if "about" in text] == [f"{expected} on this machine"]
 
 
