@@ -52,6 +52,8 @@ class Settings:
     """Of a network: mask its pixels (docs/method.md) instead of modulating its features."""
     pretrained: bool = False
     """Start a timm or torchvision network from its library's pretrained weights."""
+    evaluator: bool = False
+    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
