@@ -107,6 +107,7 @@ def attach(
     check_classes(num_classes)
     check_image_size(image_size)
     check("quantizer", quantizer, NumAnchors | None)
+    check("evaluator", evaluator, bool)
     if evaluator:
         _check_evaluator_options(masked, quantizer, chosen)
     network = deepcopy(backbone)  # the caller's network stays unchanged
