@@ -59,6 +59,8 @@ class Settings:
     """Height and width of the grid that the tokens form, if it is not square."""
     pretrained: bool = False
     """Start a timm or torchvision network from its library's pretrained weights."""
+    evaluator: bool = False
+    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None

@@ -97,7 +97,7 @@ def interpret(
         threshold_feed,
     )
     from aib.interpret.studies import Plan
-    from aib.runs import RESULT, open_runs
+    from aib.runs import RESULT, open_run, open_runs
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
@@ -127,7 +127,12 @@ def interpret(
     known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
     plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
     if evaluator is not None:
-        plan = with_evaluator(plan, evaluator, opened, feeds[0].data.split, quick, device)
+        if quick:
+            raise AibError(
+                "--quick skips the parts that the evaluator needs: leave out one of them"
+            )
+        judge = open_run(evaluator, device, backbone)
+        plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
     notes = [] if here else [str(others)]
     thresholds = [
         None if quick else threshold_feed(run, feed, str(name), plan, root or own_root)
@@ -176,22 +181,16 @@ def interpret(
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
-def with_evaluator(
-    plan: Plan, folder: Path, opened: list[Run], split: str, quick: bool, device: str | None
-) -> Plan:
+def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
     """The plan with an evaluator, if it fits all runs."""
     from aib.evaluator import Evaluator, check_evaluator
-    from aib.runs import open_run
 
-    if quick:
-        raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
-    judge = open_run(folder, device)
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)
     if split == "val":
         judge.check_same_holdout(opened[0])
     assert isinstance(judge.model, Evaluator)
-    return replace(plan, evaluator=judge.model, evaluator_name=str(folder))
+    return replace(plan, evaluator=judge.model, evaluator_name=name)
 
 
 def draw(

@@ -37,8 +37,6 @@ class Options:
     """
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
-    evaluator: bool = False
-    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
     out: Path | None = None
     """Folder of the run (default: a name with the time, in runs/)."""
     resume: Path | None = None
@@ -91,12 +89,7 @@ def main(argv: list[str]) -> None:
             f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
             f"{frozen} --data {s.data}"
         )
-    name = run_name(preset, options.settings)
-    if options.evaluator:
-        from aib.training.train import evaluator_settings
-
-        options = replace(options, settings=evaluator_settings(options.settings))
-        name += "-evaluator"
+    name = run_name(preset, options.settings) + "-evaluator" * options.settings.evaluator
     start(options, re.sub("[:/]", "-", name))
 
 

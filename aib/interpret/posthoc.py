@@ -275,4 +275,12 @@ def _prepared(
                 classes = forward(inputs).argmax(dim=1)
         else:
             classes = torch.as_tensor(target, device=x.device).expand(len(x))
-        yield captum.attr, forward, inputs, classes
+        try:
+            yield captum.attr, forward, inputs, classes
+        except RuntimeError as error:  # of torch.autograd.grad
+            if "does not require grad" in str(error) or "not have been used" in str(error):
+                raise AibError(
+                    "no gradient leads from this model's class scores back to the pixels, so there "
+                    "are no maps from gradients (Grad-CAM, Integrated Gradients, saliency)"
+                ) from error
+            raise

@@ -23,7 +23,7 @@ from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
-from aib.interpret.posthoc import gradcam_layer, has_captum
+from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.masked import Masked
 from aib.paper import paper_score
@@ -107,9 +107,8 @@ def study(
         each = measure(feed)
         if expensive:
             few = feed.sample(plan.subset, plan.seed)
-            layer, problem = _find_layer(model, few)
-            notes = (*notes, *([problem] if problem else []))
-            kinds = [k for k in map_kinds(each.has_maps) if layer or k != "gradcam"]
+            kinds, layer, problems = _possible_kinds(model, few, each.has_maps)
+            notes = (*notes, *problems)
             judge = None
             if plan.evaluator is not None:
                 judge = Judge(plan.evaluator, plan.evaluator_name, seed=plan.seed)
@@ -213,15 +212,26 @@ def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str,
     return {m: score for m, score in found.items() if score is not None}
 
 
-def _find_layer(model: Classifier, feed: Batches) -> tuple[str | None, str | None]:
-    """The layer of Grad-CAM, or the reason why there is none."""
+def _possible_kinds(
+    model: Classifier, feed: Batches, has_maps: bool
+) -> tuple[list[MapKind], str | None, list[str]]:
+    """The kinds of maps to compare, the layer of Grad-CAM, and why a kind is left out."""
     if not has_captum():
         why = "Grad-CAM and Integrated Gradients need captum"
-        return None, str(missing_extra("posthoc", why))
+        return list(map_kinds(has_maps)), None, [str(missing_extra("posthoc", why))]
+    x = _first_images(model, feed, 1)
+    kinds, layer, problems = list(map_kinds(has_maps)), None, []
     try:
-        return gradcam_layer(model, _first_images(model, feed, 1)), None
+        layer = gradcam_layer(model, x)
     except AibError as error:
-        return None, str(error)
+        kinds.remove("gradcam")
+        problems.append(str(error))
+    try:
+        integrated_gradients(partial(model, deterministic=True), x, steps=1)
+    except AibError as error:  # no gradient, so none for Grad-CAM either
+        kinds, layer = [k for k in kinds if k not in ("gradcam", "integrated_gradients")], None
+        problems.append(str(error))
+    return kinds, layer, problems
 
 
 def _first_images(model: Classifier, feed: Batches, count: int) -> Tensor:

@@ -53,6 +53,8 @@ def train(
         require_checkpoint(RunFolder(folder).checkpoint)
     else:
         check_unused(folder)
+    if settings.evaluator:
+        settings = evaluator_settings(settings)
     settings = with_test_images(settings)
     warm = settings.pretrained or (settings.init or "").startswith(VGG16)
     if settings.lr_backbone is not None and not warm:
@@ -129,13 +131,13 @@ def _train(
 
 def evaluator_settings(s: Settings) -> Settings:
     """Settings that train the evaluator of a model: the same but for the map and its options."""
-    if is_network_name(s.model):
-        raise AibError(f"evaluators are for the models of aib, and {s.model} is none")
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
-    options = {n: default[n] for n in OPTION_NEEDS if n not in kept}
-    freeze = tuple(layer for layer in s.freeze if layer.partition(".")[0] != "propose")
-    return s.updated(model=evaluator_name(s.model), freeze=freeze, **options)
+    changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
+    changes["freeze"] = tuple(n for n in s.freeze if n.partition(".")[0] != "propose")
+    if is_network_name(s.model):
+        return s.updated(evaluator=True, masked=True, **changes)
+    return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)
 
 
 def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
@@ -149,6 +151,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         at=s.at,
         num_classes=data.num_classes,
         masked=s.masked,
+        evaluator=s.evaluator,
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
