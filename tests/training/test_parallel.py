@@ -43,7 +43,7 @@ def python(*words: str, cwd: Path) -> str:
 
 
 def train_on(devices: int) -> dict:
-    """Train without noise and batch statistics. The first of several processes stores the result."""
+    """Train without noise and batch statistics. The first of two processes stores the result."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (aib.attention, aib.latent):
             patch.setattr(module, "noise_or_sample", zero_noise)
