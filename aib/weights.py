@@ -28,7 +28,7 @@ def write_weights(model: nn.Module, path: Path) -> None:
     try:
         save_file(_on_cpu(model), path, metadata={"format": "pt"})
     except SafetensorError as error:  # the OS error is only a number in its text
-        number = re.search(r"\(os error (\d+)\)", str(error))
+        number = re.search(r"(?:os error |Os \{ code: )(\d+)", str(error))
         if number is None:
             raise
         raise OSError(int(number[1]), str(error), str(path)) from error

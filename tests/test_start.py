@@ -79,7 +79,7 @@ def test_explain_imports_only_what_it_needs(tmp_path):
 import json, torch
 before = set(sys.modules)
 from aib.cli import main
-assert main(["explain", "photo.png"]) == 0
+assert main(["explain", "photo.png", "--deterministic"]) == 0
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
     imported = set(in_new_process(code, cwd=tmp_path))
