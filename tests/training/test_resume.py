@@ -31,12 +31,6 @@ OPTIONS = (
     "--log-every 1 --checkpoint-every 0 --ema 0.9 --beta-warmup 2 --accelerator cpu "
     "--schedule cosine --revive-anchors"
 ).split()
-HOLD = """
-import filelock, sys
-with filelock.FileLock(sys.argv[1]):
-    print("locked", flush=True)
-    sys.stdin.read()
-"""
 
 
 def start(*words: str, cwd: Path) -> subprocess.Popen:
