@@ -158,11 +158,9 @@ def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):
     shutil.copytree(run, copy)
     (copy / "evaluation.json").write_text('{"shapes test": {"data": 7}}')
     assert main(["report", str(copy), "--stored"]) == 2
-    error = capsys.readouterr().err
-    assert (
-        "evaluation.json: shapes test: data must be a string, not 7" in error
-        and error.count("\n") == 1
-    )
+    error = capsys.readouterr().err.strip()  # older versions of rich put an empty line before it
+    assert error.endswith("evaluation.json: shapes test: data must be a string, not 7")
+    assert "\n" not in error
 
 
 def test_terms_that_a_page_uses_are_explained_and_no_others():
