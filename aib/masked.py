@@ -230,5 +230,5 @@ def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
 def _check_range(values: Tensor, name: str) -> Tensor:
     if not torch.compiler.is_compiling() and not bool(((values >= 0) & (values <= 1)).all()):
         low, high = (float(v) for v in values.detach().float().aminmax())
-        raise AibError(f"the values of a {name} must lie in [0, 1], not in [{low:g}, {high:g}]")
+        raise AibError(f"the values of {name} must lie in [0, 1], not in [{low:g}, {high:g}]")
     return values

@@ -301,6 +301,9 @@ def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
         unused = [] if there else options.changed(part)
         unused = [one for one in unused if not (judge and one == "noise_std")]
+        # Every saved model has a modulation; one that is not the profile's was asked for.
+        if part == "aib attention" and options.modulation != get_modulation(None, options.profile):
+            unused += [] if there else ["modulation"]
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 

@@ -136,6 +136,8 @@ def test_dropout_is_wrns_and_can_be_set():
         ("wrn_aib", {"tap": 1}, "tap of wrn_aib at 32 x 32 must be at most 0, not 1"),
         ("vgg_aib", {"tap": 3}, "at most 2, not 3"),
         ("vgg_aib", {"attention_depth": -1}, "at least 0, not -1"),
+        ("vgg_aib_masked", {"modulation": "residual"}, "no aib attention: modulation changes"),
+        ("wrn_abn", {"modulation": "residual"}, "no aib attention: modulation changes nothing"),
     ],
 )
 def test_attention_options_that_a_model_does_not_have_are_refused(name, options, sentence):

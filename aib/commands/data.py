@@ -138,7 +138,8 @@ def _print_report(report: "Report") -> None:
     for difference in report.differences:
         print(f"  differs: {difference}")
     if not report.differences:
-        print("  nothing differs")
+        what = "counts and statistics are the official ones" if report.notes else "nothing differs"
+        print(f"  {what}")
 
 
 def _four(values: list[float]) -> str:

@@ -27,7 +27,7 @@ MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
 def feed_for(
-    opened: Run,
+    run: Run,
     data: ImageSet,
     *,
     images: int | None = None,
@@ -38,7 +38,7 @@ def feed_for(
     """All images of the data, or a seeded sample of them, on the model's device."""
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
-    device = next(opened.model.parameters()).device
+    device = next(run.model.parameters()).device
     indices = sample_indices(len(data), images, seed)
     return Batches(data, batch_size, indices=indices, device=device, workers=workers, cache="auto")
 
@@ -88,17 +88,17 @@ def threshold_feed(
     return feed_for(run, other, images=plan.subset, **options)
 
 
-def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
+def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
     """Raise an error unless all runs see the same images with the same labels."""
-    for feed, run in zip(feeds[1:], opened[1:], strict=True):
+    for feed, run in zip(feeds[1:], runs[1:], strict=True):
         first = feeds[0].data
         if feed.data.preprocessing.image_size != first.preprocessing.image_size:
             raise AibError(
-                f"{opened[0].label} takes images of {first.preprocessing.image_size} pixels and "
+                f"{runs[0].label} takes images of {first.preprocessing.image_size} pixels and "
                 f"{run.label} of {feed.data.preprocessing.image_size}: compare them separately"
             )
         if not torch.equal(feed.data.labels, first.labels):
-            raise AibError(f"{opened[0].label} and {run.label} do not know the same classes")
+            raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
 
 
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:

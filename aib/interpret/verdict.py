@@ -107,28 +107,28 @@ def _encodes(encoding: Encoding | None, harm: float) -> tuple[bool | None, tuple
     costs += points(same.drop)
     if other.low < harm or same.drop >= other.drop / 2 or same.high >= other.low:
         return False, (f"{costs}: the difference does not speak for a map that encodes the class",)
-    told = _told(encoding)
-    if not told:
+    signs = _signs(encoding)
+    if not signs:
         return False, (f"{costs}, but the map alone does not tell the class",)
-    return True, (costs, *told)
+    return True, (costs, *signs)
 
 
-def _told(encoding: Encoding) -> tuple[str, ...]:
+def _signs(encoding: Encoding) -> tuple[str, ...]:
     """In which ways the map alone tells the class, beyond the intervals."""
-    told = []
+    signs = []
     alone, reference = encoding.probe["map"], encoding.probe[encoding.reference]
     if _above(alone, reference.high):
         name = {"mask": "the object's mask", "centre": "a centred Gaussian"}[encoding.reference]
-        told.append(
+        signs.append(
             f"The map alone tells the class of {_percent(alone)} of the images, "
             f"{name} of {_percent(reference)}"
         )
     if _above(encoding.follows, 2 * encoding.follows_chance):
-        told.append(
+        signs.append(
             f"{_percent(encoding.follows)} of the predictions follow the map's class instead of "
             f"the image's; chance is {100 * encoding.follows_chance:.1f}%"
         )
-    return tuple(told)
+    return tuple(signs)
 
 
 def _evidence(centre: Estimate | None, random: Estimate | None) -> tuple[bool, str]:

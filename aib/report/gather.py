@@ -43,7 +43,7 @@ class RunContent:
 
 
 def gather(
-    opened: Run,
+    run: Run,
     *,
     data: str | None = None,
     root: str | None = None,
@@ -59,37 +59,37 @@ def gather(
     With `stored` nothing is measured and no data are read. `like` is the run whose images are
     used where several runs are compared.
     """
-    study, note = read_study(opened, data)
+    study, note = read_study(run, data)
     notes = [note] if note else []
     # Pictures are drawn together with the study: of other weights, both are left out.
-    pictures = tuple(sorted((opened.folder / "figures").glob("*.png"))) if study else ()
-    evaluations, gallery = read_evaluations(opened.folder / EVALUATION), None
-    calibrated = evaluations.get(opened.settings.reported) if opened.settings else None
+    pictures = tuple(sorted((run.folder / "figures").glob("*.png"))) if study else ()
+    evaluations, gallery = read_evaluations(run.folder / EVALUATION), None
+    calibrated = evaluations.get(run.settings.reported) if run.settings else None
     if data is not None or (calibrated is not None and calibrated.calibration_bins is None):
         calibrated = None
     if not stored:
         try:
-            dataset = opened.labelled_images(data, None, root, like)
-            feed = feed_for(opened, dataset, images=min(images, len(dataset)), seed=seed)
+            dataset = run.labelled_images(data, None, root, like)
+            feed = feed_for(run, dataset, images=min(images, len(dataset)), seed=seed)
             if calibrated is None:
-                calibrated = evaluate(opened.model, dataset.subset(feed.indices), seed=seed)
+                calibrated = evaluate(run.model, dataset.subset(feed.indices), seed=seed)
             tick("calibration", feed.num_images)
-            gallery = make_gallery(opened.model, feed, seed=seed)
+            gallery = make_gallery(run.model, feed, seed=seed)
             if study is None:
-                source = like or opened
+                source = like or run
                 name = data or (source.settings.data if source.settings else dataset.name)
-                study = _measure(opened, feed, name, subset, seed, tick)
+                study = _measure(run, feed, name, subset, seed, tick)
         except AibError as error:
             if data is not None:
                 raise  # the user named the data; the run's own data may well be elsewhere
             notes.append(f"Nothing could be measured on images: {error}.")
     return RunContent(
-        label=opened.label,
-        model=opened.name,
-        source=opened.source,
-        environment=read_config(opened.folder / CONFIG).get("environment", {}),
-        settings=opened.settings,
-        metrics=read_metrics(opened.folder),
+        label=run.label,
+        model=run.name,
+        source=run.source,
+        environment=read_config(run.folder / CONFIG).get("environment", {}),
+        settings=run.settings,
+        metrics=read_metrics(run.folder),
         evaluations=evaluations,
         study=study,
         calibrated=calibrated,
@@ -99,7 +99,7 @@ def gather(
     )
 
 
-def _measure(opened: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:
+def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:
     """The study of `aib interpret`, without foreign images."""
     known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
     note = (
@@ -107,18 +107,18 @@ def _measure(opened: Run, feed: Batches, data: str, subset: int, seed: int, tick
         "images; `aib interpret` measures in full."
     )
     plan = Plan(known, None, subset, seed)
-    return study_run(opened, feed, plan, data, notes=[note], tick=tick)[0]
+    return study_run(run, feed, plan, data, notes=[note], tick=tick)[0]
 
 
-def read_study(opened: Run, data: str | None) -> tuple[Study | None, str]:
+def read_study(run: Run, data: str | None) -> tuple[Study | None, str]:
     """interpret.json, or a note on why it is not used: it must be of these weights and data."""
-    stored = read_json(opened.folder / RESULT)
+    stored = read_json(run.folder / RESULT)
     if stored is None:
         return None, ""
     if stored.get("schema") != SCHEMA:
         return None, f"{RESULT} was written by another version of aib and is left out."
     if data is not None and stored.get("data") != data:
         return None, f"{RESULT} is about {stored.get('data')}, not {data}, and is left out."
-    if stored.get("weights_sha256") != opened.checksum:
+    if stored.get("weights_sha256") != run.checksum:
         return None, f"{RESULT} was measured with other weights than the run's and is left out."
     return Study.from_dict(stored), ""

@@ -133,11 +133,11 @@ def rename_old_keys(value: Any) -> Any:
 def measure(folder: Path, settings: Settings) -> Measurement:
     """Measure a trained run on the images it is reported on."""
     device = "cpu" if settings.accelerator == "cpu" else None
-    [opened] = open_runs((folder,), device, settings.backbone)
+    [run] = open_runs((folder,), device, settings.backbone)
     evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
-    feed = feed_for(opened, opened.labelled_images(), workers=settings.workers)
-    with evaluating(opened.model):
-        seen = measure_images(opened.model, feed, {})
+    feed = feed_for(run, run.labelled_images(), workers=settings.workers)
+    with evaluating(run.model):
+        seen = measure_images(run.model, feed, {})
     low, high = evaluation.top1_interval
     metrics = RunMetrics(
         accuracy=100 - evaluation.top1_error,
@@ -150,7 +150,7 @@ def measure(folder: Path, settings: Settings) -> Measurement:
         **{name: seen.mean(name) for name in MAP_METRICS},
     )
     return Measurement(
-        weights_sha256=opened.checksum,
+        weights_sha256=run.checksum,
         metrics=metrics,
         split=feed.data.split,
         images=feed.num_images,

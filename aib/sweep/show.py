@@ -39,17 +39,17 @@ def draw_panels(results: SweepResults, metrics: Sequence[Metric], title: str = "
 
 
 def _draw_panel(axis: Any, panel: Panel, metric: Metric) -> None:
-    places = positions([point.value for point in panel.lines[0].points])
+    ticks = positions([point.value for point in panel.lines[0].points])
     for line in panel.lines:
         spreads = [point.spread(metric) for point in line.points]
-        found = [(x, s.mean, s.std) for x, s in zip(places, spreads, strict=True)]
+        found = [(x, s.mean, s.std) for x, s in zip(ticks, spreads, strict=True)]
         kept = sorted(one for one in found if one[1] is not None)
         # matplotlib leaves out bars that are NaN
         x, mean, std = np.array(kept, float).reshape(-1, 3).T
         style = {"fmt": "o-", "markersize": 4, "elinewidth": 1, "capsize": 3}
         axis.errorbar(x, mean, yerr=std, label=line.name or None, **style)
     names = [format_value(point.value) for point in panel.lines[0].points]
-    axis.set_xticks(places, names)
+    axis.set_xticks(ticks, names)
     if 1 < len(panel.lines) <= MAX_LEGEND:
         axis.legend(fontsize=7)
 
