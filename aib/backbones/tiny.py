@@ -13,12 +13,16 @@ def tiny(options: ModelOptions) -> Parts:
 
     At 16 x 16 the receptive field of a stem this shallow is too small to tell the inside of a
     shape from the background, and the map follows the edges.
+
+    A masked model that looks twice runs the stem twice. It has one convolution less at 16 x 16,
+    where they take most time: in the same time that left it more epochs, and fewer errors.
     """
     width = options.width
+    depth = 1 if options.propose == "twice" else 2
     c1, c2, c3 = scaled(16, width), scaled(32, width), scaled(64, width)
     return Parts(
         stem=nn.Sequential(
-            block(3, c1, 1, pool=True), block(c1, c2, 2, pool=True), block(c2, c3, 2)
+            block(3, c1, 1, pool=True), block(c1, c2, depth, pool=True), block(c2, c3, 2)
         ),
         tail=nn.Sequential(
             nn.MaxPool2d(2), conv_bn_relu(c3, c3), conv_bn_relu(c3, c3, kernel=1), Embed()
@@ -31,5 +35,5 @@ def tiny(options: ModelOptions) -> Parts:
         latent_dim=32,
         num_anchors=20,
         min_size=8,
-        masked=MaskedDefaults(proposal_width=0.25 * width, strided=True),
+        masked=MaskedDefaults(proposal_width=0.25 * width, strided=True, hidden=scaled(32, width)),
     )
