@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from aib.attention import SpatialAttention
 from aib.backbones.parts import guided, maps_of_classes
 from aib.bottleneck import AIB
+from aib.choices import Layout
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
+from aib.evaluator import Evaluator
 from aib.latent import make_head, mlp_decoder
-from aib.layout import Layout, ToGrid, read_layout
+from aib.layout import ToGrid, read_layout
 from aib.masked import Masked
 from aib.networks import build_network, preprocessing_of, resolve_layer
 from aib.options import ModelOptions
@@ -40,6 +42,7 @@ def attach(
     num_classes: int = 0,  # has to be given; `at` may be left out
     *,
     masked: bool = False,
+    evaluator: bool = False,
     pretrained: bool = False,
     quantizer: int | None = None,
     head: str | None = None,
@@ -68,7 +71,9 @@ def attach(
     pixels, and a second pass classifies the masked images (`aib/masked.py`). Transformers work
     too: `layout` says how the features lie ("nchw", "nhwc", or "tokens": `prefix_tokens` and then
     a `grid` of h x w), and is needed only where more than one reading fits. The last Linear layer
-    becomes BatchNorm1d and a linear layer; `latent_dim` adds the bottleneck.
+    becomes BatchNorm1d and a linear layer; `latent_dim` adds the bottleneck. With
+    `evaluator=True` as well this second pass is all there is, under random masks: the classifier
+    that judges maps (`aib/evaluator.py`).
 
     Auxiliary heads that run in training (GoogLeNet, Inception v3) get `num_classes` as well, and a
     part in the loss (`Output.aux_heads`).
@@ -84,6 +89,7 @@ def attach(
             at=at,
             num_classes=num_classes,
             masked=masked,
+            evaluator=evaluator,
             pretrained=pretrained,
             quantizer=quantizer,
             head=head,
@@ -102,34 +108,42 @@ def attach(
     check_classes(num_classes)
     check_image_size(image_size)
     check("quantizer", quantizer, NumAnchors | None)
+    check("evaluator", evaluator, bool)
+    if evaluator:
+        _check_evaluator_options(masked, quantizer, chosen)
     network = deepcopy(backbone)  # the caller's network stays unchanged
     head = head or last_linear(network)
     embedding_dim = _remove_head(network, head)
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
     parts: dict[str, Any] = {
         "num_classes": num_classes,
-        "quantizer": None if quantizer is None else AnchorQuantizer(quantizer),
         "profile": chosen.profile,
         "preprocessing": preprocessing or Preprocessing(image_size=image_size),
     }
+    anchors = None if quantizer is None else AnchorQuantizer(quantizer)
     model: Classifier
     if masked:
         to_grid, channels, auxiliary = _read_features(
             deepcopy(network), at, head, image_size, reading
         )
         _replace_heads(network, auxiliary, num_classes)
-        model = Masked(
-            network,
-            make_head(embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=True),
-            SpatialAttention(
-                nn.Sequential(to_grid, FeatureProposal(channels)),
-                sigma_kernel if chosen.sample_map else None,
-            ),
-            first_pass=FirstPass(network, at),
-            area=chosen.area,
-            noise_std=chosen.noise_std,
-            **parts,
-        )
+        parts["noise_std"] = chosen.noise_std
+        new_head = make_head(embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=True)
+        if evaluator:
+            model = Evaluator(network, new_head, **parts)
+        else:
+            model = Masked(
+                network,
+                new_head,
+                SpatialAttention(
+                    nn.Sequential(to_grid, FeatureProposal(channels)),
+                    sigma_kernel if chosen.sample_map else None,
+                ),
+                first_pass=FirstPass(network, at),
+                area=chosen.area,
+                quantizer=anchors,
+                **parts,
+            )
         reading = to_grid.arguments()
     else:
         channels, auxiliary = probe_channels(deepcopy(network), at, head, image_size)
@@ -144,6 +158,7 @@ def attach(
             attention=SpatialAttention(trunk, sigma_kernel),
             head=make_head(embedding_dim, num_classes, latent_dim, mlp_decoder),
             modulation=chosen.modulation,
+            quantizer=anchors,
             **parts,
         )
         chosen = replace(chosen, latent_dim=latent_dim, modulation=model.modulation)
@@ -155,6 +170,7 @@ def attach(
         "head": head,
         "image_size": image_size,
         **({"masked": True, **reading} if masked else {}),
+        **({"evaluator": True} if evaluator else {}),
         **{name: getattr(chosen, name) for name in OPTIONS[masked]},
     }
     return model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
@@ -199,6 +215,8 @@ def attach_by_name(
         model.pretrained_names = frozenset(
             f"{inside}.{n}" for n, p in layers if n in before and torch.equal(p, before[n])
         )
+        if own is not None:
+            model.pretrained_statistics = own.mean, own.std
     return model
 
 
@@ -246,6 +264,15 @@ def _check_options(masked: bool, given: list[str], name: str = "attach") -> None
             raise AibError(
                 f"{option} is for {kind}: leave it out{'' if masked else ', or add masked=True'}"
             )
+
+
+def _check_evaluator_options(masked: bool, quantizer: int | None, options: ModelOptions) -> None:
+    """Raise an error for what changes nothing in an evaluator, which has no map."""
+    if not masked:
+        raise AibError("an evaluator is a masked model without a map: add masked=True")
+    unused = [name for name in options.changed("mask") if name != "noise_std"]
+    for name in [*unused, *(["quantizer"] if quantizer is not None else [])]:
+        raise AibError(f"an evaluator has no map: {name} changes nothing")
 
 
 def _remove_head(network: nn.Module, head: str) -> int:

@@ -29,6 +29,7 @@ class Card:
     verdict: str = ""  # its name
     reasons: str = ""  # the verdict in sentences
     rows: Sequence[Sequence[str]] = ()  # of the table of results
+    notes: Sequence[str] = ()  # Markdown: how it was made, origin of data and weights
     picture: bool = False  # whether there is a picture of maps
     metadata: dict[str, Any] = field(default_factory=dict)  # more of the card's header
 
@@ -38,6 +39,8 @@ class Card:
         )
         side = self.image_size
         picture = f"\n![Images and their maps]({PICTURE})\n" if self.picture else ""
+        notes = "".join(f"- {note}\n" for note in self.notes)
+        notes = f"\n## How it was made\n\n{notes}" if notes else ""
         return f"""---
 {head.to_yaml()}
 ---
@@ -46,14 +49,7 @@ class Card:
 {code(self.name)}, an image classifier of {self.num_classes} classes for {side} x {side} pixels,
 made with aib: attention with an information bottleneck.
 
-```python
-import aib
-
-model = aib.from_pretrained("{self.repo}")
-aib.explain(model, "photo.jpg").save("explanations")
-```
-
-On the command line: `aib explain photo.jpg --run hf:{self.repo}`.
+{self._use()}
 
 ## Can the map be trusted?
 
@@ -70,7 +66,19 @@ On the command line: `aib explain photo.jpg --run hf:{self.repo}`.
 - Any picture gets one of these classes, also one that shows none of them.
 - A picture is resized to {side} x {side} pixels; what is small in it is lost.
 - {TRUST.get(self.verdict, NO_TRUST)}
-"""
+{notes}"""
+
+    def _use(self) -> str:
+        if "/" not in self.repo:  # a model of the package
+            return f"On the command line: {code(f'aib explain photo.jpg --run {self.repo}')}."
+        return f"""```python
+import aib
+
+model = aib.from_pretrained("{self.repo}")
+aib.explain(model, "photo.jpg").save("explanations")
+```
+
+On the command line: `aib explain photo.jpg --run hf:{self.repo}`."""
 
     def _results(self) -> str:
         if not self.rows:

@@ -6,6 +6,7 @@ from aib.validation import at_least
 
 ProfileName = Literal["paper", "released"]
 Modulation = Literal["gate", "residual"]
+Layout = Literal["nchw", "nhwc", "tokens"]  # of features
 NumAnchors = Annotated[int, at_least(2)]
 Precision = Literal["fp32", "bf16", "fp16"]
 Cache = Literal["auto", "memory", "disk", "none"]  # of decoded images

@@ -51,6 +51,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         self.area = 1.0  # masked models: the budget of the map
         # Parameters from a pretrained network, which are trained with `lr_backbone`.
         self.pretrained_names: frozenset[str] = frozenset()
+        # mean and std of the images that those expect; None if there are none
+        self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -121,7 +123,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
                 f"images must be normalised floats, not {x.dtype}; "
                 "model.preprocessing.normalise(pixels) makes them"
             )
-        wanted = next((p.dtype for p in self.parameters()), x.dtype)
+        # The compiler of torch 2.6 reads no next() with a default, and no isinstance of a | b.
+        wanted = [*(p.dtype for p in self.parameters()), x.dtype][0]
         if x.dtype != wanted and not _autocast_takes(x):
             raise AibError(f"images must be {wanted}, as the weights are, not {x.dtype}")
         if min(x.shape[2:]) < self.min_size:
@@ -138,7 +141,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             return 1, 1
         if samples is None:
             return (1, 1) if self.training else self.eval_samples
-        if not isinstance(samples, tuple | list) or len(samples) != 2 or min(samples) < 1:
+        if not isinstance(samples, (tuple, list)) or len(samples) != 2 or min(samples) < 1:
             raise AibError(f"samples must be two numbers of at least 1, not {samples}")
         return samples[0], samples[1]
 

@@ -3,7 +3,6 @@
 import os
 import sys
 import traceback
-from importlib import import_module
 from io import TextIOWrapper
 
 from aib.errors import AibError, sentence_for
@@ -73,7 +72,9 @@ def main(argv: list[str] | None = None) -> int:
 def _run(command: str, argv: list[str], debug: bool) -> int:
     try:
         # Imported only now: a command does not wait for the imports of others.
-        import_module(f"aib.commands.{command}").main(argv)
+        from aib.commands.options import run_command
+
+        run_command(command, argv)
         sys.stdout.flush()
     except SystemExit as stop:  # --help, or an error that the parser has printed
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)

@@ -6,6 +6,8 @@ form and sees the same noise in place of closed pixels, but learnt from random m
 decide from the pixels that a map keeps is evidence in the pixels, not a code of the map.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,8 +16,7 @@ from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead
 from aib.masked import Masked
-from aib.preprocessing import Preprocessing
-from aib.types import Given, Output, ProfileName, Sampling
+from aib.types import Given, Output, Sampling
 
 # Cells per side of the random masks, from large blobs to small ones. Every fourth mask is of single
 # pixels: otherwise the evaluator would fail on the random control, and on any grainy map, for no
@@ -26,6 +27,16 @@ GRIDS = (4, 8, 16)
 class Evaluator(Masked):
     """body and head of a masked model; the mask is given, random in training, else open."""
 
+    def __init__(
+        self,
+        body: nn.Module,
+        head: VariationalHead | LinearHead,
+        num_classes: int,
+        **options: Any,  # of Masked
+    ):
+        propose = nn.Identity()  # nothing is proposed
+        super().__init__(body, head, propose, num_classes, area=1.0, **options)
+
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The forward pass under the mask given; else under random masks or on whole images."""
         if given.mask is not None:
@@ -35,29 +46,6 @@ class Evaluator(Masked):
         else:
             m = torch.ones_like(x[:, 0])
         return self.classify(x, m[None], sampling)
-
-    def __init__(
-        self,
-        body: nn.Module,
-        head: VariationalHead | LinearHead,
-        num_classes: int,
-        *,
-        noise_std: float = 1.0,
-        profile: ProfileName = "paper",
-        min_size: int = 1,
-        preprocessing: Preprocessing | None = None,
-    ):
-        super().__init__(
-            body,
-            head,
-            nn.Identity(),  # nothing is proposed
-            num_classes,
-            area=1.0,
-            noise_std=noise_std,
-            profile=profile,
-            min_size=min_size,
-            preprocessing=preprocessing,
-        )
 
     @property
     def takes_map(self) -> bool:

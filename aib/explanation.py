@@ -10,9 +10,20 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.picture import Array, Box, draw_explanation, image_tile
+from aib.figures.overlay import overlay
+from aib.figures.picture import (
+    BITS_COLORS,
+    SIGMA_COLORS,
+    Array,
+    Box,
+    Panel,
+    draw_row,
+    image_tile,
+    limits,
+    magnified,
+)
 from aib.figures.saved import check_targets, digest, distinct_names, save_files
-from aib.figures.scale import enlarge
+from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.files import sha256
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.preprocessing import Preprocessing
@@ -195,32 +206,44 @@ class Explanation:
         shown, seen = one.shown_map, one.seen_pixels
         if shown is None or not one.images:
             raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
-        label = int(one.prediction[0])
-        title, class_maps = one._percent(label), []
+        label, image_box = int(one.prediction[0]), None
+        height, width = one.images[0].shape[:2]
+        frame: Box = (0, 0, width, height)
+        for region in one.regions:
+            frame, image_box = region.part, region.box
+        large = magnified(one.images[0])
+
+        def over(title: str, map: Tensor, ends: tuple[float, float], **options: Any) -> Panel:
+            """The map over the image, in colours between `ends`."""
+            scaled = (map - ends[0]) / max(ends[1] - ends[0], FLAT)
+            return Panel(title, overlay(large, scaled, alpha=0.55, scale=False), ends, **options)
+
+        ends = limits(shown) if one.mask is None else (0.0, 1.0)  # a mask is a share
+        note = stretch_note(*ends) if one.method == "own" else ""
+        title = one._percent(label)
+        name = "image" + (f"\n(box: {one._cut})" if image_box else "")
+        panels = [Panel(name, one.images[0], box=image_box)]
+        if seen is not None:
+            panels.append(Panel("seen by the classifier", image_tile(seen[0])))
+        name = f"{_map_name(one.method)} map" + (f"\n({note})" if note else "")
+        panels.append(over(name, shown[0], ends, box=image_box))
+        if one.bits is not None:
+            name = f"{float(one.bits.sum()):,.0f} bits pass"
+            panels.append(Panel(name, one.bits[0].numpy(), limits(one.bits), BITS_COLORS))
+        if one.level_indices is not None and one.anchors is not None:
+            used, count = one.level_indices.unique().numel(), len(one.anchors)
+            values = one.level_indices[0].numpy()
+            panels.append(Panel(f"levels, {used} of {count} used", values, (0, max(count - 1, 1))))
+        if one.sigma is not None:
+            sigma = one.sigma[0].numpy()
+            panels.append(Panel("uncertainty σ", sigma, limits(one.sigma), SIGMA_COLORS))
         if one.class_maps is not None and one.expected is not None:
             title += f"  (expected: {one._percent(one.expected)})"
-            method = _map_name(one.class_method)
             of = ((label, "predicted"), (one.expected, "expected"))
-            titles = [f"{method} map\n{role}: {one._percent(i)}" for i, role in of]
-            class_maps = list(zip(titles, one.class_maps[0], strict=True))
-        [region] = one.regions or [None]
-        return draw_explanation(
-            one.images[0],
-            shown[0],
-            title=f"{title}, {one.certainty()}",
-            subtitle=subtitle,
-            method=_map_name(one.method),
-            ends=None if one.mask is None else (0, 1),
-            seen=None if seen is None else image_tile(seen[0]),
-            bits=None if one.bits is None else one.bits[0],
-            levels=None if one.level_indices is None else one.level_indices[0],
-            num_levels=0 if one.anchors is None else len(one.anchors),
-            sigma=None if one.sigma is None else one.sigma[0],
-            class_maps=class_maps,
-            part=None if region is None else region.part,
-            box=None if region is None else region.box,
-            box_note=f"box: {one._cut}" if region and region.box else "",
-        )
+            for (i, role), map in zip(of, one.class_maps[0], strict=True):
+                name = f"{_map_name(one.class_method)} map\n{role}: {one._percent(i)}"
+                panels.append(over(name, map, limits(one.class_maps)))
+        return draw_row(panels, frame, title=f"{title}, {one.certainty()}", subtitle=subtitle)
 
     @property
     def _cut(self) -> str:

@@ -1,12 +1,13 @@
 """Atomic writes, JSON, hashes and names of files."""
 
+import csv
 import errno
 import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,21 @@ def write_json(path: Path, value: Any, indent: int = 2) -> None:
     """Write a JSON file atomically. NaN is an error; see `finite`."""
     text = json.dumps(value, indent=indent, allow_nan=False) + "\n"
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one row per mapping atomically; a column that it lacks is empty, others are left out.
+
+    A file name may hold bytes that are no text: they are written as they are.
+    """
+
+    def write(partial: Path) -> None:
+        with partial.open("w", -1, "utf-8", "surrogateescape", newline="") as file:
+            out = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+            out.writeheader()
+            out.writerows(rows)
+
+    write_whole(path, write)
 
 
 def sha256(path: Path) -> str:

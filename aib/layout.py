@@ -6,18 +6,21 @@ has to name it.
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
+from aib.choices import Layout
 from aib.errors import AibError
 from aib.validation import Count, NonNegativeInt, check
 
-Layout = Literal["nchw", "nhwc", "tokens"]
 Shape = Sequence[int]
 
 MAX_PREFIX_TOKENS = 8  # that are guessed: a class token, a distillation token, a few registers
-ARGUMENTS = 'layout= ("nchw", "nhwc" or "tokens"), prefix_tokens= and grid=(h, w)'
+ARGUMENTS = (
+    'layout= ("nchw", "nhwc" or "tokens"), prefix_tokens= and grid=(h, w), in commands --layout, '
+    "--prefix-tokens and --token-grid"
+)
 
 
 class ToGrid(nn.Module):

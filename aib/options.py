@@ -43,6 +43,8 @@ class ModelOptions:
     """K, the size of the latent; the family's if not given."""
     head_norm: bool = False
     """Begin the head with BatchNorm, as masked models at 224 always do."""
+    pool_size: Count | None = None
+    """VGG at 224: average the last features to a grid of this side, the paper's 3 if not given."""
     num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
     """Q, the number of anchors; the family's if not given."""
     modulation: Modulation | None = field(default=None, metadata=ATTENTION)

@@ -75,25 +75,42 @@ def write_upload(
     picture = picture and (run.folder / MAPS).is_file()
     if picture:
         shutil.copyfile(run.folder / MAPS, folder / PICTURE)
-    verdict = stored_verdict(run)
     results = list(read_evaluations(folder / EVALUATION).values())
+    data = without_folders(run.settings.data) if run.settings else ""
+    metadata = _metadata(repo, results, license)
+    rows = [result_row(e) for e in results]
+    card = model_card(run, repo, data, rows, metadata, picture=picture)
+    (folder / CARD).write_text(card, encoding="utf-8")
+
+
+def model_card(
+    run: Run,
+    repo: str,
+    data: str,
+    rows: list[list[str]],
+    metadata: dict[str, Any],
+    **more: Any,
+) -> str:
+    """The model card of a run, with the verdict that is stored with it."""
+    verdict = stored_verdict(run)
     card = run.model.card(
         repo,
-        data=without_folders(run.settings.data) if run.settings else "",
+        data=data,
         verdict=verdict.verdict.name if verdict else "",
         reasons=without_folders(f"{verdict.verdict.text} {verdict.line}") if verdict else "",
-        rows=[_row(e) for e in results],
-        picture=picture,
-        metadata=_metadata(repo, results, license),
+        rows=rows,
+        metadata=metadata,
+        **more,
     )
-    (folder / CARD).write_text(str(card), encoding="utf-8")
+    return str(card)
 
 
-def _row(e: Evaluation) -> list[str]:
+def result_row(e: Evaluation, how: str = "") -> list[str]:
+    """A row of the card's table of results."""
     low, high = e.top1_interval
     classes = "" if e.classes == "own" else f", classes {e.classes}"
     return [
-        f"{e.data} {e.split}{classes}",
+        f"{e.data} {e.split}{classes}{how}",
         f"{e.images:,}",
         f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})",
         f"{e.calibration_error:.2f}",

@@ -1,12 +1,12 @@
 """The models by name: a table of backbones, a table of models, and `create_model`.
 
-A new name is an entry in `MODELS`, and one in `BACKBONES` if it has a backbone of its own
-(docs/adding.md shows both). A builder makes the model from its backbone's `Parts`.
+docs/adding.md shows how to add one. A builder makes the model from its backbone's `Parts`.
 """
 
 import fnmatch
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -44,8 +44,8 @@ def _head(
     num_classes: int, options: ModelOptions, parts: Parts, latent_dim: int | None
 ) -> VariationalHead | LinearHead:
     """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
-    d, norm = parts.embedding_dim, options.head_norm
-    return make_head(d, num_classes, latent_dim, parts.decoder, norm=norm)
+    norm = options.head_norm
+    return make_head(parts.embedding_dim, num_classes, latent_dim, parts.decoder, norm=norm)
 
 
 def build_aib(
@@ -56,7 +56,8 @@ def build_aib(
     attention: bool = True,
     quantised: bool = False,
 ) -> Classifier:
-    """Builder: attention with an information bottleneck, the paper's `-aib`."""
+    """Builder: attention with an information bottleneck. The paper's `-aib-qt` is quantised, its
+    DVIB has no attention."""
     return AIB(
         parts.stem,
         parts.tail,
@@ -68,16 +69,6 @@ def build_aib(
         profile=options.profile,
         min_size=parts.min_size,
     )
-
-
-def build_aib_qt(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: the same with quantised attention, the paper's `-aib-qt`."""
-    return build_aib(num_classes, options, parts, quantised=True)
-
-
-def build_dvib(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: the same bottleneck without attention."""
-    return build_aib(num_classes, options, parts, attention=False)
 
 
 def build_plain(
@@ -168,9 +159,7 @@ def _spatial(
     if profile.shallow_unquantised and not quantised and not options.attention_guide:
         make = parts.shallow_trunk or make
     if make is None:
-        raise AibError(
-            "attention_guide needs a backbone with class maps, as those for 32 x 32 have"
-        )
+        raise AibError("attention_guide needs a backbone with class maps, as at 32 x 32")
     trunk, c = make(num_classes), parts.feature_channels
     if options.attention_depth:
         deeper = [conv_bn_relu(c, c) for _ in range(options.attention_depth)]
@@ -191,6 +180,7 @@ class Entry:
     from_paper: bool = True
 
 
+_ATT = "learn to pay attention (Jetley et al. 2018), "
 _DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
 _AIB = "attention with an information bottleneck"
 _QT = "the same with quantised attention"
@@ -201,28 +191,16 @@ _BOTH = (32, 224)
 MODELS: dict[str, Entry] = {
     "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
     "vgg_gap": Entry("vgg", build_gap, "global average pooling (Zhou et al. 2016)"),
-    "vgg_pan": Entry(
-        "vgg",
-        lambda c, options, _: ProgressiveAttention(c, options.width, options.profile),
-        "progressive attention (Seo et al. 2018)",
-    ),
-    "vgg_dvib": Entry("vgg", build_dvib, _DVIB, _BOTH),
-    "vgg_att2": Entry(
-        "vgg",
-        lambda c, options, _: PayAttention(c, 2, options.width, options.profile),
-        "learn to pay attention, two levels (Jetley et al. 2018)",
-    ),
-    "vgg_att3": Entry(
-        "vgg",
-        lambda c, options, _: PayAttention(c, 3, options.width, options.profile),
-        "learn to pay attention, three levels (Jetley et al. 2018)",
-    ),
+    "vgg_pan": Entry("vgg", ProgressiveAttention, "progressive attention (Seo et al. 2018)"),
+    "vgg_dvib": Entry("vgg", partial(build_aib, attention=False), _DVIB, _BOTH),
+    "vgg_att2": Entry("vgg", partial(PayAttention, levels=2), _ATT + "two levels"),
+    "vgg_att3": Entry("vgg", PayAttention, _ATT + "three levels"),
     "vgg_aib": Entry("vgg", build_aib, _AIB, _BOTH),
-    "vgg_aib_qt": Entry("vgg", build_aib_qt, _QT, _BOTH),
+    "vgg_aib_qt": Entry("vgg", partial(build_aib, quantised=True), _QT, _BOTH),
     "wrn": Entry("wrn", build_plain, "the plain network", _BOTH),
     "wrn_abn": Entry("wrn", build_abn, "attention branch network (Fukui et al. 2019)"),
     "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
-    "wrn_aib_qt": Entry("wrn", build_aib_qt, _QT, _BOTH),
+    "wrn_aib_qt": Entry("wrn", partial(build_aib, quantised=True), _QT, _BOTH),
     # Not in the paper: the masked form, and networks small enough for two CPU cores.
     "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, _BOTH, from_paper=False),
     "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, _BOTH, from_paper=False),
@@ -231,9 +209,9 @@ MODELS: dict[str, Entry] = {
     "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
     "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
-    "tiny_dvib": Entry("tiny", build_dvib, _DVIB, from_paper=False),
+    "tiny_dvib": Entry("tiny", partial(build_aib, attention=False), _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
-    "tiny_aib_qt": Entry("tiny", build_aib_qt, _QT, from_paper=False),
+    "tiny_aib_qt": Entry("tiny", partial(build_aib, quantised=True), _QT, from_paper=False),
 }
 
 
@@ -242,13 +220,13 @@ def list_models(filter: str = "", *, exclude: str = "", image_size: int | None =
 
     `exclude` is a wildcard of names to leave out; `image_size` selects models of that size.
     """
-    if filter:
-        names = [name for name in MODELS if fnmatch.fnmatch(name, filter)]
-    else:
-        names = [name for name, entry in MODELS.items() if entry.from_paper]
-    if image_size is not None:
-        names = [name for name in names if image_size in MODELS[name].sizes]
-    return [name for name in names if not (exclude and fnmatch.fnmatch(name, exclude))]
+    return [
+        name
+        for name, entry in MODELS.items()
+        if (fnmatch.fnmatch(name, filter) if filter else entry.from_paper)
+        and image_size in (None, *entry.sizes)
+        and not fnmatch.fnmatch(name, exclude)
+    ]
 
 
 def evaluator_name(name: str) -> str:
@@ -287,6 +265,8 @@ def create_model(
             f"tap of {name} at {image_size} x {image_size} must be at most {parts.max_tap}, "
             f"not {options.tap}"
         )
+    if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
+        raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
     parts = replace(
         parts,
         latent_dim=options.latent_dim or parts.latent_dim,
@@ -316,13 +296,12 @@ def create_model(
 
 def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     """Raise an error for an option that changes nothing in this model."""
-    masked = isinstance(model, Masked)
+    judge = isinstance(model, Evaluator)
+    masked = isinstance(model, Masked) and not judge
     attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
-    has = {"aib attention": attends and not masked, "mask": masked}
-    for part, there in has.items():
+    for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
         unused = [] if there else options.changed(part)
-        if part == "mask" and isinstance(model, Evaluator):
-            unused = [option for option in options.changed(part) if option != "noise_std"]
+        unused = [one for one in unused if not (judge and one == "noise_std")]
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 

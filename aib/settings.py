@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from aib.choices import Cache, Precision, is_network_name
+from aib.choices import Cache, Layout, Precision, is_network_name
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions, without_removed
 from aib.validation import (
@@ -50,13 +50,23 @@ class Settings:
     """Layer of a network that attention is attached to; by default one with a stride of 16."""
     masked: bool = False
     """Of a network: mask its pixels (docs/method.md) instead of modulating its features."""
+    layout: Layout | None = None
+    """Of a masked network: how the layer's features lie, if their shape does not tell: [B,c,h,w],
+    [B,h,w,c], or tokens [B,n,c]."""
+    prefix_tokens: NonNegativeInt | None = None
+    """Tokens before those of the grid, such as a class token."""
+    token_grid: tuple[Count, Count] | None = None
+    """Height and width of the grid that the tokens form, if it is not square."""
     pretrained: bool = False
     """Start a timm or torchvision network from its library's pretrained weights."""
+    evaluator: bool = False
+    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run; or
-    vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
+    """Start from a trained model: a folder with model.safetensors, for example another run; a
+    packaged model by its name, such as pets_masked; or vgg16:PATH, ImageNet's VGG-16 by
+    torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -183,8 +193,9 @@ class Settings:
             )
 
     def _reject_network_settings(self) -> None:
-        for name in ("at", "masked", "pretrained"):
-            if getattr(self, name):
+        for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
+            value = getattr(self, name)
+            if value is not None and value is not False:
                 raise AibError(
                     f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
                     f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "

@@ -81,21 +81,21 @@ def backbone_of(model: Classifier) -> tuple[str, nn.Module]:
 
 
 def mark_pretrained(model: Classifier) -> None:
-    """Note which parameters are pretrained, for `lr_backbone`."""
+    """Note which parameters are pretrained, for `lr_backbone`, and on which kind of images."""
     prefix, layers = backbone_of(model)
     model.pretrained_names = frozenset(prefix + name for name, _ in layers.named_parameters())
+    model.pretrained_statistics = IMAGENET_MEAN, IMAGENET_STD
 
 
 def check_statistics(model: Classifier) -> str | None:
     """A warning if images are not normalised as the pretrained weights expect."""
     mean, std = model.preprocessing.mean, model.preprocessing.std
-    if "backbone" in model.recipe:  # a library's network, which says how images are normalised
-        return None
-    if not model.pretrained_names or (mean, std) == (IMAGENET_MEAN, IMAGENET_STD):
+    expected = model.pretrained_statistics
+    if expected is None or not mean or (mean, std) == expected:
         return None
     return (
-        f"warning: the pretrained layers expect images normalised with ImageNet's mean "
-        f"{IMAGENET_MEAN} and std {IMAGENET_STD}, and this data set has {mean} and {std}"
+        f"warning: the pretrained layers expect images normalised with mean {expected[0]} and std "
+        f"{expected[1]}, and this data set has {mean} and {std}"
     )
 
 

@@ -95,7 +95,8 @@ def main() -> None:
         "constant": lambda x: torch.ones(len(x), 8, 8),
     }
     hidden = "color-8"  # one coloured block of 8 x 8 pixels, the same for all methods
-    found, _ = study(model, test, Plan({hidden: modifications()[hidden]}), maps=maps)
+    plan = Plan({hidden: modifications()[hidden]}, subset=32)  # images that all maps are made for
+    found, _ = study(model, test, plan, maps=maps)
 
     print(f"a plain CNN, {found.accuracy:.0f}% right on {found.images} test images")
     print(f"{'maps':<21} {'AUROC':>6} {'deletion':>9} {'score>=0.9%':>11} {'flat':>5}")

@@ -16,7 +16,7 @@ import aib
 from aib.data import ImageSet, load
 from aib.files import write_whole
 from aib.settings import Settings
-from aib.sweep import Plan, parse_grid
+from aib.sweep.plan import Plan, parse_grid
 from aib.sweep.results import collect_results, write_results
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from huggingface_hub import constants
+from huggingface_hub import constants, file_download, utils
 
 TOKEN = "hf_secret"
 
@@ -44,7 +44,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_file(body=False)
 
     def do_GET(self) -> None:
-        self.send_file(body=True)
+        if self.path.startswith("/api/models/"):  # huggingface_hub 0.33 asks before an upload
+            owner, name = self.path.split("/")[3:5]
+            return self.answer_json({"id": f"{owner}/{name}", "xetEnabled": False})
+        return self.send_file(body=True)
 
     def send_file(self, body: bool):
         owner, name, _, revision, file = self.path.strip("/").split("/", 4)
@@ -110,6 +113,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+def be_offline(monkeypatch, offline: bool = True) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+    getattr(utils, "reset_sessions", bool)()  # of older versions, which remember it
+
+
 @contextmanager
 def serving(monkeypatch, cache: Path):
     """A Hub that huggingface_hub uses in place of the real one, with an empty cache."""
@@ -119,9 +127,10 @@ def serving(monkeypatch, cache: Path):
     url = "http://{}:{}".format(*server.server_address)
     template = url + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "ENDPOINT", url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    for module in (constants, file_download):  # older versions have a copy there
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    be_offline(monkeypatch, False)
     # Uploads through the Hub's plain protocol, not Xet's.
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True, raising=False)
     monkeypatch.setenv("HF_TOKEN", TOKEN)

@@ -52,13 +52,3 @@ def test_a_guided_attention_is_computed_from_class_maps_with_a_second_head(tmp_p
     terms = aib.aib_loss(out, torch.tensor([0, 2]))
     expected = -out.aux_logits.softmax(1)[torch.arange(2), torch.tensor([0, 2])].log().mean()
     torch.testing.assert_close(terms.auxiliary, expected)
-
-
-def test_a_guided_wrn_has_one_more_small_layer():
-    """Its attention is made of class maps as it is."""
-    plain, guided = (
-        dict(aib.create_model("wrn_aib", width=1 / 32, attention_guide=guide).named_parameters())
-        for guide in (False, True)
-    )
-    more = sum(p.numel() for p in guided.values()) - sum(p.numel() for p in plain.values())
-    assert more == 10 * 10 and "attention.trunk.to_logits.weight" in guided

@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
-from aib.backbones.vgg import conv_bn_relu, vgg_cifar, without_bias
-from aib.backbones.wrn import BottleneckBlock, PreActivationBlock
-from aib.latent import mlp_decoder, relu_decoder
+from aib.backbones.vgg import vgg_cifar, without_bias
+from aib.backbones.wrn import BottleneckBlock
 from aib.options import ModelOptions
 
 
@@ -27,18 +26,6 @@ def lively(module):
 
 def normed(x, layer):
     return F.batch_norm(x, layer.running_mean, layer.running_var, layer.weight, layer.bias)
-
-
-@pytest.mark.parametrize(("c_out", "stride"), [(4, 1), (4, 2), (6, 1)])
-def test_a_pre_activation_block_is_its_formula(c_out, stride):
-    """The identity where sizes stay, otherwise a convolution of the activated input."""
-    block, x = lively(PreActivationBlock(4, c_out, stride, 0.3)), torch.randn(2, 4, 8, 8)
-    active = F.relu(normed(x, block.bn1))
-    inner = F.relu(normed(F.conv2d(active, block.conv1.weight, None, stride, 1), block.bn2))
-    same = c_out == 4 and stride == 1
-    shortcut = x if same else F.conv2d(active, block.shortcut.weight, None, stride)
-    expected = F.conv2d(inner, block.conv2.weight, None, 1, 1) + shortcut
-    torch.testing.assert_close(block(x), expected)
 
 
 @pytest.mark.parametrize(("c_out", "stride"), [(4, 1), (8, 2)])
@@ -59,14 +46,6 @@ def test_a_bottleneck_block_is_its_formula(c_out, stride):
 def test_vggs_embedding_is_activated():
     e = lively(vgg_cifar(ModelOptions(width=1 / 16)).tail)(torch.randn(8, 16, 16, 16))
     assert e.shape == (8, 32) and (e >= 0).all() and (e > 0).any()
-
-
-def test_the_decoders_are_their_formulas():
-    z = torch.randn(2, 3, 5, 4)  # any number of leading dimensions
-    mlp, plain = mlp_decoder(4, 3).requires_grad_(False), relu_decoder(4, 3).requires_grad_(False)
-    hidden = F.relu(z @ mlp[0].weight.T + mlp[0].bias)
-    torch.testing.assert_close(mlp(z), hidden @ mlp[2].weight.T + mlp[2].bias)
-    torch.testing.assert_close(plain(z), F.relu(z) @ plain[1].weight.T + plain[1].bias)
 
 
 def test_convolutions_begin_with_a_variance_of_two_by_fan_in():
@@ -110,8 +89,3 @@ def test_skipping_the_bias_before_batchnorm_changes_nothing():
         torch.testing.assert_close(value, other, msg=name)
     for expected, found in zip(plain.parameters(), short.parameters(), strict=True):
         torch.testing.assert_close(found.grad, expected.grad, atol=1e-9, rtol=1e-9)
-
-
-def test_conv_bn_relu_keeps_the_names_of_a_sequential():
-    row = conv_bn_relu(3, 4)
-    assert list(row.state_dict()) == list(nn.Sequential(*row).state_dict())

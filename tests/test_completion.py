@@ -54,12 +54,6 @@ def test_the_options_of_every_command_are_those_of_its_help(capsys, command):
         assert [option for option in options if option not in text] == []
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
-def test_scripts_are_printed(capsys, shell):
-    assert cli.main(["--print-completion", shell]) == 0
-    assert "aib --complete" in capsys.readouterr().out
-
-
 def test_an_unknown_shell_is_an_error(capsys):
     assert cli.main(["--print-completion", "bsh"]) == 2
     assert "did you mean bash" in capsys.readouterr().err

@@ -97,10 +97,3 @@ def test_a_ready_made_model_must_agree_where_the_weights_cannot_tell(tmp_path):
     compose(modulation="gate").save_pretrained(tmp_path)
     with pytest.raises(aib.AibError, match="modulation is 'gate' in the file and 'residual'"):
         aib.from_pretrained(tmp_path, backbone=compose(modulation="residual"))
-
-
-def test_an_unknown_modulation_or_profile_is_refused_at_once():
-    with pytest.raises(aib.AibError, match="'add'"):
-        compose(modulation="add")
-    with pytest.raises(aib.AibError, match="'ours'"):
-        compose(profile="ours")

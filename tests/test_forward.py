@@ -49,12 +49,6 @@ def test_without_attention_there_is_none_and_the_latent_still_has_m_samples():
     assert out.sample_logits.shape == (1, 3, B, C)
 
 
-def test_a_plain_network_has_neither_attention_nor_latent():
-    out = make("tiny")(images(B))
-    assert out.attention is None and out.latent is None
-    assert out.sample_logits.shape == (1, 1, B, C)
-
-
 @pytest.mark.parametrize(("profile", "samples"), [("paper", (4, 12)), ("released", (4, 4))])
 def test_training_draws_one_sample_and_evaluation_the_profiles(profile, samples):
     model, x = make(profile=profile), images(B)
@@ -98,13 +92,6 @@ def test_passed_in_noise_makes_the_draws(name):
     torch.testing.assert_close(z.z, z.mu[:, None] + z.sigma[:, None] * eps_z)
     again = model(x, samples=(2, 3), noise=(eps_a, eps_z))
     assert torch.equal(out.sample_logits, again.sample_logits)
-
-
-def test_one_of_the_two_noises_may_be_left_to_the_generator():
-    model, x = make().eval(), images(B)
-    eps_a, _ = noise_for(2, 3)
-    out = model(x, samples=(2, 3), noise=(eps_a, None))
-    torch.testing.assert_close(out.attention.a, out.attention.mu + out.attention.sigma * eps_a)
 
 
 def test_noise_of_the_wrong_shape_is_refused_with_both_shapes():
@@ -151,11 +138,6 @@ def test_the_tail_sees_the_modulated_features(how):
         torch.testing.assert_close(seen[0][s * B + b], f[b] * gain)
 
 
-def test_the_profile_picks_the_modulation():
-    assert make(profile="paper").modulation == "gate"
-    assert make(profile="released").modulation == "residual"
-
-
 def test_logits_are_the_log_of_the_mean_probability():
     out = make().eval()(images(B), samples=(2, 3))
     probabilities = [
@@ -164,18 +146,6 @@ def test_logits_are_the_log_of_the_mean_probability():
     ]
     mean = torch.tensor(probabilities).mean(0)
     torch.testing.assert_close(out.logits, mean.log(), rtol=1e-4, atol=1e-5)
-
-
-def test_released_logits_are_the_mean_of_the_logits():
-    out = make(profile="released").eval()(images(B), samples=(2, 3))
-    total = sum(out.sample_logits[s, m] for s in range(2) for m in range(3))
-    torch.testing.assert_close(out.logits, total / 6)
-
-
-def test_either_average_can_be_asked_for():
-    out = make().eval()(images(B), samples=(2, 3))
-    assert torch.equal(out.average("probabilities"), out.logits)
-    torch.testing.assert_close(out.average("logits"), out.sample_logits.mean((0, 1)))
 
 
 def test_the_mean_probability_survives_samples_that_are_sure_of_different_classes():
@@ -211,14 +181,3 @@ def test_a_model_converted_as_a_whole_works_in_that_type(name, dtype):
     aib.aib_loss(out, torch.arange(B)).total.backward()
     assert out.logits.isfinite().all()
     assert all(p.grad.dtype == dtype for p in model.parameters())
-
-
-def test_float64_is_kept_from_end_to_end():
-    out = make().double()(images(B).double())
-    tensors = [out.logits, out.attention.a_q, out.attention.sigma, out.latent.z]
-    assert {t.dtype for t in tensors} == {torch.float64}
-
-
-def test_a_batch_of_one_is_fine_in_training_and_evaluation():
-    for training in (True, False):
-        assert make().train(training)(images(1)).logits.shape == (1, C)

@@ -44,13 +44,6 @@ def test_kl_adds_over_dimensions_and_agrees_with_torch():
     torch.testing.assert_close(kl_to_standard_normal(mu, sigma), reference)
 
 
-def test_kl_of_the_prior_itself_is_zero_and_of_anything_else_positive():
-    zeros, ones = torch.zeros(4), torch.ones(4)
-    assert kl_to_standard_normal(zeros, ones) == 0
-    assert kl_to_standard_normal(zeros + 0.1, ones) > 0
-    assert kl_to_standard_normal(zeros, ones * 0.9) > 0
-
-
 def test_released_kl_takes_sigma_for_the_log_of_the_standard_deviation():
     mu, sigma = torch.randn(5, 7), torch.rand(5, 7) * 3
     reference = kl_divergence(Normal(mu, sigma.exp()), Normal(0.0, 1.0)).sum(-1)
@@ -85,17 +78,6 @@ def test_sigma_is_softplus_above_a_floor(raw):
     sigma = positive_sigma(torch.tensor([raw]).double())
     assert sigma.item() >= SIGMA_FLOOR
     assert sigma.item() == pytest.approx(expected + SIGMA_FLOOR, rel=1e-6, abs=1e-9)
-
-
-def test_sigma_is_float32_for_bf16_and_float64_for_float64():
-    assert positive_sigma(torch.zeros(1, dtype=torch.bfloat16)).dtype == torch.float32
-    assert positive_sigma(torch.zeros(1, dtype=torch.float64)).dtype == torch.float64
-
-
-def test_sigma_has_a_gradient_just_above_the_floor():
-    raw = torch.tensor([-5.0], requires_grad=True)
-    positive_sigma(raw).backward()
-    assert raw.grad > 0
 
 
 def test_a_sample_has_the_given_mean_and_standard_deviation():

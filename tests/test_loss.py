@@ -76,22 +76,10 @@ def test_the_released_total_has_likelihood_and_kl_in_bits_and_the_quantisers_ter
     assert 0.693147 * terms.total.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_area_of_a_map_is_its_mean():
-    out = output()
-    mean = sum(out.attention.a_q.flatten().tolist()) / out.attention.a_q.numel()
-    assert aib.aib_loss(out, labels()).area.item() == pytest.approx(mean, rel=1e-5)
-
-
 def test_the_default_weights_are_the_papers():
     out, y = output(), labels()
     default = aib.aib_loss(out, y).total
     assert torch.equal(default, aib.aib_loss(out, y, beta=0.01, lambda_q=0.4, lambda_c=0.1).total)
-
-
-def test_beta_may_be_a_tensor():
-    out, y = output(), labels()
-    as_tensor = aib.aib_loss(out, y, beta=torch.tensor(0.3)).total
-    torch.testing.assert_close(as_tensor, aib.aib_loss(out, y, beta=0.3).total)
 
 
 def test_the_auxiliary_term_is_the_cross_entropy_of_the_second_head():
@@ -105,38 +93,6 @@ def test_terms_that_a_model_does_not_have_are_zero():
     terms = aib.aib_loss(Output(torch.randn(1, 1, B, C)), labels())
     assert terms.kl == terms.quantization == terms.commitment == terms.auxiliary == 0
     assert torch.equal(terms.total, terms.nll)
-
-
-def test_terms_come_without_gradient_on_request():
-    out = output()
-    out.sample_logits.requires_grad_()
-    terms = aib.aib_loss(out, labels())
-    detached = terms.detached()
-    names = "total nll kl quantization commitment auxiliary area excess"
-    assert set(detached) == set(names.split())
-    assert terms.total.requires_grad and not detached["total"].requires_grad
-
-
-def test_bf16_logits_are_scored_in_float32():
-    out, y = Output(torch.randn(1, 1, B, C).bfloat16()), labels()
-    expected = torch.nn.functional.cross_entropy(out.sample_logits[0, 0].float(), y)
-    assert torch.equal(aib.aib_loss(out, y).nll, expected)
-
-
-@pytest.mark.parametrize(
-    ("y", "named"),
-    [
-        (torch.tensor([0.0, 1.0, 2.0, 2.0]), "torch.float32"),
-        (torch.tensor([0, 1, 2, 2], dtype=torch.int32), "torch.int32"),
-        (torch.tensor([0, 1, 2]), r"\(3,\)"),
-        (torch.zeros(B, C, dtype=torch.int64), r"\(4, 5\)"),
-        (torch.tensor([0, 1, 2, 5]), "0 to 5, but the model has 5 classes"),
-        (torch.tensor([-1, 1, 2, 2]), "-1 to 2"),
-    ],
-)
-def test_wrong_labels_are_refused_and_named(y, named):
-    with pytest.raises(aib.AibError, match=named):
-        aib.aib_loss(output(), y)
 
 
 @pytest.mark.parametrize("profile", ["paper", "released"])
@@ -155,6 +111,10 @@ def test_labels_may_be_probabilities(profile):
 @pytest.mark.parametrize(
     "y, message",
     [
+        (torch.tensor([0.0, 1.0, 2.0, 2.0]), "torch.float32"),
+        (torch.tensor([0, 1, 2]), r"\(3,\)"),
+        (torch.tensor([0, 1, 2, 5]), "0 to 5, but the model has 5 classes"),
+        (torch.tensor([-1, 1, 2, 2]), "-1 to 2"),
         (torch.ones(B, C + 1) / (C + 1), r"probabilities of shape \(4, 5\), not torch.float32"),
         (torch.ones(B), r"probabilities of shape \(4, 5\), not torch.float32 of shape \(4,\)"),
         (torch.ones(B, C, dtype=torch.int64), "not torch.int64"),
@@ -163,6 +123,6 @@ def test_labels_may_be_probabilities(profile):
         (torch.full((B, C), math.nan), "add up to 1"),
     ],
 )
-def test_wrong_probabilities_are_an_error(y, message):
+def test_wrong_labels_are_an_error(y, message):
     with pytest.raises(aib.AibError, match=message):
         aib.aib_loss(output(), y)

@@ -13,6 +13,7 @@ from torch import nn
 
 import aib
 from aib.cli import main
+from aib.evaluator import Evaluator
 from aib.networks import (
     LAYERS,
     build_network,
@@ -21,13 +22,13 @@ from aib.networks import (
     layer_grids,
     list_networks,
 )
+from aib.runs import read_settings
 from aib.settings import Settings
-from aib.sweep import parse_grid
-from aib.sweep.plan import make_plan
+from aib.sweep.plan import make_plan, parse_grid
 from aib.training.train import build_model, load_data
 from tests import libraries
 from tests.data import official
-from tests.helpers import images
+from tests.helpers import SmallNet, images
 
 C = 3
 SHORT = "--epochs 1 --batch-size 4 --workers 0 --accelerator cpu --lr 0.01".split()
@@ -242,6 +243,18 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, ph
         assert main(command.split()) == 0, capsys.readouterr().err
 
 
+def test_the_layout_of_features_is_given_by_flags_and_kept(photos, hub, capsys):
+    """A ViT of 16 tokens and a class token, read as a grid of 2 x 8."""
+    flags = "--model timm:vit_tiny_patch16_224 --masked --layout tokens --token-grid 2 8"
+    command = ["train", "--data", photos, *flags.split(), *SHORT, "--out", "run"]
+    assert main([*command, "--prefix-tokens", "1"]) == 0, capsys.readouterr().err
+    model = aib.from_pretrained("run")
+    reading = {"layout": "tokens", "prefix_tokens": 1, "grid": [2, 8]}
+    assert reading.items() <= model.recipe.items()
+    assert model(images(), deterministic=True).attention.mu.shape == (2, 2, 8)
+    assert read_settings(Path("run")).token_grid == (2, 8)
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -249,8 +262,10 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, ph
         ("--model timm:resnet18 --area 0.5", "area is for masked models"),
         ("--model tiny_aib --masked", "masked is for networks"),
         ("--model tiny_aib --at stem", "at is for networks"),
+        ("--model tiny_aib --prefix-tokens 0", "prefix_tokens is for networks"),
+        ("--model timm:resnet18 --layout nhwc", "layout is for masked models"),
+        ("--model timm:resnet18 --masked --token-grid 2 8", "'layer3': features [2, "),
         ("--model timm:resnet18 --backbone my_module:build", "leave out one of them"),
-        ("--model timm:resnet18 --evaluator", "evaluators are for the models of aib"),
         ("--backbone my_module:build", "no default layer: name one with at"),
         ("--backbone my_module:number --at x", "must return an nn.Module, not a int"),
         ("--backbone my_module:nothing --at x", "AttributeError"),
@@ -259,6 +274,48 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, ph
 def test_what_does_not_fit_a_network_is_named(flags, words, photos, hub, capsys):
     assert main(["train", "--data", photos, *flags.split(), *SHORT, "--out", "x"]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "network", ["--model torchvision:googlenet", "--backbone my_module:build --at features"]
+)
+def test_an_evaluator_of_a_network_judges_its_maps(network, photos, hub, capsys):
+    own = network.split()[:2] if "--backbone" in network else []
+    flags = [*network.split(), "--num-anchors", "4", "--latent-dim", "8", *SHORT]
+    data = f"{photos}:image_size=32"
+    for extra in (["--out", "run"], ["--evaluator", "--pretrained", "--out", "judge"]):
+        if own and "--pretrained" in extra:
+            extra.remove("--pretrained")
+        assert main(["train", "--data", data, *flags, *extra]) == 0, capsys.readouterr().err
+    judge = aib.from_pretrained("judge", backbone=own[1] if own else None)
+    assert isinstance(judge, Evaluator) and judge.head.encode.out_features == 16
+    asked = ["interpret", "run", "--evaluator", "judge", "--images", "4", "--subset", "2", *own]
+    assert main(asked) == 0, capsys.readouterr().err
+    found = json.loads(Path("run/interpret.json").read_text())["evaluator"]
+    assert found["run"] == "judge" and {"own", "centre", "random"} <= set(found["maps"])
+
+
+def test_an_evaluator_is_attached_to_a_network_of_your_own(tmp_path):
+    torch.manual_seed(0)
+    made = aib.attach(SmallNet(), "features", C, masked=True, evaluator=True, image_size=32)
+    made.save_pretrained(tmp_path)
+    for backbone in (SmallNet(), deepcopy(made)):
+        model = aib.from_pretrained(tmp_path, backbone=backbone)
+        x, mask = images(), torch.zeros(2, 32, 32)
+        mask[:, :8] = 1
+        changed = torch.where(mask[:, None] == 1, x, 9.0)
+        shown = [model(i, deterministic=True, mask=mask).logits for i in (x, changed, -x)]
+        assert torch.equal(shown[0], shown[1]) and not torch.equal(shown[0], shown[2])
+        assert torch.equal(shown[0], made.eval()(x, deterministic=True, mask=mask).logits)
+    opened = made.train()(x.expand(2, -1, -1, -1)).mask.mean((2, 3))  # random masks
+    assert opened.unique().numel() > 1
+    for options, words in (
+        ({"masked": True, "area": 0.5}, "area changes nothing"),
+        ({"masked": True, "quantizer": 4}, "quantizer changes nothing"),
+        ({}, "add masked=True"),
+    ):
+        with pytest.raises(aib.AibError, match=words):
+            aib.attach(SmallNet(), "features", C, evaluator=True, image_size=32, **options)
 
 
 def test_the_image_size_of_the_data_counts_where_it_is_given(photos, hub):

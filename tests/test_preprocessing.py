@@ -1,8 +1,5 @@
 """Preprocessing: normalisation, JSON, validation."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -47,24 +44,14 @@ def test_pixels_outside_their_types_range_are_refused(values, message):
         Preprocessing().normalise(values.view(1, 3, 1, 1))
 
 
-def test_it_survives_json():
-    preprocessing = Preprocessing(64, "crop", (0, 0.5, 1), (1, 2, 0.5), ("a", "b"))
-    values = json.loads(json.dumps(preprocessing.to_dict()))
-    assert Preprocessing.from_dict(values, Path("config.json")) == preprocessing
-
-
 @pytest.mark.parametrize(
     "values",
     [
-        {"image_size": "32"},
         {"image_size": -1},
         {"mean": [0.5, 0.5, 0.5]},
-        {"mean": (0.5, 0.5)},
         {"std": (0.5, 0.5, -0.5)},
-        {"std": (0.5, 0.5, float("inf"))},
         {"resize": "stretch"},
         {"class_names": (1, 2)},
-        {"class_names": "ab"},
     ],
 )
 def test_wrong_values_are_refused_by_name(values):

@@ -59,15 +59,6 @@ def test_every_model_is_restored_exactly(name, tmp_path):
     assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
 
 
-@pytest.mark.parametrize("name", ["vgg_aib_qt", "wrn_aib"])
-def test_models_of_224_pixels_are_restored_exactly(name, tmp_path):
-    model = make(name, image_size=224, width=1 / 32, profile="released", modulation="gate")
-    model.save_pretrained(tmp_path)
-    loaded, x = aib.from_pretrained(tmp_path), torch.randn(1, 3, 64, 64)
-    assert (loaded.profile, loaded.modulation) == ("released", "gate")
-    assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
-
-
 def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder):
     assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
     assert json.loads((folder / "config.json").read_text())["schema"] == 1
@@ -81,20 +72,6 @@ def test_saving_and_loading_print_nothing(tmp_path, capfd):
     make().save_pretrained(tmp_path)
     aib.from_pretrained(tmp_path)
     assert capfd.readouterr() == ("", "")
-
-
-def test_saving_again_replaces_the_old_model(folder):
-    second = make("tiny_aib", num_anchors=None)
-    second.save_pretrained(folder)
-    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
-    loaded = aib.from_pretrained(folder)
-    assert loaded.recipe["name"] == "tiny_aib"
-    assert torch.equal(loaded.head.encode.weight, second.head.encode.weight)
-
-
-def test_from_pretrained_is_also_a_class_method(folder):
-    assert aib.AIB.from_pretrained(folder).recipe["name"] == "tiny_aib_qt"
-    assert aib.Classifier.from_pretrained(str(folder)).recipe["name"] == "tiny_aib_qt"
 
 
 def test_preprocessing_is_saved_with_the_weights(tmp_path):
@@ -197,28 +174,14 @@ def test_another_schema_is_an_error_with_both_numbers(folder):
     [
         {"name": "resnet50"},
         {"name": ["vgg"]},
-        {"name": None},
-        {"kind": "other"},
         {"kind": None},
         {"num_classes": "3"},
-        {"num_classes": 3.5},
-        {"num_classes": -1},
         {"num_classes": 10**15},
-        {"num_classes": 10**30},
-        {"image_size": "32"},
         {"image_size": 33},
-        {"width": "wide"},
-        {"width": -1},
         {"width": None},
-        {"latent_dim": "many"},
         {"latent_dim": 2.5},
-        {"latent_dim": -8},
-        {"num_anchors": "some"},
         {"num_anchors": -2},
-        {"num_anchors": 2.5},
-        {"profile": "mine"},
         {"profile": ["paper"]},
-        {"modulation": 7},
         {"unknown_option": 1},
     ],
 )
@@ -227,30 +190,15 @@ def test_an_invalid_recipe_is_an_error(folder, change):
     assert_refused(folder, ".")
 
 
-@pytest.mark.parametrize("part", ["model", "preprocessing"])
-@pytest.mark.parametrize("value", [None, 3, "text", []])
-def test_a_section_of_the_wrong_type_is_an_error(folder, part, value):
-    edit_config(folder, lambda c: c.update({part: value}))
-    assert_refused(folder, "model and preprocessing are objects")
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"image_size": "32"}, "image_size .* not '32'"),
-        ({"image_size": 32.5}, "image_size .* not 32.5"),
-        ({"image_size": True}, "image_size .* not True"),
         ({"image_size": 0}, "image_size .* not 0"),
-        ({"mean": "abc"}, "mean .* not 'abc'"),
         ({"mean": [0, 0]}, r"mean .* not \(0.0, 0.0\)"),
         ({"std": [1, 0, 1]}, r"std\[1\] .* not 0.0"),
-        ({"std": [1, "1", 1]}, r"std\[1\] .* not '1'"),
         ({"std": [1, float("nan"), 1]}, "nan"),
-        ({"std": None}, "std .* not None"),
-        ({"class_names": [1, 2, 3]}, "class_names"),
         ({"class_names": "abc"}, "class_names .* 'abc'"),
         ({"class_names": ["a"]}, "1 class names for a model of 3 classes"),
-        ({"resize": "stretch"}, "resize .* 'stretch'"),
         ({"resize": []}, "resize"),
         ({"extra": 1}, "extra"),
     ],
@@ -297,16 +245,7 @@ def test_a_file_cannot_ask_for_more_layers_than_its_weights_have(folder):
     assert_refused(folder, "attention_depth is 1000000000, above")
 
 
-def test_a_missing_preprocessing_key_is_an_error(folder):
-    edit_config(folder, lambda c: c["preprocessing"].pop("mean"))
-    assert_refused(folder, "preprocessing has no mean")
-
-
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_missing_file_is_an_error(folder, name):
     (folder / name).unlink()
     assert_refused(folder, f"no {name}")
-
-
-def test_a_path_that_is_no_hub_name_is_an_error(tmp_path):
-    assert_refused(tmp_path / "runs" / "that" / "never" / "were", "no folder")

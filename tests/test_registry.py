@@ -16,11 +16,8 @@ AT_224 = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "wrn", "wrn_aib", "wrn_aib
 WITH_ATTENTION = [n for n in TWELVE if n.endswith(("pan", "att2", "att3", "abn", "aib", "qt"))]
 
 
-def test_there_are_twelve_models():
-    assert aib.list_models() == TWELVE
-
-
 def test_models_are_listed_by_wildcard_size_and_exclusion():
+    assert aib.list_models() == TWELVE
     assert aib.list_models("wrn_a*") == ["wrn_abn", "wrn_aib", "wrn_aib_qt", "wrn_aib_masked"]
     ours = ["wrn_aib_masked", "wrn_evaluator"]
     assert aib.list_models("wrn*") == [*(n for n in TWELVE if "wrn" in n), *ours]
@@ -42,13 +39,6 @@ def test_models_that_do_not_exist_at_224_are_an_error(name):
         aib.create_model(name, image_size=224)
 
 
-@pytest.mark.parametrize("name", TWELVE)
-def test_every_model_gives_logits_for_any_number_of_classes(name):
-    for num_classes in (2, 7):
-        model = aib.create_model(name, num_classes=num_classes, width=NARROW).eval()
-        assert model(images(), samples=(2, 3)).logits.shape == (2, num_classes)
-
-
 @pytest.mark.parametrize("name", AT_224)
 def test_the_224_models_attend_to_14_by_14_positions(name):
     model = aib.create_model(name, num_classes=5, image_size=224, width=NARROW).eval()
@@ -59,9 +49,9 @@ def test_the_224_models_attend_to_14_by_14_positions(name):
         assert out.latent.mu.shape[-1] == 256
 
 
-@pytest.mark.parametrize("size", [(40, 48), (64, 64)])
 @pytest.mark.parametrize("name", TWELVE)
-def test_other_image_sizes_pass_through_the_32_family(name, size):
+def test_other_image_sizes_pass_through_the_32_family(name):
+    size = (40, 48)
     model = aib.create_model(name, num_classes=3, width=NARROW).eval()
     out = model(images(2, *size), samples=(2, 1))
     assert out.logits.shape == (2, 3)
@@ -111,11 +101,8 @@ def test_width_scales_the_backbone_and_not_the_latent():
     ("options", "named"),
     [
         ({"num_classes": 1}, "num_classes .* at least 2, not 1"),
-        ({"num_classes": 2.5}, "num_classes .* not 2.5"),
-        ({"width": 0}, "width .* not 0"),
         ({"width": float("nan")}, "width .* nan"),
         ({"dropout": 1.0}, "dropout .* not 1.0"),
-        ({"latent_dim": 0}, "latent_dim .* not 0"),
         ({"latent_dim": -3}, "latent_dim .* not -3"),
         ({"num_anchors": 1}, "num_anchors .* at least 2 or None, not 1"),
         ({"modulation": "add"}, "modulation .* not 'add'"),

@@ -72,18 +72,6 @@ def test_no_public_name_is_a_submodule_too(package, names):
     assert set(names) <= set(dir(importlib.import_module(package.replace("/", "."))))
 
 
-def test_packages_can_be_reached_from_the_root():
-    names = "[aib.data.load.__name__, aib.interpret.study.__name__]"
-    code = f"import json, aib\nprint(json.dumps({names}))"
-    assert in_new_process(code) == ["load", "study"]
-
-
-@pytest.mark.parametrize("module", [aib, importlib.import_module("aib.interpret")])
-def test_an_unknown_name_is_an_attribute_error(module):
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        module.nothing  # noqa: B018
-
-
 def test_explain_imports_only_what_it_needs(tmp_path):
     """Each of these takes seconds, and torch alone does not import them."""
     Image.new("RGB", (50, 40), "green").save(tmp_path / "photo.png")
@@ -91,7 +79,7 @@ def test_explain_imports_only_what_it_needs(tmp_path):
 import json, torch
 before = set(sys.modules)
 from aib.cli import main
-assert main(["explain", "photo.png"]) == 0
+assert main(["explain", "photo.png", "--deterministic"]) == 0
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
     imported = set(in_new_process(code, cwd=tmp_path))

@@ -17,6 +17,8 @@ from aib.training.loop import Loop, fit
 from aib.training.optim import learning_rate
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
+from aib.warm_start import check_statistics
+from tests import libraries
 from tests.helpers import image_set, photo
 
 WIDTH = 0.0625  # of VGG-16: 4 to 32 channels
@@ -229,6 +231,18 @@ def test_other_statistics_than_imagenets_are_a_warning(path: Path) -> None:
     messages.lines.clear()
     fit(model, DATA, s, report=messages)
     assert not any(line.startswith("warning") for line in messages.lines)
+
+
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_a_librarys_statistics_are_those_of_its_weights(pretrained, monkeypatch) -> None:
+    libraries.install(monkeypatch)
+    model = aib.attach("timm:resnet18", num_classes=3, pretrained=pretrained)
+    assert check_statistics(model) is None
+    model.preprocessing = replace(model.preprocessing, mean=(), std=())  # unknown
+    assert check_statistics(model) is None
+    model.preprocessing = replace(model.preprocessing, mean=(0.5,) * 3, std=(0.5,) * 3)
+    warning = check_statistics(model)
+    assert (str(libraries.MEAN) in warning) if pretrained else warning is None
 
 
 def test_a_run_resumes_and_loads_without_the_file(path: Path, tmp_path: Path, monkeypatch) -> None:

@@ -1,8 +1,8 @@
 """Turn a run into a model of the package: `python -m tools.package_model RUN NAME`.
 
 The weights are stored in half precision. The card states the run's own error, measured before, and
-the error with these weights: of all images, or with `--images` of some, without noise. The metrics
-of the maps are the run's own. Two commands measure them again with the packaged weights:
+the error with these weights: of all images, or with `--images` of some, without noise. The verdict
+on the maps is the run's own. Two commands measure it again with the packaged weights:
 
     aib interpret aib/pretrained_models/NAME --data DATA --split val ... --out STUDY
     python -m tools.package_model --maps STUDY NAME
@@ -11,34 +11,27 @@ of the maps are the run's own. Two commands measure them again with the packaged
 import argparse
 import shutil
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from huggingface_hub import ModelCardData
 from safetensors.torch import load_file, save_file
 
 from aib.card import CARD, code, plain
 from aib.data.specs import SPECS
 from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.evaluation import describe_samples, evaluate
+from aib.evaluation import evaluate, read_evaluations
 from aib.files import read_json, sha256, without_folders, write_json, write_whole
 from aib.interpret.stored import RESULT
+from aib.push import model_card, result_row
 from aib.runs import EVALUATION, PACKAGED, open_runs
+from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config
-from tools.results.collect import count_parameters, interpreted
+from tools.results.collect import interpreted
 from tools.results.command import portable, train_command
 
 HALVED = "half precision"  # in the name of the evaluation with the packaged weights
-REPLACED = {
-    "mean": "the map's mean everywhere",
-    "shuffled": "its positions shuffled",
-    "another": "another image's map",
-}
-ORDERS = {"own": "in the map's order", "random": "random order", "centre": "from the centre"}
 
 
 def package(
@@ -83,7 +76,7 @@ def package(
 
 
 def replace_maps(study: Path, target: Path) -> None:
-    """Copy a new `aib interpret` of a packaged model into its folder and card."""
+    """Copy a new `aib interpret` of a packaged model into its folder, and write its card again."""
     maps = interpreted(study)
     if maps is None or maps["weights_sha256"] != sha256(target / WEIGHTS):
         raise AibError(f"{study} holds no {RESULT} of the weights in {target}")
@@ -102,86 +95,28 @@ def halve(source: Path, target: Path) -> None:
 
 
 def write_card(folder: Path) -> None:
-    """Write README.md from the other files of the folder."""
+    """Write README.md."""
     text = card(folder)
     write_whole(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def card(folder: Path) -> str:
-    """Return the model card: data, recipe, error and limits."""
-    config = read_config(folder / CONFIG)
-    recipe, model, pixels = config["trained"]["recipe"], config["model"], config["preprocessing"]
-    (reported, e), (_, halved) = (read_json(folder / EVALUATION) or {}).items()
-    trained_on, _, _ = reported.rpartition(" ")  # the name of the split is the last word
-    count, size = count_parameters(model) or 0, (folder / WEIGHTS).stat().st_size
-    side, license = pixels["image_size"], config["trained"]["license"]
-    head = ModelCardData(library_name="aib", license=license, datasets=[e["data"]])
-    title = SPECS[trained_on].title if trained_on in SPECS else trained_on
-    part = f"{halved['images']:,} of them" if halved["images"] < e["images"] else "the same images"
-    notes = "".join(f"- {plain(note)}\n" for note in config["trained"]["notes"])
-    return f"""---
-{head.to_yaml()}
----
-# {plain(folder.name)}
-
-{code(model["name"])} at width {model["width"]:g}: {count / 1e6:.2f} million parameters in half
-precision, {size / 1e6:.1f} MB.
-
-- **Data**: the training images of {plain(title)}, {side} x {side} pixels; the share
-  held out was {recipe.get("holdout", 0)}.
-- **Classes**: {", ".join(map(plain, pixels["class_names"]))}.
-- **Recipe**: the last epoch of {code(train_command(recipe))}, on {plain(_hardware(config))}.
-- **Error**: {_error(e)} on the {e["images"]:,} {e["split"]} images,
-  {describe_samples(e["samples"])}, before the weights were rounded to half precision;
-  {_error(halved)} on {part}, {describe_samples(halved["samples"])},
-  with these weights. Calibration error {e["calibration_error"]:.2f}%, before.
-{notes}
-## Limits
-
-- Any picture gets one of these classes, also one that shows none of them. `aib explain` and
-  `aib view` show the entropy and warn where it is high; some of these look certain all the same.
-- A picture is reduced to {side} x {side} pixels; what is small in it is lost.
-{_maps(read_json(folder / RESULT), sha256(folder / WEIGHTS))}"""
-
-
-def _error(e: Mapping[str, Any]) -> str:
-    low, high = e["top1_interval"]
-    return f"{e['top1_error']:.2f}% (95% interval {low:.2f} to {high:.2f})"
-
-
-def _hardware(config: Mapping[str, Any]) -> str:
-    return "{device}, torch {torch}".format(**config["trained"]["environment"])
-
-
-def _maps(study: Mapping[str, Any] | None, weights: str) -> str:
-    """Return the metrics of the maps; `weights` is the SHA-256 of the packaged weights."""
-    if study is None:
-        return ""
-    same = study["weights_sha256"] == weights
-    precision = "these weights" if same else "the weights before rounding"
-    rows = [
-        (f"accuracy lost with {name}, points", "{drop:.2f} ({low:.2f} to {high:.2f})".format(
-            **{key: 100 * drop[key] for key in ("drop", "low", "high")}))
-        for key, name in REPLACED.items()
-        if (drop := study["reliance"].get("replaced", {}).get(key))
-    ]  # fmt: skip
-    if mask := study.get("mask"):
-        # A masked model has never met a mean or shuffled map, so these say nothing about it.
-        rows = rows[-1:]
-        rounded = "{rounded:.2f} ({rounded_low:.2f} to {rounded_high:.2f})".format(**mask)
-        rows.append(("accuracy lost with the mask rounded to 0 or 1, points", rounded))
-        rows.append(("pixels that the mask closes, %", f"{mask['closed']:.1f}"))
-    for source, name in ORDERS.items():
-        if (area := study["faithfulness"].get(source, {}).get("insertion")) is not None:
-            rows.append((f"insertion, {name}", f"{area:.3f}"))
-    verdict = study["reliance"]["verdict"] or "not measured"
-    return (
-        f"- Does the decision use the map? **{verdict}**. Measured on {study['images']:,} "
-        f"{study['split']} images\n  with {precision}; insertion (higher is better) on "
-        f"{study['subset_images']}.\n\n"
-        + "| | (95% interval) |\n|---|---|\n"
-        + "".join(f"| {name} | {value} |\n" for name, value in rows)
-    )
+    """The model card, from the other files of the folder."""
+    [run] = open_runs((folder,), "cpu")
+    trained = read_config(folder / CONFIG)["trained"]
+    before, halved = read_evaluations(folder / EVALUATION).values()
+    rows = [result_row(before, ", before rounding to half precision"), result_row(halved)]
+    count, size = sum(p.numel() for p in run.model.parameters()), (folder / WEIGHTS).stat().st_size
+    hardware = plain("{device}, torch {torch}".format(**trained["environment"]))
+    notes = [
+        f"{count / 1e6:.2f} million parameters in half precision, {size / 1e6:.1f} MB.",
+        f"Recipe: the last epoch of {code(train_command(trained['recipe']))}, on {hardware}.",
+        *map(plain, trained["notes"]),
+    ]
+    data = trained["recipe"].get("data", Settings().data)
+    title = SPECS[data].title if data in SPECS else without_folders(data)
+    metadata = {"license": trained["license"], "datasets": [before.data]}
+    return model_card(run, folder.name, title, rows, metadata, notes=notes)
 
 
 def main(argv: list[str] | None = None) -> None:

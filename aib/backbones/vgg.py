@@ -105,11 +105,12 @@ def vgg16(options: ModelOptions) -> Parts:
             c_out = scaled(channels, options.width)
             layers += [nn.Conv2d(c_in, c_out, 3, padding=1), nn.ReLU()]
             c_in = c_out
+    grid = options.pool_size or 3
     return Parts(
         stem=nn.Sequential(*layers),
-        tail=Embed(3),
+        tail=Embed(grid),
         feature_channels=c_in,
-        embedding_dim=c_in * 9,
+        embedding_dim=c_in * grid**2,
         attention_trunk=lambda num_classes: _deep_trunk(c_in),
         shallow_trunk=lambda num_classes: nn.Conv2d(c_in, 1, 3, padding=1),
         decoder=mlp_decoder,

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from aib.backbones.parts import scaled
+from aib.backbones.parts import Parts, scaled
 from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.classifier import Classifier
-from aib.types import Attention, Given, Output, ProfileName, Sampling, widen
+from aib.options import ModelOptions
+from aib.types import Attention, Given, Output, Sampling, widen
 
 
 class LocalContext(nn.Module):
@@ -29,8 +30,9 @@ class ProgressiveAttention(Classifier):
     as the receptive field grows.
     """
 
-    def __init__(self, num_classes: int, width: float = 1.0, profile: ProfileName = "paper"):
-        super().__init__(num_classes, profile=profile, min_size=8)
+    def __init__(self, num_classes: int, options: ModelOptions, parts: Parts | None = None):
+        super().__init__(num_classes, profile=options.profile, min_size=8)
+        width = options.width
         c3, c = scaled(256, width), scaled(512, width)
         block4, block5, _ = cifar_tail_blocks(width)
         self.stages = nn.ModuleList([cifar_stem(width), block4, block5])

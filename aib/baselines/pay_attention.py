@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from aib.backbones.parts import Embed, scaled
+from aib.backbones.parts import Embed, Parts, scaled
 from aib.backbones.vgg import cifar_stem, cifar_tail_blocks
 from aib.classifier import Classifier
-from aib.types import Attention, Given, Output, ProfileName, Sampling, widen
+from aib.options import ModelOptions
+from aib.types import Attention, Given, Output, Sampling, widen
 
 
 class Compatibility(nn.Module):
@@ -29,11 +30,13 @@ class PayAttention(Classifier):
     def __init__(
         self,
         num_classes: int,
+        options: ModelOptions,
+        parts: Parts | None = None,
+        *,
         levels: int = 3,
-        width: float = 1.0,
-        profile: ProfileName = "paper",
     ):
-        super().__init__(num_classes, profile=profile, min_size=32)
+        super().__init__(num_classes, profile=options.profile, min_size=32)
+        width = options.width
         c3, c = scaled(256, width), scaled(512, width)
         self.stem = cifar_stem(width)
         self.block4, self.block5, self.block6 = cifar_tail_blocks(width)

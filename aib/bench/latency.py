@@ -12,8 +12,7 @@ from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.export.formats import need_onnx, open_onnx, quietly, to_onnx
 from aib.export.int8 import to_int8
-from aib.export.metadata import describe
-from aib.export.one_pass import OnePass, settled, traceable
+from aib.export.one_pass import OnePass, describe, settled, traceable
 
 BATCHES = (1, 32)
 CALLS = 3  # of a variant before the next one is called

@@ -1,4 +1,4 @@
-"""`aib bench`: speed on this machine."""
+"""Speed on this machine, relative to a baseline in the same run."""
 
 import json as jsonlib
 import math
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aib.choices import Cache, Precision
 from aib.commands.bar import progress
-from aib.commands.options import parse_samples, parse_subcommand
+from aib.commands.options import parse_samples
 from aib.errors import AibError
 from aib.options import Propose
 
@@ -163,8 +163,7 @@ def data(
         device: cpu or cuda (default: cuda if available).
         json: print JSON.
     """
-    from aib.bench.data import bench_data
-    from aib.bench.photos import bench_photos
+    from aib.bench.data import bench_data, bench_photos
     from aib.data.load import load
     from aib.environment import pick_device
 
@@ -214,9 +213,3 @@ def print_latency(latency: dict[str, Any]) -> None:
 
 
 COMMAND: dict[str, Callable[..., Any]] = {"train": train, "infer": infer, "data": data}
-
-
-def main(argv: list[str]) -> None:
-    """Run the command."""
-    about = "Speed on this machine, relative to a baseline in the same run."
-    parse_subcommand(COMMAND, argv, "aib bench", about)

@@ -1,4 +1,4 @@
-"""`aib data`: list, fetch, verify and show data sets."""
+"""List, fetch, verify and show data sets. For example: aib data list"""
 
 import json as json_format
 from collections.abc import Callable
@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from aib.commands.options import parse_subcommand
+from aib.commands.options import wide_console
 from aib.errors import AibError
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def list_(root: Root = None, json: bool = False) -> None:
         table.add_row(row["name"], row["title"], str(row["classes"]), size, images, location)
     table.add_row("folder:PATH", "your own images: one sub-folder per class", "", "", "", "")
     table.add_row("hf:NAME", "a Hugging Face data set; needs 'aib[datasets]'", "", "", "", "")
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200  # a pipe has 80 columns, too few for the table
+    console = wide_console()
     console.print(table)
     console.print(f"Data sets are in {root_folder(root)}.")
 
@@ -196,9 +193,3 @@ COMMAND: dict[str, Callable[..., Any]] = {
     "verify": verify,
     "show": show,
 }
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    about = "List, fetch, verify and show data sets. For example: aib data list"
-    parse_subcommand(COMMAND, argv, "aib data", about)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from aib.choices import Averaging, Precision
-from aib.commands.options import parse, parse_samples
+from aib.commands.options import parse_samples
 from aib.validation import check_seed
 
 if TYPE_CHECKING:
@@ -115,8 +115,3 @@ def print_evaluation(e: "Evaluation") -> None:
 
 
 COMMAND = eval_
-
-
-def main(argv: list[str]) -> None:
-    """Run the command."""
-    parse(COMMAND, argv, "aib eval")

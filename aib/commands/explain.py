@@ -11,7 +11,7 @@ import tyro
 
 from aib.choices import THRESHOLD, Method
 from aib.commands.bar import progress
-from aib.commands.options import parse, parse_samples
+from aib.commands.options import parse_samples
 from aib.errors import AibError
 from aib.validation import Fraction, check, check_seed
 
@@ -176,8 +176,3 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
 
 
 COMMAND = explain
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib explain")

@@ -9,7 +9,6 @@ import tyro
 
 from aib.choices import Format
 from aib.commands.bar import progress
-from aib.commands.options import parse
 from aib.errors import AibError
 from aib.validation import check_seed
 
@@ -170,8 +169,3 @@ def print_int8(small: "Int8") -> None:
 
 
 COMMAND = export_
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib export")

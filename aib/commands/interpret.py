@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 
 from aib.commands.bar import progress
-from aib.commands.options import parse, rich_table
+from aib.commands.options import rich_table, wide_console
 from aib.errors import AibError
 from aib.files import write_json
 from aib.validation import check_seed
@@ -87,7 +86,7 @@ def interpret(
     from aib.environment import environment
     from aib.figures.picture import save_figure
     from aib.interpret.metrics.perturb import modifications
-    from aib.interpret.per_image import write_csv
+    from aib.interpret.per_image import write_image_metrics
     from aib.interpret.pictures import kept_plot
     from aib.interpret.runs import (
         check_alike,
@@ -98,7 +97,7 @@ def interpret(
         threshold_feed,
     )
     from aib.interpret.studies import Plan
-    from aib.runs import RESULT, open_runs
+    from aib.runs import RESULT, open_run, open_runs
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
@@ -128,7 +127,12 @@ def interpret(
     known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
     plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
     if evaluator is not None:
-        plan = with_evaluator(plan, evaluator, opened, feeds[0].data.split, quick, device)
+        if quick:
+            raise AibError(
+                "--quick skips the parts that the evaluator needs: leave out one of them"
+            )
+        judge = open_run(evaluator, device, backbone)
+        plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
     notes = [] if here else [str(others)]
     thresholds = [
         None if quick else threshold_feed(run, feed, str(name), plan, root or own_root)
@@ -167,7 +171,7 @@ def interpret(
             save_figure(kept_plot(found.evaluator), path)
             pictures.append(path)
     if csv is not None:
-        write_csv(csv, per_image, feeds[0].data.class_names)
+        write_image_metrics(csv, per_image, feeds[0].data.class_names)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
         print(jsonlib.dumps({"runs": results, "environment": environment()}, indent=2))
@@ -177,22 +181,16 @@ def interpret(
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
-def with_evaluator(
-    plan: Plan, folder: Path, opened: list[Run], split: str, quick: bool, device: str | None
-) -> Plan:
+def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
     """The plan with an evaluator, if it fits all runs."""
     from aib.evaluator import Evaluator, check_evaluator
-    from aib.runs import open_run
 
-    if quick:
-        raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
-    judge = open_run(folder, device)
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)
     if split == "val":
         judge.check_same_holdout(opened[0])
     assert isinstance(judge.model, Evaluator)
-    return replace(plan, evaluator=judge.model, evaluator_name=str(folder))
+    return replace(plan, evaluator=judge.model, evaluator_name=name)
 
 
 def draw(
@@ -230,9 +228,7 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
     """Print the tables, then verdicts and notes."""
     from aib.interpret.tables import all_tables, randomisation_text
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 180  # a pipe's 80 columns would break every cell
+    console = wide_console()
     write = partial(console.print, highlight=False, markup=False)
     count, total = feed.num_images, len(feed.data)
     part = "" if count == total else f" (of {total:,}, chosen at random)"
@@ -260,8 +256,3 @@ def _result_folder(run: Run, out: Path | None, count: int) -> Path:
 
 
 COMMAND = interpret
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib interpret")

@@ -8,7 +8,7 @@ import tyro
 from rich.table import Column, Table
 
 from aib.choices import ProfileName
-from aib.commands.options import parse, wide_console
+from aib.commands.options import wide_console
 from aib.errors import AibError
 from aib.figures.table import number
 
@@ -130,8 +130,3 @@ def print_table(rows: "list[Row]", notes: list[str]) -> None:
 
 
 COMMAND = models
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib models")

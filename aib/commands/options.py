@@ -1,7 +1,8 @@
 """What commands share: options from a signature or dataclass, presets, a console for tables."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import tyro
@@ -19,21 +20,26 @@ from aib.validation import reject_unknown
 CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 
+def run_command(command: str, argv: Sequence[str]) -> None:
+    """Run a command with these words: its module's `main`, or else its COMMAND."""
+    module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
+    if hasattr(module, "main"):
+        module.main(list(argv))
+    elif isinstance(module.COMMAND, dict):
+        if argv and not argv[0].startswith("-"):
+            reject_unknown(argv[:1], module.COMMAND, "no command")
+        about, table = module.__doc__ or "", module.COMMAND
+        tyro.extras.subcommand_cli_from_dict(
+            table, args=list(argv), prog=prog, description=about, config=CONFIG
+        )
+    else:
+        parse(module.COMMAND, argv, prog)
+
+
 def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
     """Call `command` with the options of `argv`; --help and errors raise SystemExit."""
     extra = {} if default is None else {"default": default}
     return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG, **extra)
-
-
-def parse_subcommand(
-    commands: Mapping[str, Callable[..., Any]], argv: Sequence[str], prog: str, about: str
-) -> None:
-    """Call the command that the first word names with the options after it."""
-    if argv and not argv[0].startswith("-"):
-        reject_unknown(argv[:1], commands, "no command")
-    tyro.extras.subcommand_cli_from_dict(
-        dict(commands), args=list(argv), prog=prog, description=about, config=CONFIG
-    )
 
 
 def parse_samples(text: str) -> tuple[int, int]:

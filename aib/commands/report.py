@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from aib.commands.bar import progress
-from aib.commands.options import parse
 from aib.errors import AibError
 from aib.files import write_whole
 from aib.validation import check_seed
@@ -110,8 +109,3 @@ def write(target: Path, text: str) -> None:
 
 
 COMMAND = report
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib report")

@@ -6,7 +6,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -31,8 +31,6 @@ class Options:
 
     Example: aib sweep cifar10_fast --grid beta=1e-4,1e-3,1e-2,1e-1,1 --grid K=64,128,256,512,1024
     --grid Q=2,5,10,20,50,100 --seeds 3
-
-    Example: aib sweep cifar10_fast --grid beta=1e-3,1e-2 --engine submitit --partition gpu
     """
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
@@ -46,21 +44,9 @@ class Options:
     """Runs per point, with consecutive seeds from --seed on."""
     out: Path | None = None
     """Folder of the sweep; runs/sweep-PRESET if not given."""
-    jobs: int | None = None
-    """Number of parallel runs. On this machine 1 if not given; each gets a share of the cores and,
-    where there are several GPUs, one of them. On a cluster as many as it allows."""
-    engine: Literal["local", "submitit"] = "local"
-    """Processes on this machine, or jobs of a SLURM cluster (pip install 'aib[cluster]'). The
-    command waits for the jobs, and Ctrl-C cancels them."""
-    partition: str | None = None
-    """submitit: partition of the cluster."""
-    timeout_min: int = 240
-    """submitit: time limit of a job in minutes. A job that takes longer is queued again and
-    resumes from its last checkpoint; one that the cluster ends by SIGTERM saves and is not."""
-    gpus: int = 1
-    """submitit: GPUs per job."""
-    cpus: int = 4
-    """submitit: CPU cores per job."""
+    jobs: int = 1
+    """Number of parallel runs. Each gets a share of the cores and, where there are several GPUs,
+    one of them."""
     list: bool = False
     """List the runs and stop."""
     json: bool = False
@@ -75,10 +61,9 @@ def main(argv: list[str]) -> None:
     preset, argv = take_preset(argv)
     default = Options(settings=preset.settings if preset else Settings())
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
-    if options.jobs is not None and options.jobs < 1:
+    if options.jobs < 1:
         raise AibError(f"--jobs must be at least 1, not {options.jobs}")
-    from aib.sweep.grid import parse_grid
-    from aib.sweep.plan import make_plan
+    from aib.sweep.plan import make_plan, parse_grid
 
     name = run_name(preset, options.settings)
     plan = make_plan(
@@ -93,7 +78,7 @@ def main(argv: list[str]) -> None:
     if not options.list:
         sweep(plan, folder, options)
         return
-    from aib.sweep.one import is_done
+    from aib.sweep.run import is_done
 
     for path in (folder / run.name for run in plan.runs):
         print(f"{path}  {'done' if is_done(path) else 'started' if path.exists() else 'to do'}")
@@ -102,10 +87,8 @@ def main(argv: list[str]) -> None:
 
 def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     """Do the runs that are left, then write and print the results."""
-    from aib.sweep.cluster import Request, run_cluster
-    from aib.sweep.local import run_local
-    from aib.sweep.one import check_settings, is_done, read_measurement
     from aib.sweep.results import collect_results, write_results
+    from aib.sweep.run import check_settings, is_done, read_measurement, run_all
     from aib.training.interrupt import SignalCatcher
 
     for run in plan.runs:
@@ -131,11 +114,7 @@ def sweep(plan: "Plan", folder: Path, options: Options) -> None:
             tick("runs", 1)
             write_results(folder, collect_results(plan, folder, failed))
 
-        if options.engine == "submitit":
-            request = Request(options.partition, options.timeout_min, options.gpus, options.cpus)
-            run_cluster(folder, left, request, options.jobs, on_end, stop)
-        else:
-            run_local(folder, left, options.jobs or 1, on_end, stop)
+        run_all(folder, left, options.jobs, on_end, stop)
     finish(plan, folder, failed, options.json)
     done = sum(read_measurement(folder / run.name) is not None for run in plan.runs)
     if stop.signal is not None:
@@ -152,9 +131,8 @@ def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> No
     """Write sweep_results.json, the plot and the page; print the tables."""
     from aib.figures.picture import save_figure
     from aib.report.sweep_page import sweep_page
-    from aib.sweep.panels import draw_panels, error_bar_note
     from aib.sweep.results import RESULTS, collect_results, write_results
-    from aib.sweep.tables import sweep_tables
+    from aib.sweep.show import draw_panels, error_bar_note, sweep_tables
 
     results = collect_results(plan, folder, failed)
     write_results(folder, results)

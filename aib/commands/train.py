@@ -37,8 +37,6 @@ class Options:
     """
 
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
-    evaluator: bool = False
-    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
     out: Path | None = None
     """Folder of the run (default: a name with the time, in runs/)."""
     resume: Path | None = None
@@ -72,26 +70,26 @@ def main(argv: list[str]) -> None:
     if own:
         from torch.cuda import is_available
 
-        from aib.configs.own import own_images
+        from aib.configs.own import largest_size, own_images
+        from aib.data import at_most
 
         gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
-        size, default = own_images(gpu)
+        data, size = at_most(_value_of("--data", argv) or "", largest_size(gpu))
+        default = own_images(gpu, size)
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()
         return
     if own:
-        from aib.data import at_most
-
-        s = replace(options.settings, data=at_most(options.settings.data, size))
+        s = replace(options.settings, data=data)
         options = replace(options, settings=s)
-        print(f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model} --data {s.data}")
-    name = run_name(preset, options.settings)
-    if options.evaluator:
-        from aib.training.train import evaluator_settings
-
-        options = replace(options, settings=evaluator_settings(options.settings))
-        name += "-evaluator"
+        start_from = f" --init {s.init}" if s.init else ""
+        frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""
+        print(
+            f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
+            f"{frozen} --data {s.data}"
+        )
+    name = run_name(preset, options.settings) + "-evaluator" * options.settings.evaluator
     start(options, re.sub("[:/]", "-", name))
 
 

@@ -8,7 +8,7 @@ from threading import Thread
 
 import tyro
 
-from aib.commands.options import parse, parse_samples
+from aib.commands.options import parse_samples
 from aib.errors import AibError
 
 MAX_RUNS = 2  # side by side
@@ -88,8 +88,3 @@ def view(
 
 
 COMMAND = view
-
-
-def main(argv: list[str]) -> None:
-    """Entry point of the command table."""
-    parse(COMMAND, argv, "aib view")

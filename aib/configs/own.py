@@ -1,23 +1,42 @@
 """Settings for a user's own images if no model is named: what this machine can train."""
 
 from aib.configs.shapes import MASKED
+from aib.options import ModelOptions
 from aib.settings import Settings
 
-# Folders are small: beta rises over half of the training, else the KL closes the latent first.
+# The packaged model with a new head; its classifier's convolutions and its map stay as they are.
+# On a CPU at 112 pixels: held-out error 25% on 232 photographs of 6 species of birds, which it had
+# never seen (mean of 4 splits; 3 to 20 epochs and rates of 1e-3 and 3e-3 gave 24 to 29%). A small
+# network from random weights had 52% on 300 photographs of 5 breeds after 15 epochs. On a GPU, at
+# 224 pixels, it is not measured yet.
+WARM = Settings(
+    model="vgg_aib_masked",
+    options=ModelOptions(head_norm=True),
+    init="pets_masked",
+    freeze=("body", "propose"),
+    epochs=5,
+    batch_size=16,
+    optimizer="adamw",
+    lr=1e-3,
+    weight_decay=0.01,
+    schedule="cosine",
+    channels_last=True,
+    evaluate_every=5,
+)
+SMALLEST = 112  # pixels for which that model is made
+
+# For smaller images, from random weights. Folders are small: beta rises over half of the training,
+# else the KL closes the latent first.
 SMALL = MASKED.updated(epochs=30, batch_size=16, beta_warmup=15.0, evaluate_every=5, seed=0)
 
-# Not measured yet. VGG-16 has no BatchNorm, so from random weights it needs a low rate.
-LARGE = SMALL.updated(
-    model="vgg_aib_masked",
-    batch_size=64,
-    lr=2e-4,
-    weight_decay=0.05,
-    warmup=3.0,
-    precision="bf16",
-    workers=8,
-)
+
+def largest_size(gpu: bool) -> int:
+    """The image size of the default model."""
+    return 224 if gpu else SMALLEST
 
 
-def own_images(gpu: bool) -> tuple[int, Settings]:
-    """Image size and settings."""
-    return (224, LARGE) if gpu else (64, SMALL)
+def own_images(gpu: bool, image_size: int) -> Settings:
+    """The settings for images of this size."""
+    if image_size < SMALLEST:
+        return SMALL
+    return WARM.updated(epochs=20, precision="bf16", workers=8) if gpu else WARM

@@ -40,9 +40,8 @@ class Batch:
 class Batches:
     """One process's share of an ImageSet, in batches on `device`.
 
-    `epoch(e)` gives normalised images and labels: shuffled and augmented if `train`, else in the
-    order of the data set. To iterate over evaluation batches gives each as a `Batch` instead: uint8
-    pixels with indices, labels, masks and boxes.
+    `epoch(e)` gives normalised images and labels: shuffled and augmented if `train`, else in order.
+    To iterate over evaluation batches gives each as a `Batch` of uint8 pixels.
 
     `batch_size` is that of one process. Step t of all ranks together is step t of one process with
     batch_size * world_size. Training drops the images that do not fill such a global batch;
@@ -51,10 +50,8 @@ class Batches:
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
     processes in every epoch, or once (`cache`): for training at the start (decode_once), for
     evaluation in the first pass. `indices` restricts the data set to some of its images. `pad`
-    (pixels, images in memory only) and `flip` default to the data set's; `cutout` is the side of a
-    blank square in each training image, 0 for none. `trivial_augment` adds one random operation per
-    image, and with `alternate_flip` every second epoch mirrors exactly the images that the one
-    before did not.
+    (pixels, images in memory only) and `flip` default to the data set's. With `alternate_flip`
+    every second epoch mirrors exactly the images that the one before did not.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class Batches:
         workers: int = 0,
         pad: int | None = None,
         flip: bool | None = None,
-        cutout: int = 0,
+        cutout: int = 0,  # side of a blank square in each training image
         trivial_augment: bool = False,
         alternate_flip: bool = False,
         cache: Cache = "none",
@@ -107,10 +104,10 @@ class Batches:
             self.decoded = decoded.to(self.device) if decoded else None
         self._keeps = not train and data.files is not None and fits_in_memory(data, cache)
         self._kept: dict[int, Batch] = {}  # evaluation batches by step, on the host
-        self._operations: TrivialAugment | None = None
-        if train and trivial_augment:  # files are augmented by the workers
-            by_workers = data.files is not None and self.decoded is None
-            self._operations = TrivialAugment(size, size, "cpu" if by_workers else self.device)
+        by_workers = data.files is not None and self.decoded is None
+        where = "cpu" if by_workers else self.device
+        augments = train and trivial_augment
+        self._operations = TrivialAugment(size, size, where) if augments else None
         self._labels = data.labels.to(self.device)  # [N]
         if data.images is not None:
             self._images = data.images.contiguous().to(self.device)  # [N,3,S,S]
@@ -121,7 +118,7 @@ class Batches:
 
     @property
     def num_images(self) -> int:
-        """Number of images, on all ranks together."""
+        """On all ranks together."""
         return len(self.indices)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
@@ -202,22 +199,20 @@ class Batches:
                 images = self._operations(images, u) if self._operations else images
             else:
                 images = self._images.index_select(0, index)
-            labels = self._labels.index_select(0, index)
             box = None if boxes is None else boxes.index_select(0, index).clamp(0, size)
             mask = None if stored is None else stored.index_select(0, index)
             if mask is None and box is not None:
                 mask = boxes_to_masks(box, (size, size)).to(torch.uint8)
-            yield Batch(index, images, labels, mask, box)
+            yield Batch(index, images, self._labels.index_select(0, index), mask, box)
 
     def _from_copy(
         self, decoded: DecodedCopy, index: Tensor, sizes: list[int], uniform: Sequence[Tensor]
     ) -> Iterator[Batch]:
         size, on_device = self.data.preprocessing.image_size, self._move(index).split(sizes)
         for there, here, u in zip(on_device, index.split(sizes), uniform, strict=True):
-            if decoded.images.device == there.device:
-                squares = decoded.images.index_select(0, there)
-            else:
-                squares = self._move(decoded.images.index_select(0, here))
+            on_host = decoded.images.device != there.device
+            squares = decoded.images.index_select(0, here if on_host else there)
+            squares = self._move(squares) if on_host else squares
             images = crop_copies(squares, decoded.ratios.index_select(0, there), u, size, self.flip)
             images = self._operations(images, u) if self._operations else images
             yield Batch(there, images, self._labels.index_select(0, there))
@@ -227,8 +222,9 @@ class Batches:
     ) -> Iterator[Batch]:
         masks = masks and self.data.has_masks
         chosen = uniform if self.augment else None
-        loader = DataLoader(
-            _Decoded(self.data, index, chosen, self.flip, masks, self._operations),
+        epoch = _Decoded(self.data, index, chosen, self.flip, masks, self._operations)
+        loader: DataLoader = DataLoader(
+            epoch,
             batch_sampler=[part.tolist() for part in torch.arange(len(index)).split(sizes)],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
@@ -246,12 +242,13 @@ class Batches:
         self, index: Tensor, uniform: Tensor, sizes: list[int], start: int
     ) -> Iterator[Batch]:
         """Evaluation batches of files with their masks, decoded in the first pass only."""
-        if all(start + step in self._kept for step in range(len(sizes))):
-            for step in range(len(sizes)):
-                yield self._kept[start + step].to(self.device)
+        steps = range(start, start + len(sizes))
+        if all(step in self._kept for step in steps):
+            yield from (self._kept[step].to(self.device) for step in steps)
             return
-        for step, batch in enumerate(self._from_files(index, uniform, sizes, masks=True)):
-            self._kept[start + step] = batch.to("cpu")
+        decoded = self._from_files(index, uniform, sizes, masks=True)
+        for step, batch in zip(steps, decoded, strict=True):
+            self._kept[step] = batch.to("cpu")
             yield batch
 
     def _move(self, tensor: Tensor) -> Tensor:
@@ -260,23 +257,19 @@ class Batches:
         return tensor.to(self.device)
 
 
+@dataclass(frozen=True)
 class _Decoded(Dataset):
     """The epoch as worker processes see it: item p is its p-th image, decoded and resized.
 
     An AibError is returned as an item, since torch would add a worker's traceback to its message.
     """
 
-    def __init__(
-        self,
-        data: ImageSet,
-        index: Tensor,
-        uniform: Tensor | None,
-        flip: bool,
-        masks: bool,
-        operations: TrivialAugment | None = None,
-    ) -> None:
-        self.data, self.index, self.uniform = data, index, uniform
-        self.flip, self.masks, self.operations = flip, masks, operations
+    data: ImageSet
+    index: Tensor
+    uniform: Tensor | None
+    flip: bool
+    masks: bool
+    operations: TrivialAugment | None
 
     def __len__(self) -> int:
         return len(self.index)

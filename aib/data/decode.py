@@ -70,8 +70,7 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
         if not path.is_file() and path.exists():
             raise AibError("is not a file")  # reading a pipe would block
         # Opened here: if Pillow opens a TIFF itself, it maps the file and loses the rotation.
-        with path.open("rb") as file, _header(file) as image:
-            _check_size(image, max_pixels)
+        with path.open("rb") as file, _header(file, max_pixels) as image:
             return decode(image)
     except Image.DecompressionBombError as error:
         raise AibError(
@@ -84,27 +83,22 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
     except UnidentifiedImageError as error:
         raise AibError(f"{path} is not an image of any known format") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
-        raise AibError(f"{path} cannot be read as an image ({_first_line(error)})") from error
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise AibError(f"{path} cannot be read as an image ({reason})") from error
 
 
-def _header(file: IO[bytes]) -> Image.Image:
+def _header(file: IO[bytes], max_pixels: int) -> Image.Image:
+    """The image before it is decoded; an error for one that is too large or too small."""
     # Pillow warns about images below our own limit. catch_warnings is not thread-safe.
     with _warnings_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        return Image.open(file, formats=FORMATS)
-
-
-def _check_size(image: Image.Image, max_pixels: int) -> None:
+        image = Image.open(file, formats=FORMATS)
     width, height = image.size
     if width * height > max_pixels:
         raise AibError(f"claims {width} x {height} pixels, above the limit of {max_pixels:,}")
     if min(width, height) < MIN_SIDE:
         raise AibError(f"is {width} x {height} pixels, too small: at least {MIN_SIDE} x {MIN_SIDE}")
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    return image
 
 
 def to_image(source: Any) -> Image.Image:

@@ -48,22 +48,16 @@ class DecodedCopy:
 
     def to(self, device: torch.device) -> "DecodedCopy":
         """On the device: the ratios always, the images if they take a quarter of its memory."""
-        ratios = self.ratios.to(device)
+        images, where = self.images, self.where
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            if self.images.nbytes <= DEVICE_SHARE * free:
-                return DecodedCopy(self.images.to(device), ratios, f"on {device}")
-        return DecodedCopy(self.images, ratios, self.where)
+            if images.nbytes <= DEVICE_SHARE * free:
+                images, where = images.to(device), f"on {device}"
+        return DecodedCopy(images, self.ratios.to(device), where)
 
     def __str__(self) -> str:
-        count, side = len(self.images), self.images.shape[-1]
-        size = self.images.nbytes / 1e9
+        count, side, size = len(self.images), self.images.shape[-1], self.images.nbytes / 1e9
         return f"{count:,} images decoded once at {side} x {side}: {size:,.1f} GB {self.where}"
-
-
-def copy_side(image_size: int) -> int:
-    """The side of a copy for a model's image size."""
-    return round(SCALE * image_size)
 
 
 def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> DecodedCopy | None:
@@ -74,7 +68,8 @@ def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> De
     processes: on this machine, each with a copy of its own in memory.
     """
     assert isinstance(data.files, ImageFiles)
-    shape = (len(data), 3, *[copy_side(data.preprocessing.image_size)] * 2)
+    side = round(SCALE * data.preprocessing.image_size)
+    shape = (len(data), 3, side, side)
     needed = math.prod(shape)
     memory = machine_memory()
     if cache == "memory" or (
@@ -170,9 +165,8 @@ def _on_disk(files: ImageFiles, shape: tuple[int, ...], needed: int, folder: Pat
             images.flush()
             partial.rename(path)
     # "c": private to this process, and writable, as torch wants memory to be
-    images = np.lib.format.open_memmap(path, "c")
-    where = f"in {path}"
-    return DecodedCopy(torch.from_numpy(images), torch.from_numpy(np.load(ratios)), where)
+    mapped = torch.from_numpy(np.lib.format.open_memmap(path, "c"))
+    return DecodedCopy(mapped, torch.from_numpy(np.load(ratios)), f"in {path}")
 
 
 def _digest(files: ImageFiles, shape: tuple[int, ...]) -> str:

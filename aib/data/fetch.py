@@ -27,12 +27,11 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
     if not spec.archives:
         raise AibError(f"{spec.name} is generated, so there is nothing to fetch")
     base = root_folder(root)
-    there = locate(spec, base)
-    folder = there or base / spec.folders[0]
+    folder = locate(spec, base) or base / spec.folders[0]
+    # What the folder has once it has an archive: a part, a file, or itself for all of it.
+    holds = {a: folder / (a.part if a.is_tar else a.file_name) for a in spec.archives}
     missing = [
-        archive
-        for archive in spec.archives
-        if (archive.split != "extra" or extra) and not (folder / _holds(archive)).exists()
+        a for a, held in holds.items() if not held.exists() and (a.split != "extra" or extra)
     ]
     if not missing:
         return folder
@@ -50,17 +49,12 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
             else:
                 folder.mkdir(exist_ok=True)
                 path.replace(folder / archive.file_name)
-        if complete.exists() and not folder.exists():
+        if not folder.exists():
             complete.rename(folder)
         elif complete.exists():  # parts that an incomplete set lacked
             for part in complete.iterdir():
                 part.rename(folder / part.name)
     return folder
-
-
-def _holds(archive: Archive) -> str:
-    """What the set's folder has once it has this archive; the folder itself for all of it."""
-    return archive.part if archive.is_tar else archive.file_name
 
 
 def extract(archive: Path, target: Path) -> None:

@@ -49,11 +49,16 @@ def require(spec: Spec, root: str | Path | None) -> Path:
     return folder
 
 
-def read_records(path: Path, record: int) -> NDArray[np.uint8]:
-    """Read a file of fixed-size byte records, [N,record]."""
+def require_file(path: Path) -> Path:
+    """The path of a file; an error if it is missing."""
     if not path.is_file():
         raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
-    size = path.stat().st_size
+    return path
+
+
+def read_records(path: Path, record: int) -> NDArray[np.uint8]:
+    """Read a file of fixed-size byte records, [N,record]."""
+    size = require_file(path).stat().st_size
     if size == 0 or size % record:
         raise AibError(
             f"{path} has {size:,} bytes, not a multiple of {record:,}: truncated, fetch it again"
@@ -63,10 +68,8 @@ def read_records(path: Path, record: int) -> NDArray[np.uint8]:
 
 def read_table(path: Path) -> dict[str, str]:
     """Read the lines `id value...` of an official text file."""
-    if not path.is_file():
-        raise AibError(f"{path} is missing: the set is incomplete, fetch it again")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = require_file(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise AibError(f"{path} is not a text file: fetch it again") from error
     rows = [line.split(maxsplit=1) for line in lines if line.strip()]

@@ -29,12 +29,7 @@ def has_split(path: Path, split: str) -> bool:
 
 
 def read(
-    split: str,
-    *,
-    path: Path,
-    strict: bool = False,
-    check: bool = True,
-    resize: Resize = "squash",
+    split: str, *, path: Path, strict: bool = False, check: bool = True, resize: Resize = "squash"
 ) -> ImageSet:
     """Read one split of the folder; a flat folder has only `train`.
 
@@ -59,22 +54,24 @@ def read(
     if not found:
         reason = f"; {skipped[0]}" if skipped else ""
         raise AibError(f"{top} has no readable image in its class folders{reason}")
-    if split == "train":
-        _check_empty_classes(top, classes, {label for _, label in found}, skipped)
+    present = {label for _, label in found}
+    empty = [top / name for label, name in enumerate(classes) if label not in present]
+    if empty and split == "train":  # test images may lack a class
+        reason = next((f" ({why})" for why in skipped if str(empty[0]) + os.sep in why), "")
+        raise AibError(
+            f"{empty[0]} has no readable image{reason}: each sub-folder of {top} is a class, so "
+            "add images to it or remove it"
+        )
     paths = tuple(file for file, _ in found)
     masks = _masks(path, split, top, classes, paths)
     files = ImageFiles(paths, masks=masks, mask_values=from_user)
     if check and masks:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(files.check_mask, range(len(paths))))
-    return ImageSet(
-        name=f"folder:{path}",
-        split=split,
-        labels=torch.tensor([label for _, label in found]),
-        preprocessing=Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes),
-        files=files,
-        skipped=tuple(skipped),
-    )
+    labels = torch.tensor([label for _, label in found])
+    policy = Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes)
+    name = f"folder:{path}"
+    return ImageSet(name, split, labels, policy, files=files, skipped=tuple(skipped))
 
 
 def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
@@ -83,41 +80,22 @@ def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
         return
     top = _top(path, "train")
     nested = _sub_folders(top / classes[0])
-    hint = (
-        f"if its sub-folders ({', '.join(nested[:3])}{', ...' * (len(nested) > 3)}) are the "
-        f"classes, move them up into {top}"
-        if nested
-        else "add a folder for each other class"
-    )
+    hint = "add a folder for each other class"
+    if nested:
+        names = ", ".join(nested[:3]) + ", ..." * (len(nested) > 3)
+        hint = f"if its sub-folders ({names}) are the classes, move them up into {top}"
     raise AibError(
         f"{top} has one class folder, '{classes[0]}', and training needs two or more: {hint}"
     )
 
 
-def _check_empty_classes(
-    top: Path, classes: tuple[str, ...], present: set[int], skipped: list[str]
-) -> None:
-    """Raise an error for a training class without images; test images may lack a class."""
-    empty = [name for label, name in enumerate(classes) if label not in present]
-    if empty:
-        folder = top / empty[0]
-        reason = next((f" ({why})" for why in skipped if str(folder) + os.sep in why), "")
-        raise AibError(
-            f"{folder} has no readable image{reason}: each sub-folder of {top} is a class, so add "
-            "images to it or remove it"
-        )
-
-
 def _top(path: Path, split: str) -> Path:
-    if not any(has_split(path, name) for name in SPLITS):
-        if split != "train":
-            raise AibError(
-                f"{path} has no {split}/ folder: put its classes under train/ and {split}/"
-            )
+    """The folder of the split's classes; a flat folder is its own training split."""
+    if has_split(path, split):
+        return path / split
+    if split == "train" and not any(has_split(path, name) for name in SPLITS):
         return path
-    if not has_split(path, split):
-        raise AibError(f"{path} has no {split}/ folder")
-    return path / split
+    raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
 
 
 def _masks(

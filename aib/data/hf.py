@@ -35,7 +35,8 @@ def read(
     if len(dataset) == 0:
         raise AibError(f"hf:{path} has no images in split '{split}'")
     size = image_size(path, split, image, label)
-    policy = Preprocessing(min(size, IMAGE_SIZE), resize, IMAGENET_MEAN, IMAGENET_STD)
+    names = _text_labels(path, find_columns(dataset, dataset[0], image, label)[1])
+    policy = Preprocessing(min(size, IMAGE_SIZE), resize, IMAGENET_MEAN, IMAGENET_STD, names)
     name = f"hf:{path}"
     return from_dataset(dataset, policy, split=split, name=name, image=image, label=label)
 
@@ -46,6 +47,14 @@ def image_size(path: Path, split: str = "train", image: str = "", label: str = "
     first = dataset[0]
     column, _ = find_columns(dataset, first, image, label)
     return max(to_image(first[column]).size)
+
+
+def _text_labels(path: Path, column: str) -> tuple[str, ...]:
+    """The classes of all splits together if the labels are text; () for a ClassLabel."""
+    parts = [part for part in _load(path).values() if len(part) and column in part.features]
+    if not any(isinstance(part[0][column], str) for part in parts):
+        return ()
+    return tuple(sorted({text for part in parts for text in part[column] if text is not None}))
 
 
 def _find(path: Path, split: str) -> Any:

@@ -3,27 +3,17 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from aib.data.decode import (
-    centre_square,
-    open_mask,
-    open_rgb,
-    resized,
-    to_image,
-    to_tensor,
-    upright_size,
-)
-from aib.data.masks import IGNORED, boxes_to_masks, from_grey, to_uint8
+from aib.data.decode import centre_square, resized, to_tensor, upright_size
+from aib.data.masks import IGNORED, boxes_to_masks, to_uint8
+from aib.data.sources import ImageFiles, ImageItems
 from aib.data.specs import Spec
 from aib.errors import AibError
 from aib.memory import machine_memory
@@ -32,91 +22,6 @@ from aib.preprocessing import Preprocessing
 # Image files are decoded once and stay in memory up to this image size.
 SMALL_SIDE = 64
 CHUNK = 1 << 22  # pixels per step of resizing
-
-
-@dataclass(frozen=True)
-class ImageFiles:
-    """Image files, decoded on access and cropped if there are crop boxes; masks likewise."""
-
-    paths: tuple[Path, ...]
-    crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
-    masks: tuple[Path | None, ...] = ()  # one for each image, None where it is unknown; or empty
-    mask_values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] = from_grey  # of the files
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def decode(self, index: int, reduce: int = 0) -> Image.Image:
-        """One image; a large JPEG may be `reduce`d (see open_rgb) unless it has a crop box."""
-        reduce = 0 if self.crops is not None else reduce
-        return self._cropped(open_rgb(self.paths[index], reduce=reduce), index)
-
-    def decode_mask(self, index: int) -> Image.Image | None:
-        """The mask of the decoded image, mode L with 0, 1 and 255; None if it is unknown."""
-        path = self.masks[index] if self.masks else None
-        if path is None:
-            return None
-        mask = open_mask(path, self.mask_values)
-        self._check_size(index, mask.size)
-        return self._cropped(mask, index)
-
-    def check_mask(self, index: int) -> None:
-        """Raise an error for a mask of another size than its image."""
-        mask = self.masks[index]
-        if mask is not None:
-            self._check_size(index, upright_size(mask))
-
-    def _check_size(self, index: int, found: tuple[int, int]) -> None:
-        width, height = upright_size(self.paths[index])
-        if found != (width, height):
-            raise AibError(
-                f"the mask {self.masks[index]} is {found[0]} x {found[1]} pixels and its image "
-                f"{self.paths[index]} is {width} x {height}: draw it at the image's size"
-            )
-
-    def _cropped(self, image: Image.Image, index: int) -> Image.Image:
-        if self.crops is None:
-            return image
-        left, top, right, bottom = self.crops[index].round().int().tolist()
-        # Some published boxes reach a pixel beyond the image.
-        box = (max(left, 0), max(top, 0), min(right, image.width), min(bottom, image.height))
-        if box[0] >= box[2] or box[1] >= box[3]:
-            raise AibError(f"the box {box} of {self.paths[index]} lies outside of its image")
-        return image.crop(box)
-
-    def subset(self, indices: Tensor) -> "ImageFiles":
-        chosen = indices.tolist()
-        return replace(
-            self,
-            paths=tuple(self.paths[i] for i in chosen),
-            crops=None if self.crops is None else self.crops[indices],
-            masks=tuple(self.masks[i] for i in chosen) if self.masks else (),
-        )
-
-
-@dataclass(frozen=True)
-class ImageItems:
-    """Images of a user's data set, each read on access: in the place of `ImageFiles`."""
-
-    dataset: Any  # map-style: dataset[i] gives an item
-    image: int | str  # where an item has its image
-    indices: Tensor  # [N], of the items
-    crops: None = None  # as ImageFiles has; there are none
-    masks: tuple[()] = ()
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def decode(self, index: int, reduce: int = 0) -> Image.Image:
-        position = int(self.indices[index])
-        try:
-            return to_image(self.dataset[position][self.image])
-        except Exception as error:  # a user's code can raise any
-            kind = "" if isinstance(error, AibError) else f"{type(error).__name__}: "
-            raise AibError(f"item {position} of the data cannot be read: {kind}{error}") from error
-
-    def subset(self, indices: Tensor) -> "ImageItems":
-        return replace(self, indices=self.indices[indices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,25 +70,13 @@ class ImageSet(Dataset):
         spec: Spec,
         split: str,
         labels: Tensor,
-        *,
         class_names: tuple[str, ...] = (),
         **content: Any,
     ) -> "ImageSet":
         """A known data set: its spec with these images or files, and other class names if given."""
-        return cls(
-            name=spec.name,
-            split=split,
-            labels=labels,
-            preprocessing=Preprocessing(
-                image_size=spec.image_size,
-                mean=spec.mean,
-                std=spec.std,
-                class_names=class_names or spec.classes,
-            ),
-            mirror=spec.mirror,
-            pad=spec.pad,
-            **content,
-        )
+        names = class_names or spec.classes
+        policy = Preprocessing(spec.image_size, "squash", spec.mean, spec.std, names)
+        return cls(spec.name, split, labels, policy, mirror=spec.mirror, pad=spec.pad, **content)
 
     @classmethod
     def from_tensors(
@@ -208,15 +101,10 @@ class ImageSet(Dataset):
         if not class_names and len(labels):
             class_names = [str(i) for i in range(int(labels.max()) + 1)]
         return cls(
-            name=name,
-            split=split,
-            labels=labels.to(torch.int64),
-            preprocessing=Preprocessing(
-                image_size=side,
-                mean=tuple(mean),
-                std=tuple(std),
-                class_names=tuple(class_names),
-            ),
+            name,
+            split,
+            labels.to(torch.int64),
+            Preprocessing(side, "squash", tuple(mean), tuple(std), tuple(class_names)),
             images=images,
             masks=None if masks is None else to_uint8(masks),
             mirror=mirror,
@@ -311,22 +199,19 @@ class ImageSet(Dataset):
         For data that a model was not trained on, of another size for instance. Class names stay.
         """
         target = replace(preprocessing, class_names=self.class_names)
-        if self.images is not None:
-            check_memory(len(self), target.image_size)
         old, new = self.preprocessing.image_size, target.image_size
-        if old == new:
-            return replace(self, preprocessing=target)
-        boxes = self.boxes
-        if self.images is not None and boxes is not None:
-            boxes = boxes * new / old
-        return replace(
-            self,
-            preprocessing=target,
-            images=None if self.images is None else _resize_images(self.images, new),
-            masks=None if self.masks is None else _resize_masks(self.masks, new),
-            boxes=boxes,
-            pad=max(self.pad * new // old, 1) if self.pad else 0,
-        )
+        changed: dict[str, Any] = {"preprocessing": target}
+        if old != new:
+            changed["pad"] = max(self.pad * new // old, 1) if self.pad else 0
+        if old != new and self.images is not None:
+            check_memory(len(self), new)
+            changed["images"] = _resize_images(self.images, new)
+            if self.boxes is not None:
+                changed["boxes"] = self.boxes * new / old
+        if old != new and self.masks is not None:
+            masks = self.masks[:, None]  # [N,1,S,S]
+            changed["masks"] = F.interpolate(masks, (new, new), mode="nearest-exact")[:, 0]
+        return replace(self, **changed)
 
     def in_memory(self) -> "ImageSet":
         """Decode all files now, at the model's size: for sets that fit on the device."""
@@ -335,16 +220,17 @@ class ImageSet(Dataset):
         check_memory(len(self), self.preprocessing.image_size)
         # Pillow releases the GIL. A user's data set may not be made for several threads.
         with ThreadPoolExecutor(1 if isinstance(self.files, ImageItems) else None) as pool:
-            pixels = torch.stack(list(pool.map(self.pixels, range(len(self)))))  # [N,3,S,S]
-            masks = list(pool.map(self.known_mask, range(len(self) if self.has_outlines else 0)))
-        boxes = [self.box(i) for i in range(len(self) if self.boxes is not None else 0)]
-        return replace(
-            self,
-            images=pixels,
-            files=None,
-            masks=torch.stack(masks) if masks else None,
-            boxes=torch.stack(boxes) if boxes else None,  # type: ignore[arg-type]
-        )
+
+            def stacked(read: Callable[[int], Any], there: bool = True) -> Tensor | None:
+                return torch.stack(list(pool.map(read, range(len(self))))) if there else None
+
+            return replace(
+                self,
+                files=None,
+                images=stacked(self.pixels),  # [N,3,S,S]
+                masks=stacked(self.known_mask, self.has_outlines),
+                boxes=stacked(self.box, self.boxes is not None),
+            )
 
 
 def check_memory(count: int, size: int) -> None:
@@ -372,7 +258,3 @@ def _resize_images(images: Tensor, size: int) -> Tensor:
         floats = F.interpolate(chunk.float(), size=(size, size), mode="bilinear", antialias=True)
         resized_chunks.append(floats.round_().clamp_(0, 255).to(torch.uint8))
     return torch.cat(resized_chunks)
-
-
-def _resize_masks(masks: Tensor, size: int) -> Tensor:
-    return F.interpolate(masks[:, None], size=(size, size), mode="nearest-exact")[:, 0]

@@ -10,7 +10,7 @@ from typing import Any
 from aib.data import cifar, cub, folder, hf, imagenette, pets, shapes, stl10, svhn
 from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.specs import SPECS, spec_of
-from aib.data.split import split_indices
+from aib.data.split import stratified_split
 from aib.errors import AibError
 from aib.validation import check_seed, reject_unknown
 
@@ -67,7 +67,10 @@ def load(
     reader = READERS[kind]
     dataset = reader(official, **fixed, **_checked_options(kind, reader, fixed, options))
     if split in ("train", "val") and not own_val:
-        indices = split_indices(dataset.labels, split, holdout, seed, dataset.class_names)
+        if split == "val" and holdout == 0:
+            raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
+        parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
+        indices = parts[0] if split == "train" else parts[1]
         dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         dataset = replace(dataset, split=split)
     return _at_size(dataset, image_size)
@@ -93,18 +96,20 @@ def is_own(name: str) -> bool:
     return name.partition(":")[0] in OWN
 
 
-def at_most(name: str, image_size: int) -> str:
-    """The name of a user's own data with images of this size, unless it names one or has less."""
+def at_most(name: str, image_size: int) -> tuple[str, int]:
+    """The name of a user's own data with images of this size, unless it names one or has less.
+
+    Also the size that it then has.
+    """
     kind, path, options = parse_name(name)
+    if "image_size" in options:
+        return name, _convert("image_size", options["image_size"], int)
     columns = {key: options[key] for key in ("image", "label") if key in options}
-    small = (
-        kind == "hf"
-        and hf.has_split(path, "train")
-        and (hf.image_size(path, **columns) <= image_size)
-    )
-    if small or "image_size" in options:
-        return name
-    return f"{name}{',' if options else ':'}image_size={image_size}"
+    if kind == "hf" and hf.has_split(path, "train"):
+        size = hf.image_size(path, **columns)
+        if size <= image_size:
+            return name, size
+    return f"{name}{',' if options else ':'}image_size={image_size}", image_size
 
 
 def same_images(name: str, other: str) -> bool:

@@ -142,10 +142,18 @@ def from_dataset(
 
     Small images are read into memory, unless the data set has a `transform`, which may be random;
     others are read on access. `image` and `label` are the columns of a Hugging Face data set; by
-    default they are found by the types of its features.
+    default they are found by the types of its features. Labels that are text are the names of
+    classes: those of `preprocessing` if they are among them, else in alphabetical order.
     """
     columns = find_columns(dataset, _first(dataset), image, label)
-    labels = torch.tensor(_labels(dataset, columns[1]))
+    values = _labels(dataset, columns[1])
+    if texts := {value for value in values if isinstance(value, str)}:
+        if not texts <= set(preprocessing.class_names):
+            preprocessing = replace(preprocessing, class_names=tuple(sorted(texts)))
+        num_classes = len(preprocessing.class_names)
+        indices = {name: i for i, name in enumerate(preprocessing.class_names)}
+        values = [indices.get(value, value) for value in values]
+    labels = torch.tensor([_integer(value) for value in values])
     count = int(labels.max()) + 1 if num_classes is None else num_classes
     names = preprocessing.class_names if len(preprocessing.class_names) == count else ()
     names = _class_names(dataset, columns[1]) or names or tuple(str(i) for i in range(count))
@@ -237,22 +245,22 @@ def _steps(transform: Any) -> Iterator[Any]:
         yield transform
 
 
-def _labels(dataset: Any, column: Any) -> list[int]:
+def _labels(dataset: Any, column: Any) -> list[Any]:
     """All labels; without reading the images where the data set lists them."""
     if isinstance(column, str) and getattr(dataset, "features", None):
-        values = list(dataset[column])
-    elif _lists_targets(dataset):
-        values = list(dataset.targets)
-    else:
-        values = [dataset[i][column] for i in range(len(dataset))]
-    return [_integer(value) for value in values]
+        return list(dataset[column])
+    if _lists_targets(dataset):
+        return list(dataset.targets)
+    return [dataset[i][column] for i in range(len(dataset))]
 
 
 def _integer(label: Any) -> int:
     try:
         return operator.index(label)  # also of numpy's integers, and tensors of one
     except TypeError:
-        raise AibError(f"labels must be integers, not {_kind(label)}") from None
+        raise AibError(
+            f"labels must be integers, or all of them text, not {_kind(label)}"
+        ) from None
 
 
 def _lists_targets(dataset: Any) -> bool:

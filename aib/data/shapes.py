@@ -9,7 +9,7 @@ arithmetic defines to the bit are used, so a seed gives the same bytes on any CP
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -31,21 +31,10 @@ TEST_SEED = 7
 RADII = {"small": (5.0, 7.5), "medium": (7.5, 11.5), "large": (10.0, 13.5)}
 
 # Background colours of the classes in the `spurious` variant.
-PALETTE = np.array(
-    [
-        [190, 70, 70],
-        [70, 170, 70],
-        [75, 85, 195],
-        [190, 180, 70],
-        [175, 75, 180],
-        [70, 180, 185],
-        [200, 130, 60],
-        [120, 95, 70],
-        [70, 70, 75],
-        [190, 190, 190],
-    ],
-    np.float32,
-)
+PALETTE = np.array([
+    [190, 70, 70], [70, 170, 70], [75, 85, 195], [190, 180, 70], [175, 75, 180],
+    [70, 180, 185], [200, 130, 60], [120, 95, 70], [70, 70, 75], [190, 190, 190],
+], np.float32)  # fmt: skip
 
 _DEGREES = np.deg2rad(np.arange(360))
 TURNS = np.round(np.stack([np.cos(_DEGREES), np.sin(_DEGREES)], 1), 6).astype(np.float32)
@@ -74,8 +63,7 @@ class Difficulty:
             )
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     images: NDArray[np.uint8]  # [N,3,32,32]
     labels: NDArray[np.int64]  # [N]
     masks: NDArray[np.bool_]  # [N,32,32]
@@ -112,11 +100,7 @@ def generate(split: Split, count: int, seed: int, difficulty: Difficulty) -> Blo
     numbers = range(-(-count // BLOCK))
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy releases the GIL
         blocks = list(pool.map(lambda n: _block(split, n, seed, difficulty), numbers))
-    return Block(
-        np.concatenate([b.images for b in blocks])[:count],
-        np.concatenate([b.labels for b in blocks])[:count],
-        np.concatenate([b.masks for b in blocks])[:count],
-    )
+    return Block(*(np.concatenate(parts)[:count] for parts in zip(*blocks, strict=True)))
 
 
 def _block(split: Split, number: int, seed: int, difficulty: Difficulty) -> Block:

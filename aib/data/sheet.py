@@ -28,7 +28,9 @@ def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
     sheet = Image.new("RGB", (LABEL_WIDTH + columns * cell, len(classes) * row_height), "white")
     draw = ImageDraw.Draw(sheet)
     for row, label in enumerate(classes):
-        draw.text((4, row * row_height + 4), _short(dataset.class_names[label]), fill="black")
+        name = dataset.class_names[label]
+        short = name if len(name) <= 17 else name[:16] + "…"
+        draw.text((4, row * row_height + 4), short, fill="black")
         members = (dataset.labels == label).nonzero().flatten()[:columns].tolist()
         for column, index in enumerate(members):
             mask = dataset.known_mask(index) if dataset.has_masks else None
@@ -48,7 +50,3 @@ def _tile(pixels: Tensor, mask: Tensor | None) -> Image.Image:
         marked = torch.where(counted, marked, (pixels + IGNORED_COLOUR) // 2)
         pixels = torch.cat([pixels, marked.to(torch.uint8)], dim=2)  # [3,S,2S]
     return Image.fromarray(pixels.permute(1, 2, 0).numpy())
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 17 else name[:16] + "…"

@@ -60,13 +60,13 @@ class Spec:
     name: str
     title: str
     num_classes: int
-    classes: tuple[str, ...]
-    image_size: int
     sizes: dict[str, int]  # images in each official split
+    classes: tuple[str, ...] = ()
+    image_size: int = 224
     # Channel mean and standard deviation of the training split on a 0-1 scale, as commonly
     # published; for photographs ImageNet's. Four decimals, which `verify` compares.
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
     folders: tuple[str, ...] = ()  # possible folders under a root, the preferred one first
     archives: tuple[Archive, ...] = ()
     checksums: dict[str, str] = field(default_factory=dict)  # file in the folder -> official MD5
@@ -76,12 +76,15 @@ class Spec:
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
+_STANFORD = "http://ai.stanford.edu/~acoates/stl10/"
+_FAST_AI = "https://s3.amazonaws.com/fast-ai-imageclas/"
+_CALTECH = "https://data.caltech.edu/records/"
 _PETS = "https://www.robots.ox.ac.uk/~vgg/data/pets/data/"
 _HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
 
 SHAPES = Spec(
-    name="shapes",
-    title="cluttered shapes with masks",
+    "shapes",
+    "cluttered shapes with masks",
     num_classes=10,
     classes=tuple(_SHAPES.split()),
     image_size=32,
@@ -93,8 +96,8 @@ SHAPES = Spec(
 )
 
 CIFAR10 = Spec(
-    name="cifar10",
-    title="CIFAR-10",
+    "cifar10",
+    "CIFAR-10",
     num_classes=10,
     classes=tuple(_CIFAR10.split()),
     image_size=32,
@@ -120,8 +123,8 @@ CIFAR10 = Spec(
 )
 
 CIFAR100 = Spec(
-    name="cifar100",
-    title="CIFAR-100",
+    "cifar100",
+    "CIFAR-100",
     num_classes=100,
     classes=tuple(_CIFAR100.split()),
     image_size=32,
@@ -139,8 +142,8 @@ CIFAR100 = Spec(
 )
 
 SVHN = Spec(
-    name="svhn",
-    title="SVHN, cropped digits",
+    "svhn",
+    "SVHN, cropped digits",
     num_classes=10,
     classes=tuple("0123456789"),
     image_size=32,
@@ -157,8 +160,8 @@ SVHN = Spec(
 )
 
 STL10 = Spec(
-    name="stl10",
-    title="STL-10, labelled part",
+    "stl10",
+    "STL-10, labelled part",
     num_classes=10,
     classes=tuple(_STL10.split()),
     image_size=96,
@@ -166,12 +169,7 @@ STL10 = Spec(
     mean=(0.4467, 0.4398, 0.4066),
     std=(0.2603, 0.2566, 0.2713),
     folders=("stl10_binary",),
-    archives=(
-        Archive(
-            "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
-            "91f7769df0f17e558f3565bffb0c7dfb",
-        ),
-    ),
+    archives=(Archive(_STANFORD + "stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb"),),
     checksums={
         "train_X.bin": "918c2871b30a85fa023e0c44e0bee87f",
         "train_y.bin": "5a34089d4802c674881badbb80307741",
@@ -182,22 +180,18 @@ STL10 = Spec(
 )
 
 CUB200 = Spec(
-    name="cub200",
-    title="CUB-200-2011, birds",
+    "cub200",
+    "CUB-200-2011, birds",
     num_classes=200,
-    classes=(),
-    image_size=224,
     sizes={"train": 5_994, "test": 5_794},
-    mean=IMAGENET_MEAN,
-    std=IMAGENET_STD,
     folders=("CUB_200_2011",),
     archives=(
         Archive(
-            "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
+            _CALTECH + "65de6-vp158/files/CUB_200_2011.tgz",
             "97eceeb196236b17998738112f37df78",
         ),
         Archive(
-            "https://data.caltech.edu/records/w9d68-gec53/files/segmentations.tgz",
+            _CALTECH + "w9d68-gec53/files/segmentations.tgz",
             "4d47ba1228eae64f2fa547c47bc65255",
             part="segmentations",
         ),
@@ -205,14 +199,10 @@ CUB200 = Spec(
 )
 
 PETS = Spec(
-    name="pets",
-    title="Oxford-IIIT Pet, cats and dogs",
+    "pets",
+    "Oxford-IIIT Pet, cats and dogs",
     num_classes=37,
-    classes=(),
-    image_size=224,
     sizes={"train": 3_680, "test": 3_669},
-    mean=IMAGENET_MEAN,
-    std=IMAGENET_STD,
     folders=("oxford-iiit-pet",),
     archives=(
         Archive(_PETS + "images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c", part="images"),
@@ -223,22 +213,14 @@ PETS = Spec(
 )
 
 IMAGENETTE = Spec(
-    name="imagenette",
-    title="Imagenette, ten classes of ImageNet",
+    "imagenette",
+    "Imagenette, ten classes of ImageNet",
     num_classes=10,
     classes=tuple(_IMAGENETTE.split()),
-    image_size=224,
     sizes={"train": 9_469, "test": 3_925},
-    mean=IMAGENET_MEAN,
-    std=IMAGENET_STD,
     # Published with a shorter side of 320 or 160 pixels, or as in ImageNet; 224 is common, too.
     folders=("imagenette2-320", "imagenette2-224", "imagenette2", "imagenette2-160"),
-    archives=(
-        Archive(
-            "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-320.tgz",
-            "3df6f0d01a2c9592104656642f5e78a3",
-        ),
-    ),
+    archives=(Archive(_FAST_AI + "imagenette2-320.tgz", "3df6f0d01a2c9592104656642f5e78a3"),),
     suffix=".JPEG",
 )
 

@@ -33,16 +33,6 @@ def stratified_split(
     return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
 
 
-def split_indices(
-    labels: Tensor, split: str, holdout: float, seed: int, class_names: tuple[str, ...]
-) -> Tensor:
-    """The indices of `train` or `val` in an official training set."""
-    if split == "val" and holdout == 0:
-        raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
-    training, held_out = stratified_split(labels, holdout, seed, class_names)
-    return training if split == "train" else held_out
-
-
 def sample_indices(total: int, count: int | None, seed: int) -> Tensor:
     """`count` of `total` indices, sampled without replacement and sorted; all of them for None."""
     if count is None or count >= total:

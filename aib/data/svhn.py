@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from aib.data.files import check_count, check_labels, require
+from aib.data.files import check_count, check_labels, require, require_file
 from aib.data.imageset import ImageSet
 from aib.data.specs import SVHN
 from aib.errors import AibError, missing_extra
@@ -34,8 +34,7 @@ def _load_mat(path: Path) -> dict[str, np.ndarray]:
         from scipy.io import loadmat
     except ImportError as error:
         raise missing_extra("svhn", "SVHN's .mat files need scipy") from error
-    if not path.is_file():
-        raise AibError(f"{path} is missing: get it with `aib data fetch svhn`")
+    require_file(path)
     try:
         return loadmat(path)
     except Exception as error:  # a damaged .mat fails in many ways

@@ -55,7 +55,8 @@ def verify(name: str, root: str | Path | None = None) -> Report:
             differing = _differing_facts(SPECS[kind], dataset, facts)
             report.differences += [f"{split}: {text}" for text in differing]
         if name == "shapes" and split == "train":
-            _compare(report, "first 200 images (SHA-256)", shapes_sha256(dataset), SHAPES_SHA256)
+            what = "first 200 images (SHA-256)"
+            _compare(report, what, shapes_sha256(dataset), SHAPES_SHA256, container=False)
     if not report.splits:
         raise AibError(f"nothing of {name} can be read: {report.differences[0]}")
     if spec is not None:
@@ -75,18 +76,13 @@ def _splits(spec: Spec | None, name: str, location: Path) -> list[str]:
     return [s for s in spec.sizes if s != "extra" or (location / files[s]).is_file()]
 
 
-def _compare(
-    report: Report, file: str, checksum: str, official: str, *, container: bool = False
-) -> None:
+def _compare(report: Report, file: str, checksum: str, official: str, container: bool) -> None:
     """Compare checksums. A container (.mat) may hold the same content in other bytes: a note."""
     report.checksums[file] = "official" if checksum == official else "differs"
-    if checksum == official:
-        return
-    if container:
-        text = f"{file} is not the official file: checksum {checksum}, officially {official}"
-        report.notes.append(text)
-    else:
-        report.differences.append(f"{file}: checksum {checksum}, officially {official}")
+    what = f"{file} is not the official file" if container else file
+    if checksum != official:
+        listed = report.notes if container else report.differences
+        listed.append(f"{what}: checksum {checksum}, officially {official}")
 
 
 def _differing_files(spec: Spec, dataset: ImageSet) -> Iterator[str]:
@@ -134,18 +130,16 @@ def describe(dataset: ImageSet) -> dict[str, Any]:
     """Counts, class balance, and channel mean and standard deviation on a 0-1 scale."""
     counts = torch.bincount(dataset.labels, minlength=dataset.num_classes)
     present = counts[counts > 0]
-    if dataset.images is not None:
-        images, sampled = dataset.images, len(dataset)
-    else:
-        # Evenly over the set, so that all classes are included.
+    images = dataset.images
+    if images is None:  # a sample evenly over the set, so that all classes are included
         chosen = torch.linspace(0, len(dataset) - 1, min(SAMPLE, len(dataset))).long().unique()
-        images, sampled = torch.stack([dataset.pixels(i) for i in chosen.tolist()]), len(chosen)
+        images = torch.stack([dataset.pixels(i) for i in chosen.tolist()])
     mean, std = _channel_statistics(images)
     return {
         "images": len(dataset),
         "classes": len(present),
         "images_per_class": [int(present.min()), int(present.max())],
-        "statistics_from": sampled,
+        "statistics_from": len(images),
         "mean": mean,
         "std": std,
     }
@@ -153,14 +147,9 @@ def describe(dataset: ImageSet) -> dict[str, Any]:
 
 def _channel_statistics(images: torch.Tensor) -> tuple[list[float], list[float]]:
     """Exact mean and standard deviation, from counts of the 256 values of uint8 [N,3,H,W]."""
+    counts = [torch.bincount(images[:, c].flatten(), minlength=256) for c in range(3)]
+    share = torch.stack(counts) / counts[0].sum().double()  # [3,256]
     values = torch.arange(256, dtype=torch.float64) / 255
-    means, stds = [], []
-    for channel in range(3):
-        counts = torch.zeros(256, dtype=torch.float64)
-        for chunk in images[:, channel].split(4096):
-            counts += torch.bincount(chunk.flatten().int(), minlength=256)
-        mean = (counts * values).sum() / counts.sum()
-        variance = (counts * (values - mean) ** 2).sum() / counts.sum()
-        means.append(round(float(mean), 4))
-        stds.append(round(float(variance.sqrt()), 4))
-    return means, stds
+    mean = share @ values  # [3]
+    std = (share * (values - mean[:, None]) ** 2).sum(1).sqrt()
+    return [round(v, 4) for v in mean.tolist()], [round(v, 4) for v in std.tolist()]

@@ -27,8 +27,7 @@ from aib.export.formats import (
     to_torch_export,
 )
 from aib.export.int8 import Int8, quantise
-from aib.export.metadata import describe
-from aib.export.one_pass import OnePass, settled, traceable
+from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.files import write_whole
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]

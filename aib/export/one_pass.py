@@ -1,14 +1,20 @@
-"""The function that is exported: one deterministic pass from pixels to named outputs."""
+"""The function that is exported, one deterministic pass from pixels to named outputs, and its
+metadata: how to use the file, and where it comes from."""
 
 from copy import deepcopy
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from aib.classifier import Classifier
+from aib.choices import Format
+from aib.classifier import Classifier, model_name
 from aib.masked import Masked, information_bits
 from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
+from aib.version import __version__
+from aib.weights import weights_sha256
 
 INPUT = "pixels"
 
@@ -87,3 +93,51 @@ def traceable(model: Classifier) -> Classifier:
     if isinstance(copy.quantizer, AnchorQuantizer):
         copy.quantizer = FixedLevels(copy.quantizer)  # type: ignore[assignment]
     return copy
+
+
+def describe(
+    model: Classifier, format: Format, *, data: str | None = None, checksum: str | None = None
+) -> dict[str, Any]:
+    """Metadata of a settled model in plain JSON types; `checksum` is that of its weights file."""
+    size = model.preprocessing.image_size
+    with torch.no_grad():
+        outputs = OnePass(model)(torch.zeros(1, 3, size, size))
+    quantizer = model.quantizer
+    anchors = None if quantizer is None else quantizer.anchors.detach().sort().values.tolist()
+    return {
+        "aib": __version__,
+        "format": format,
+        "model": model_name(model),
+        "recipe": model.recipe,
+        "profile": model.profile,
+        "data": data,
+        "weights_sha256": checksum or weights_sha256(model),
+        "preprocessing": model.preprocessing.to_dict(),
+        "input": {
+            "name": INPUT,
+            "shape": ["batch", 3, size, size],
+            "values": "RGB in 0..1, float32; preprocessing.resize gives the size, "
+            "mean and std are applied inside",
+        },
+        "outputs": {
+            name: {"shape": ["batch", *value.shape[1:]], "values": _meaning(name, model)}
+            for name, value in outputs.items()
+        },
+        "anchors": anchors,  # the values of a quantised map, rising
+        "samples": "deterministic",
+        "int8": None,
+    }
+
+
+def _meaning(name: str, model: Classifier) -> str:
+    if name == "logits":
+        return "log-probabilities" if model.profile == "paper" else "logits"
+    if name == "bits":
+        return "bits per pixel that the mask lets through, at most"
+    if name == "map" and model.takes_mask:
+        return "the mask: the share of each pixel that the classifier sees"
+    if name == "sigma":
+        return "sigma_a, the standard deviation of the attention"
+    if model.quantizer is not None:
+        return "a_q, mu_a at its nearest anchor"
+    return "mu_a, the mean of the attention"

@@ -76,11 +76,10 @@ def to_svg(figure: Any, description: str) -> str:
     return f'<svg viewBox="{view_box[1]}" role="img" aria-label="{label}">{inner}'
 
 
-def picture_uri(pixels: npt.NDArray[np.uint8], *, quick: bool = False) -> str:
-    """uint8 [H,W,3] as a PNG data URI; `quick` compresses less: a third larger."""
+def picture_uri(pixels: npt.NDArray[np.uint8]) -> str:
+    """uint8 [H,W,3] as a PNG data URI."""
     buffer = io.BytesIO()
-    options = {"compress_level": 1} if quick else {"optimize": True}
-    Image.fromarray(pixels).save(buffer, format="PNG", **options)
+    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
     return png_uri(buffer.getvalue())
 
 

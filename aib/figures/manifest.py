@@ -1,13 +1,12 @@
 """What `aib explain` writes beside the explanations: one table, and last of all a manifest."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from aib.errors import AibError
 from aib.figures.saved import check_target, files_of
-from aib.files import describe_write_error, finite, read_json, sha256, write_json, write_whole
+from aib.files import describe_write_error, finite, read_json, sha256, write_csv, write_json
 
 TABLE, MANIFEST = "explanations.csv", "manifest.json"
 MADE_BY = "aib explain"
@@ -37,17 +36,8 @@ def remove_manifest(folder: Path) -> None:
 
 def write_table(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     """One row per image; empty where there is no value."""
-
-    def write(partial: Path) -> None:
-        # A file name may hold bytes that are no text: surrogateescape writes them as they are.
-        with partial.open("w", -1, "utf-8", "surrogateescape", newline="") as file:
-            out = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-            out.writeheader()
-            for record in records:
-                box = zip(BOX, record["box"] or (), strict=False)
-                out.writerow(finite(record) | dict(box))
-
-    write_whole(folder / TABLE, write)
+    rows = [finite(one) | dict(zip(BOX, one["box"] or (), strict=False)) for one in records]
+    write_csv(folder / TABLE, COLUMNS, rows)
 
 
 def write_manifest(folder: Path, names: Sequence[str], facts: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
 from aib.figures.overlay import overlay
-from aib.figures.scale import FLAT, stretch_note
 from aib.files import write_whole
 
 Array = npt.NDArray[Any]
@@ -51,128 +50,57 @@ def is_figure(path: Path) -> bool:
         return False
 
 
-def draw_explanation(
-    image: Array,
-    map: Tensor,
-    *,
-    title: str,
-    subtitle: str = "",
-    method: str = "attention",
-    levels: Tensor | None = None,
-    num_levels: int = 0,
-    sigma: Tensor | None = None,
-    ends: tuple[float, float] | None = None,
-    seen: Array | None = None,
-    bits: Tensor | None = None,
-    class_maps: Sequence[tuple[str, Tensor]] = (),
-    part: Box | None = None,
-    box: Box | None = None,
-    box_note: str = "",
-) -> Any:
-    """Draw image, overlay and, if given, seen image, bits, levels, uncertainty and class maps.
+class Panel(NamedTuple):
+    """Values [h,w] in colours between `ends`, with a colour bar; or an RGB picture [H,W,3]."""
 
-    image and seen uint8 [H,W,3]; map, bits, levels and sigma [h,w], of any size. `ends` are those
-    of the map's colours; by default its own range. `class_maps` have titles and share one colour
-    scale. `box` is drawn over image and map; `part` is where the image lies in the same
-    coordinates. Returns a matplotlib figure.
-    """
+    title: str
+    values: Array
+    ends: tuple[float, float] | None = None  # None: no colour bar
+    colors: str = MAP_COLORS
+    box: Box | None = None  # drawn over it
+
+
+def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str = "") -> Any:
+    """Draw panels side by side. `frame` is where they lie in the coordinates of their boxes."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
-    panels = 2 + sum(one is not None for one in (seen, bits, levels, sigma)) + len(class_maps)
-    aspect = min(max(image.shape[0] / image.shape[1], 0.5), 2.0)
-    figure = Figure(figsize=(3.0 * panels, 2.6 * aspect + 0.9), layout="constrained")
-    axes = figure.subplots(1, panels)
+    height, width = panels[0].values.shape[:2]
+    aspect = min(max(height / width, 0.5), 2.0)
+    figure = Figure(figsize=(3.0 * len(panels), 2.6 * aspect + 0.9), layout="constrained")
     figure.suptitle(title, fontsize=13, fontweight="bold")
     if subtitle:
         figure.supxlabel(subtitle, fontsize=8, color="0.4")
-    for axis in axes:
+    left, top, right, bottom = frame
+    for axis, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        low, high = panel.ends or (0, 1)
+        scale = ScalarMappable(Normalize(low, max(high, low + 1e-9)), panel.colors)
         axis.set_axis_off()
-    left, top, right, bottom = part or (0, 0, image.shape[1], image.shape[0])
-    frame = (left, right, bottom, top)
-    axes[0].imshow(image, extent=frame, interpolation="nearest")
-    axes[0].set_title("image" + (f"\n({box_note})" if box_note else ""), fontsize=10)
-    rest = list(axes[1:])
-    if seen is not None:
-        axis = rest.pop(0)
-        axis.imshow(seen, extent=frame, interpolation="nearest")
-        axis.set_title("seen by the classifier", fontsize=10)
-    if box is not None:
-        _draw_box(axes[0], box)
-        _draw_box(rest[0], box)
-    low, high = ends or limits(map)
-    note = stretch_note(low, high) if method == "attention" and ends is None else ""
-    _panel(
-        figure,
-        rest.pop(0),
-        overlay(magnified(image), map.cpu(), MAP_COLORS, alpha=0.55, scale=ends is None),
-        frame,
-        f"{method} map" + (f"\n({note})" if note else ""),
-        (low, high),
-        MAP_COLORS,
-    )
-    if bits is not None:
-        title = f"{float(bits.sum()):,.0f} bits pass"
-        _panel(figure, rest.pop(0), _values(bits), frame, title, limits(bits), BITS_COLORS)
-    if levels is not None:
-        _panel(
-            figure,
-            rest.pop(0),
-            levels.cpu().numpy(),
-            frame,
-            f"levels, {int(levels.unique().numel())} of {num_levels} used",
-            (0, max(num_levels - 1, 1)),
-            MAP_COLORS,
+        axis.set_title(panel.title, fontsize=10)
+        axis.imshow(
+            panel.values,
+            extent=(left, right, bottom, top),
+            cmap=scale.cmap,
+            norm=scale.norm,
+            interpolation="nearest",
         )
-    if sigma is not None:
-        title = "uncertainty σ"
-        _panel(figure, rest.pop(0), _values(sigma), frame, title, limits(sigma), SIGMA_COLORS)
-    for title, shown in class_maps:
-        low, high = limits(torch.stack([one for _, one in class_maps]))
-        scaled = (shown.cpu() - low) / max(high - low, FLAT)
-        blend = overlay(magnified(image), scaled, MAP_COLORS, alpha=0.55, scale=False)
-        _panel(figure, rest.pop(0), blend, frame, title, (low, high), MAP_COLORS)
+        if panel.box is not None:
+            x, y, *end = panel.box
+            size = (end[0] - x, end[1] - y)
+            axis.add_patch(Rectangle((x, y), *size, fill=False, edgecolor="crimson", linewidth=2))
+        if panel.ends is not None:
+            bar = figure.colorbar(scale, ax=axis, ticks=(low, high), fraction=0.046, pad=0.03)
+            bar.ax.set_yticklabels([f"{end:.3g}" for end in (low, high)], fontsize=8)
+            bar.outline.set_visible(False)
     return figure
-
-
-def _draw_box(axis: Any, box: Box) -> None:
-    from matplotlib.patches import Rectangle
-
-    left, top, right, bottom = box
-    size = (right - left, bottom - top)
-    axis.add_patch(Rectangle((left, top), *size, fill=False, edgecolor="crimson", linewidth=2))
 
 
 def limits(map: Tensor) -> tuple[float, float]:
     """The least and the greatest value."""
     low, high = map.float().aminmax()
     return float(low), float(high)
-
-
-def _values(map: Tensor) -> Array:
-    values: Array = map.cpu().float().numpy()
-    return values
-
-
-def _panel(
-    figure: Any,
-    axis: Any,
-    values: Array,
-    frame: tuple[int, int, int, int],
-    title: str,
-    ends: tuple[float, float],
-    colors: str,
-) -> None:
-    """Draw one map with its colour bar; an RGB picture keeps its colours."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    norm = Normalize(ends[0], max(ends[1], ends[0] + 1e-9))
-    axis.imshow(values, extent=frame, cmap=colors, norm=norm, interpolation="nearest")
-    axis.set_title(title, fontsize=10)
-    scale = ScalarMappable(norm, colors)
-    bar = figure.colorbar(scale, ax=axis, ticks=ends, fraction=0.046, pad=0.03)
-    bar.ax.set_yticklabels([f"{end:.3g}" for end in ends], fontsize=8)
-    bar.outline.set_visible(False)
 
 
 def magnified(picture: Array, side: int = 256) -> Array:

@@ -37,10 +37,13 @@ def files_of(folder: Path, name: str) -> list[Path]:
 def check_targets(folder: Path, names: Sequence[str]) -> None:
     """Raise an error where a file would be overwritten that `save_files` did not write."""
     for name in names:
-        *others, record = files_of(folder, name)
+        *others, json = files_of(folder, name)
+        record = _record(json)
+        checksums = (record.get("map_sha256"), record.get("class_maps_sha256"))
         for path in others:
-            check_target(path, is_figure(path) or _is_map(path, record))
-        check_target(record, _is_record(record))
+            is_map = path.suffix == ".npy" and path.is_file() and sha256(path) in checksums
+            check_target(path, is_map or is_figure(path))
+        check_target(json, record.get("picture") == f"{name}.png")
 
 
 def check_target(path: Path, ours: bool) -> None:
@@ -92,18 +95,6 @@ def _save_array(path: Path, values: Tensor) -> None:
 def digest(image: Array) -> str:
     """SHA-256 of an image's pixels, uint8 [H,W,3]."""
     return hashlib.sha256(image.tobytes()).hexdigest()
-
-
-def _is_record(path: Path) -> bool:
-    return _record(path).get("picture") == path.with_suffix(".png").name
-
-
-def _is_map(path: Path, record: Path) -> bool:
-    """The record beside it holds its checksum."""
-    if path.suffix != ".npy" or not path.is_file():
-        return False
-    found = _record(record)
-    return sha256(path) in (found.get("map_sha256"), found.get("class_maps_sha256"))
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
-from aib.errors import AibError
 from aib.interpret.maps import ImagesToMaps, Method, given_maps, make_maps
 from aib.interpret.metrics.bootstrap import mean_estimates
 from aib.interpret.metrics.controls import centre_gaussian, random_map
@@ -29,9 +28,9 @@ STEPS = 16  # of the deletion and insertion curves
 
 @dataclass(frozen=True)
 class Comparison:
-    """By kind of map; `localisation` is empty where there are no masks."""
+    """The fields of `Study` by kind of map; `localisation` is empty where there are no masks."""
 
-    images: int = 0
+    subset_images: int = 0
     localisation: dict[str, Located] = field(default_factory=dict)
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
     evaluator: EvaluatorResults | None = None
@@ -42,12 +41,6 @@ def map_kinds(has_maps: bool) -> tuple[MapKind, ...]:
     own: tuple[MapKind, ...] = ("own",) if has_maps else ()
     posthoc: tuple[MapKind, ...] = ("gradcam", "integrated_gradients") if has_captum() else ()
     return (*own, *posthoc, "centre", "random")
-
-
-def check_names(maps: Mapping[str, ImagesToMaps]) -> None:
-    """Raise an error for a name of maps that has a meaning of its own."""
-    for taken in set(maps) & set(get_args(MapKind)):
-        raise AibError(f"maps of the name {taken!r} are aib's own: choose another name")
 
 
 def compare(

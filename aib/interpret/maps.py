@@ -4,8 +4,8 @@ explanation = aib.explain(model, "photo.jpg")
 explanation.save("maps")
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -140,7 +140,13 @@ def explain_batch(
     if method != "auto" and method not in METHODS:
         raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
     mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
-    with mode, evaluating(model), torch.no_grad(), _attention_input(model) as features:
+    # The features that the attention sees; masked models have none to modulate.
+    features: list[Tensor] = []
+    attention = getattr(model, "attention", None) if model.takes_map else None
+    hook: Any = nullcontext()
+    if attention is not None:
+        hook = attention.register_forward_pre_hook(lambda _, inputs: features.append(*inputs))
+    with hook, mode, evaluating(model), torch.no_grad():
         out = model(x, samples, deterministic=deterministic)
     found = model.explanation_of(out, x, model.describe_samples(samples, deterministic))
     found = replace(found, seed=None if found.samples == "deterministic" else seed)
@@ -205,21 +211,6 @@ def given_maps(function: ImagesToMaps, x: Tensor) -> Tensor:
             f"not {list(maps.shape)}"
         )
     return maps
-
-
-@contextmanager
-def _attention_input(model: Classifier) -> Iterator[list[Tensor]]:
-    """Record the features that the attention sees, where the model modulates them by one map."""
-    features: list[Tensor] = []
-    attention = getattr(model, "attention", None)  # masked models have no features to modulate
-    if attention is None or not model.takes_map:
-        yield features
-        return
-    hook = attention.register_forward_pre_hook(lambda _, inputs: features.append(*inputs))
-    try:
-        yield features
-    finally:
-        hook.remove()
 
 
 def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Frames]:

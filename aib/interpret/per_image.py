@@ -4,7 +4,6 @@ Every batch is read once, and explained once as it is and once under each modifi
 stay on the device until the end; there is no loop over images.
 """
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batch, Batches
 from aib.explanation import Explanation
-from aib.files import write_whole
+from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
 from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
@@ -175,21 +174,18 @@ def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilitySco
     return Stability.from_dict(values)
 
 
-def write_csv(path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[str]) -> None:
+def write_image_metrics(
+    path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[str]
+) -> None:
     """One row per run and image, one column per metric; empty where undefined."""
-    names = list(dict.fromkeys(name for metrics in runs.values() for name in metrics.columns))
-
-    def write(partial: Path) -> None:
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            out = csv.writer(file)
-            out.writerow(["run", "class", *(name.replace(" ", "_") for name in names)])
-            for label, metrics in runs.items():
-                lists = {name: values.tolist() for name, values in metrics.columns.items()}
-                for i, y in enumerate(lists["label"]):
-                    cells = [lists[name][i] if name in lists else None for name in names]
-                    out.writerow([label, classes[y] if classes else y, *map(_cell, cells)])
-
-    write_whole(path, write)
+    columns = dict.fromkeys(n.replace(" ", "_") for m in runs.values() for n in m.columns)
+    rows = []
+    for label, metrics in runs.items():
+        lists = {name.replace(" ", "_"): v.tolist() for name, v in metrics.columns.items()}
+        for i, y in enumerate(lists["label"]):
+            cells = {name: _cell(values[i]) for name, values in lists.items()}
+            rows.append({"run": label, "class": classes[y] if classes else y, **cells})
+    write_csv(path, ["run", "class", *columns], rows)
 
 
 def _cell(value: Any) -> Any:

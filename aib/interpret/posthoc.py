@@ -6,9 +6,9 @@ score, as published: the logit before any softmax, also for models that return l
 `Output.logits`.
 """
 
-import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -38,9 +38,8 @@ def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target
 
     Channels weighted by their mean gradient, summed, negative values set to 0.
     """
-    attr = _captum()
     module = _module(model, layer)
-    with _prepared(model, x, target) as (forward, inputs, classes):
+    with _prepared(model, x, target) as (attr, forward, inputs, classes):
         method = attr.LayerGradCam(forward, module)
         maps = method.attribute(inputs, target=classes, relu_attributions=True)
     if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(x):
@@ -65,8 +64,7 @@ def integrated_gradients(
 
     Summed over channels. `chunk` is how many images (of B x steps) go through the model at once.
     """
-    attr = _captum()
-    with _prepared(model, x, target) as (forward, inputs, classes):
+    with _prepared(model, x, target) as (attr, forward, inputs, classes):
         values = attr.IntegratedGradients(forward).attribute(
             inputs,
             baselines=0 if baseline is None else baseline.to(x).expand_as(x),
@@ -87,15 +85,14 @@ def completeness(
     because the integral is approximated by few steps; more steps close most of the gap, also in a
     quantised model, whose straight-through gradient is approximate too.
     """
-    with _prepared(model, x, target) as (forward, inputs, classes), torch.no_grad():
+    with _prepared(model, x, target) as (_, forward, inputs, classes), torch.no_grad():
         change = (forward(inputs) - forward(torch.zeros_like(inputs))).gather(1, classes[:, None])
     return maps.sum((1, 2)), change[:, 0]
 
 
 def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
     """The absolute gradient, its maximum over channels."""
-    attr = _captum()
-    with _prepared(model, x, target) as (forward, inputs, classes):
+    with _prepared(model, x, target) as (attr, forward, inputs, classes):
         values = attr.Saliency(forward).attribute(inputs, target=classes, abs=True)
     return values.detach().amax(dim=1).float()
 
@@ -104,14 +101,13 @@ def occlusion(
     model: Classifier, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
 ) -> Tensor:
     """Drop of the target's logit when a window of zeros slides over the image, signed."""
-    attr = _captum()
     if not 1 <= stride <= window <= min(x.shape[2:]):
         raise AibError(
             f"occlusion needs 1 <= stride <= window <= the image's side, "
             f"not {stride}, {window}, {min(x.shape[2:])}"
         )
     channels = x.shape[1]
-    with _prepared(model, x, target) as (forward, inputs, classes), torch.no_grad():
+    with _prepared(model, x, target) as (attr, forward, inputs, classes), torch.no_grad():
         values = attr.Occlusion(forward).attribute(
             inputs,
             sliding_window_shapes=(channels, window, window),
@@ -152,35 +148,56 @@ def posthoc_maps(
 
 
 def gradcam_layer(model: nn.Module, x: Tensor) -> str:
-    """The last layer on the path to the decision with an output [B,c,h,w] of at least 4 x 4."""
+    """The last layer on the path to the decision with an output [B,c,h,w] of at least 4 x 4.
+
+    A network whose features lie otherwise is an error: captum would sum over the wrong axes.
+    """
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
+    names = {m: name for name, m in model.named_modules() if name and m not in beside}
     ran: list[str] = []
+    layouts: dict[str, str] = {}
 
-    def recorder(name: str) -> Callable[..., None]:
-        def record(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            is_grid = isinstance(output, Tensor) and output.ndim == 4
-            if is_grid and min(output.shape[2:]) >= MIN_POSITIONS:
-                ran.append(name)
+    def record(module: nn.Module, _inputs: Any, output: Any) -> None:
+        layout = _grid_layout(output, x) if isinstance(output, Tensor) else None
+        if layout:
+            ran.append(names[module])
+            layouts[names[module]] = layout
 
-        return record
-
-    modules = {name: m for name, m in model.named_modules() if name and m not in beside}
-    with evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad(), ExitStack() as hooks:
         forward = _classifier_pass(model, x[:1])
-        hooks = [module.register_forward_hook(recorder(name)) for name, module in modules.items()]
-        try:
-            forward(x[:1])
-        finally:
-            for hook in hooks:
-                hook.remove()
+        for module in names:
+            hooks.enter_context(module.register_forward_hook(record))
+        forward(x[:1])
     once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU runs at several depths
-    if not once:
+    grids = [name for name in once if layouts[name] != "tokens"]
+    embeds = len(grids) == 1 and once[-1] != grids[0]  # a transformer has one, before its tokens
+    if not grids or embeds or layouts[grids[-1]] != "nchw":
         raise AibError(
             f"Grad-CAM needs a layer with at least {MIN_POSITIONS} x {MIN_POSITIONS} positions, "
-            "and this model has none"
+            "features [B,c,h,w], and this model has none"
+            + (" but for its first: it works on tokens" if embeds else "")
+            + (": its channels are last" if grids and not embeds else "")
         )
-    return once[-1]
+    return grids[-1]
+
+
+def _grid_layout(f: Tensor, x: Tensor) -> str | None:
+    """How features of square images lie, if they have 4 x 4 positions; the first one that fits."""
+    if f.ndim == 3:
+        return "tokens" if f.shape[1] >= MIN_POSITIONS**2 else None
+    if f.ndim != 4:
+        return None
+    fits = {"nchw": f.shape[2:], "nhwc": f.shape[1:3]}
+    square = x.shape[2] == x.shape[3]
+    return next(
+        (
+            layout
+            for layout, side in fits.items()
+            if min(side) >= MIN_POSITIONS and (side[0] == side[1] or not square)
+        ),
+        None,
+    )
 
 
 def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:
@@ -217,14 +234,6 @@ def has_captum() -> bool:
     return importlib.util.find_spec("captum") is not None
 
 
-def _captum() -> ModuleType:
-    try:
-        import captum.attr
-    except ImportError as error:
-        raise missing_extra("posthoc", "post-hoc maps need captum") from error
-    return captum.attr
-
-
 def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
     if isinstance(layer, nn.Module):
         return layer
@@ -238,11 +247,18 @@ def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
     return named[layer]
 
 
-@contextlib.contextmanager
+@contextmanager
 def _prepared(
     model: Classifier, x: Tensor, target: Target
-) -> Iterator[tuple[Classifier, Tensor, Tensor]]:
-    """A function to class scores, inputs with gradients, one class each; in evaluation mode."""
+) -> Iterator[tuple[ModuleType, Classifier, Tensor, Tensor]]:
+    """captum.attr, a function to class scores, inputs with gradients, one class each.
+
+    In evaluation mode.
+    """
+    try:
+        import captum.attr
+    except ImportError as error:
+        raise missing_extra("posthoc", "post-hoc maps need captum") from error
     check_batch(x)
 
     def forward(images: Tensor) -> Tensor:
@@ -259,4 +275,12 @@ def _prepared(
                 classes = forward(inputs).argmax(dim=1)
         else:
             classes = torch.as_tensor(target, device=x.device).expand(len(x))
-        yield forward, inputs, classes
+        try:
+            yield captum.attr, forward, inputs, classes
+        except RuntimeError as error:  # of torch.autograd.grad
+            if "does not require grad" in str(error) or "not have been used" in str(error):
+                raise AibError(
+                    "no gradient leads from this model's class scores back to the pixels, so there "
+                    "are no maps from gradients (Grad-CAM, Integrated Gradients, saliency)"
+                ) from error
+            raise

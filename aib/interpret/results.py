@@ -1,7 +1,7 @@
 """The results of a study, as interpret.json holds them: written once, read back once."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from aib.errors import AibError
@@ -166,28 +166,15 @@ class Study:
         reliance = {"verdict": verdict.name if verdict else None, "words": self.verdict_text}
         if isinstance(self.reliance, Reliance):
             reliance = asdict(self.reliance) | reliance
-        own = {k: v for k, v in asdict(self.own_localisation).items() if v is not None}
-        changed = {
-            "stability": {name: s.to_dict() for name, s in self.stability.items()},
-            "localisation_own_all_images": own,
-            "localisation": {name: s.to_dict() for name, s in self.localisation.items()},
-            "faithfulness": {name: s.to_dict() for name, s in self.faithfulness.items()},
-            "map_stability": {
-                kind: {name: s.to_dict() for name, s in by_name.items()}
-                for kind, by_name in self.map_stability.items()
-            },
-            "evaluator": None if self.evaluator is None else self.evaluator.to_dict(),
-            "verdict": asdict(verdict) if verdict else None,
+        found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        own = found.pop("own_localisation")
+        found |= {
+            "localisation_own_all_images": {k: v for k, v in own.items() if v is not None},
+            "verdict": _plain(verdict),
             "reliance": reliance,
-            "encoding": asdict(self.encoding) if self.encoding else None,
-            "randomised_layers": [asdict(change) for change in self.randomised_layers],
-            "information": asdict(self.information),
-            "mask": self.mask.to_dict() if self.mask else None,
             "classes": [{"class": c.name, "images": c.images, **c.means} for c in self.classes],
         }
-        plain = {one.name: getattr(self, one.name) for one in fields(self)}
-        absent = {name for name in _OPTIONAL if not plain[name]} | {"own_localisation"}
-        return finite({k: v for k, v in (plain | changed).items() if k not in absent})
+        return finite({k: v for k, v in found.items() if v or k not in _OPTIONAL})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
@@ -218,6 +205,16 @@ class Study:
             raise AibError(f"{where} hold a value of a wrong type: {error}") from error
         study: Study = parse_json(cls, {**values, **read}, where)
         return study
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _each(kind: type[Kind], values: Mapping[str, Any]) -> dict[str, Kind]:

@@ -84,15 +84,8 @@ def threshold_feed(
         held_out = own is None or own.holdout > 0 or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
         other = run.labelled_images(data, split, root)
-    indices = sample_indices(len(other), plan.subset, plan.seed)
-    return Batches(
-        other,
-        feed.batch_size,
-        indices=indices,
-        device=feed.device,
-        workers=feed.workers,
-        cache="auto",
-    )
+    options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}
+    return feed_for(run, other, images=plan.subset, **options)
 
 
 def check_alike(feeds: list[Batches], opened: list[Run]) -> None:
@@ -142,10 +135,6 @@ def study_run(
         "papers_form": run.settings is not None and has_papers_form(run.settings.recipe()),
         "weights_sha256": run.checksum,
         "data": data,
-        "split": feed.data.split,
-        "of_images": len(feed.data),
-        "seed": plan.seed,
-        "class_names": feed.data.class_names,
         "environment": environment(),
         "threshold_images": None if others is None else _description(others),
     }

@@ -1,6 +1,6 @@
 """The verdict that `aib interpret` left in a run's folder."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from aib.errors import AibError
 from aib.files import read_json
@@ -28,11 +28,7 @@ class StoredVerdict:
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON types."""
-        return {
-            "name": self.verdict.name,
-            "reasons": list(self.verdict.reasons),
-            "measured": self.measured,
-        }
+        return asdict(self.verdict) | {"measured": self.measured}
 
 
 def stored_verdict(run: Run) -> StoredVerdict | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, missing_extra
 from aib.evaluator import Evaluator, check_evaluator
-from aib.interpret.comparison import Comparison, check_names, compare, map_kinds, no_masks
+from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.metrics.encoding import Encoding, map_encoding
@@ -23,7 +23,7 @@ from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
-from aib.interpret.posthoc import gradcam_layer, has_captum
+from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.masked import Masked
 from aib.paper import paper_score
@@ -77,7 +77,8 @@ def study(
     if plan is None:
         plan = Plan({n: m for n, m in modifications().items() if m.kind != "foreign"})
     maps = maps or {}
-    check_names(maps)
+    for taken in set(maps) & set(get_args(MapKind)):
+        raise AibError(f"maps of the name {taken!r} are aib's own: choose another name")
     if plan.evaluator is not None:
         check_evaluator(plan.evaluator, model, plan.evaluator_name)
     if not expensive and (maps or plan.evaluator):
@@ -106,9 +107,8 @@ def study(
         each = measure(feed)
         if expensive:
             few = feed.sample(plan.subset, plan.seed)
-            layer, problem = _find_layer(model, few)
-            notes = (*notes, *([problem] if problem else []))
-            kinds = [k for k in map_kinds(each.has_maps) if layer or k != "gradcam"]
+            kinds, layer, problems = _possible_kinds(model, few, each.has_maps)
+            notes = (*notes, *problems)
             judge = None
             if plan.evaluator is not None:
                 judge = Judge(plan.evaluator, plan.evaluator_name, seed=plan.seed)
@@ -129,7 +129,6 @@ def study(
                 changes = randomise_layers(model, own_maps, x, seed=plan.seed)
         reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         mask = measure_mask(model, feed, plan.seed, tick)
-    class_names = tuple(origin.get("class_names", ()))
     results = Study(
         model=name,
         images=each.images,
@@ -143,15 +142,12 @@ def study(
         own_localisation=OwnLocalisation(
             each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
         ),
-        subset_images=comparison.images,
         gradcam_layer=layer,
-        localisation=comparison.localisation,
-        faithfulness=comparison.faithfulness,
         map_stability=map_stability,
-        evaluator=comparison.evaluator,
         randomised_layers=tuple(changes),
-        classes=each.by_class(class_names),
+        classes=each.by_class(origin["class_names"]),
         notes=notes,
+        **vars(comparison),
         **origin,
     )
     return results, each
@@ -216,15 +212,26 @@ def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str,
     return {m: score for m, score in found.items() if score is not None}
 
 
-def _find_layer(model: Classifier, feed: Batches) -> tuple[str | None, str | None]:
-    """The layer of Grad-CAM, or the reason why there is none."""
+def _possible_kinds(
+    model: Classifier, feed: Batches, has_maps: bool
+) -> tuple[list[MapKind], str | None, list[str]]:
+    """The kinds of maps to compare, the layer of Grad-CAM, and why a kind is left out."""
     if not has_captum():
         why = "Grad-CAM and Integrated Gradients need captum"
-        return None, str(missing_extra("posthoc", why))
+        return list(map_kinds(has_maps)), None, [str(missing_extra("posthoc", why))]
+    x = _first_images(model, feed, 1)
+    kinds, layer, problems = list(map_kinds(has_maps)), None, []
     try:
-        return gradcam_layer(model, _first_images(model, feed, 1)), None
+        layer = gradcam_layer(model, x)
     except AibError as error:
-        return None, str(error)
+        kinds.remove("gradcam")
+        problems.append(str(error))
+    try:
+        integrated_gradients(partial(model, deterministic=True), x, steps=1)
+    except AibError as error:  # no gradient, so none for Grad-CAM either
+        kinds, layer = [k for k in kinds if k not in ("gradcam", "integrated_gradients")], None
+        problems.append(str(error))
+    return kinds, layer, problems
 
 
 def _first_images(model: Classifier, feed: Batches, count: int) -> Tensor:

@@ -132,34 +132,30 @@ def _chart(
 
 def training_charts(metrics: Sequence[dict[str, Any]]) -> list[Chart]:
     """Error, loss, bits and anchors in use over the training steps."""
-    rows = thin_out([row for row in metrics if "nll" in row])
-    held_out = [row for row in metrics if "validation" in row]
-    opened = [row for row in rows if row.get("mask_bits") is not None]
-    used = [row for row in rows if row.get("perplexity") is not None]
-    bits = [row["kl"] / math.log(2) for row in rows]
+    trained = thin_out([row for row in metrics if "nll" in row])
+    held_out = [row | row["validation"] for row in metrics if "validation" in row]
 
     def line(
-        rows: list[dict[str, Any]], y: Sequence[float], name: str = "", color: int = 0
+        key: str, name: str = "", color: int = 0, times: float = 1.0, rows: Any = trained
     ) -> Line:
-        return Line([row["step"] for row in rows], y, name, color)
+        has = [row for row in rows if row.get(key) is not None]
+        return Line([row["step"] for row in has], [times * row[key] for row in has], name, color)
 
-    errors = [line(rows, [row["error"] for row in rows], "training")]
-    if held_out:
-        found = [row["validation"]["top1_error"] for row in held_out]
-        errors.append(line(held_out, found, "held out", 1))
-    losses = [
-        line(rows, [row["total"] for row in rows], "total", 5),
-        line(rows, [row["nll"] for row in rows], "negative log-likelihood"),
-    ]
-    latent = [line(rows, bits, color=2)] if any(bits) else []
-    area = [line(opened, [100 * row["area"] for row in opened], color=3)]
-    in_use = [line(used, [row["perplexity"] for row in used], color=4)]
+    errors = [line("error", "training")]
+    errors += [line("top1_error", "held out", 1, rows=held_out)] if held_out else []
+    losses = [line("total", "total", 5), line("nll", "negative log-likelihood")]
+    latent = line("kl", color=2, times=1 / math.log(2))
+    opened = [row for row in trained if row.get("mask_bits") is not None]
+    area = line("area", color=3, times=100, rows=opened)
+    anchors = line("perplexity", color=4)
     return [
         *line_chart("Error", errors, "step", "%"),
         *line_chart("Loss", losses, "step", "nats"),
-        *line_chart("Information in the latent", latent, "step", "bits per image"),
-        *line_chart("Area of the mask", area, "step", "% of each image"),
-        *line_chart("Anchors in use (perplexity)", in_use, "step", "anchors"),
+        *line_chart(
+            "Information in the latent", [latent] if any(latent.y) else [], "step", "bits per image"
+        ),
+        *line_chart("Area of the mask", [area], "step", "% of each image"),
+        *line_chart("Anchors in use (perplexity)", [anchors], "step", "anchors"),
     ]
 
 

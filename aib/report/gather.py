@@ -1,6 +1,6 @@
 """Gather what a run's page shows: the files in its folder, and what has to be measured."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,21 +60,13 @@ def gather(
     used where several runs are compared.
     """
     study, note = read_study(opened, data)
-    content = RunContent(
-        label=opened.label,
-        model=opened.name,
-        source=opened.source,
-        environment=read_config(opened.folder / CONFIG).get("environment", {}),
-        settings=opened.settings,
-        metrics=read_metrics(opened.folder),
-        evaluations=read_evaluations(opened.folder / EVALUATION),
-    )
     notes = [note] if note else []
     # Pictures are drawn together with the study: of other weights, both are left out.
     pictures = tuple(sorted((opened.folder / "figures").glob("*.png"))) if study else ()
-    own, calibrated, gallery = content.own_evaluation, None, None
-    if data is None and own is not None and own.calibration_bins is not None:
-        calibrated = own
+    evaluations, gallery = read_evaluations(opened.folder / EVALUATION), None
+    calibrated = evaluations.get(opened.settings.reported) if opened.settings else None
+    if data is not None or (calibrated is not None and calibrated.calibration_bins is None):
+        calibrated = None
     if not stored:
         try:
             dataset = opened.labelled_images(data, None, root, like)
@@ -91,8 +83,14 @@ def gather(
             if data is not None:
                 raise  # the user named the data; the run's own data may well be elsewhere
             notes.append(f"Nothing could be measured on images: {error}.")
-    return replace(
-        content,
+    return RunContent(
+        label=opened.label,
+        model=opened.name,
+        source=opened.source,
+        environment=read_config(opened.folder / CONFIG).get("environment", {}),
+        settings=opened.settings,
+        metrics=read_metrics(opened.folder),
+        evaluations=evaluations,
         study=study,
         calibrated=calibrated,
         gallery=gallery,

@@ -5,10 +5,9 @@ from markupsafe import Markup
 from aib.figures.embed import to_svg
 from aib.figures.table import NOTHING, Table, number, table_of
 from aib.report.blocks import Section, blocks, render
-from aib.report.reproduce import settings_table, versions
-from aib.sweep.panels import MAX_LEGEND, draw_panels, error_bar_note
+from aib.report.run_page import settings_table, versions
 from aib.sweep.results import SweepResults
-from aib.sweep.tables import sweep_tables
+from aib.sweep.show import MAX_LEGEND, draw_panels, error_bar_note, sweep_tables
 
 
 def sweep_page(results: SweepResults) -> str:

@@ -1,11 +1,14 @@
-"""The plan of a sweep: all of its runs and their settings, stored in sweep.json."""
+"""The plan of a sweep: what is varied, and the settings of every run. Stored in sweep.json."""
 
 import itertools
+import typing
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import torch
 
@@ -21,10 +24,9 @@ from aib.latent import VariationalHead
 from aib.options import OPTION_NEEDS
 from aib.quantize import AnchorQuantizer
 from aib.runs import describe_changes
-from aib.settings import Settings
-from aib.sweep.grid import LETTERS, Grid, check_grids, escape_for_folder, format_value, quick_grids
+from aib.settings import MACHINE, Settings, setting_types
 from aib.training.train import build_model, load_data, with_test_images
-from aib.validation import parse_json
+from aib.validation import describe, fits, parse_json
 
 PLAN = "sweep.json"
 SCHEMA = 1
@@ -38,6 +40,84 @@ NEEDS = {
     "lambda_c": "anchors",
     "revive_anchors": "anchors",
 } | OPTION_NEEDS
+ALIASES = {"K": "latent_dim", "Q": "num_anchors"}  # the paper's letters for two settings
+LETTERS = {name: letter for letter, name in ALIASES.items()}
+
+Value = str | int | float | bool | None
+WORDS = {"none": None, "true": True, "yes": True, "false": False, "no": False}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A setting and the values that it takes."""
+
+    name: str
+    values: tuple[Value, ...]
+
+    @property
+    def knob(self) -> str:
+        """Its name, with the paper's letter where there is one."""
+        return LETTERS.get(self.name, self.name)
+
+
+def parse_grid(text: str) -> Grid:
+    """Parse 'K=64,128'. Values get the setting's type; repeated values count once."""
+    knob, _, listed = (part.strip() for part in text.partition("="))
+    words = [word.strip() for word in listed.split(",")]
+    if not all(words):
+        raise AibError(f"a grid is written KNOB=VALUE,VALUE such as beta=0.001,0.01, not {text!r}")
+    name, types = ALIASES.get(knob, knob), setting_types()
+    fixed = MACHINE | {"seed"}  # and lists
+    known = [n for n, h in types.items() if n not in fixed and typing.get_origin(h) is not tuple]
+    if name not in known:
+        raise AibError(
+            f"no knob {knob!r}; there are {', '.join([*ALIASES, *known])}; --seeds repeats each "
+            "run with other seeds"
+        )
+    values = [parse_value(knob, types[name], word) for word in words]
+    return Grid(name, tuple(dict.fromkeys(values)))
+
+
+def parse_value(knob: str, hint: Any, word: str) -> Value:
+    """Parse one value as the setting's type; `none` where the setting is optional."""
+    for convert in (lambda text: WORDS[text.lower()], int, float, str):
+        with suppress(KeyError, ValueError):
+            value: Value = convert(word)
+            if fits(value, hint):
+                return value
+    raise AibError(f"{knob} must be {describe(hint)}, not {word!r}")
+
+
+def format_value(value: Value) -> str:
+    """A value as text that parses back to it; 1.0 is written 1."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e6:
+        return str(int(value))
+    return str(value)
+
+
+def check_grids(grids: Sequence[Grid]) -> None:
+    """Require at least one grid, and no knob twice."""
+    if not grids:
+        raise AibError(
+            "nothing to vary: name a knob, such as --grid beta=1e-3,1e-2,1e-1, or use --quick"
+        )
+    names = [grid.name for grid in grids]
+    for grid in grids:
+        if names.count(grid.name) > 1:
+            raise AibError(f"{grid.knob} ({grid.name}) has two grids; write its values into one")
+
+
+def quick_grids(base: Settings) -> tuple[Grid, ...]:
+    """Three values for each of the paper's three knobs, around those of `base`."""
+    latent_dim, num_anchors = base.options.latent_dim, base.options.num_anchors
+    if latent_dim is None or num_anchors is None or not base.beta:
+        raise AibError(
+            "--quick varies beta, K and Q around the preset's own values, but it has none"
+        )
+    beta = tuple(float(f"{base.beta * times:.12g}") for times in (0.1, 1, 10))
+    size = tuple(dict.fromkeys((max(2, latent_dim // 4), latent_dim, 4 * latent_dim)))
+    anchors = tuple(dict.fromkeys((2, num_anchors, 5 * num_anchors)))
+    return (Grid("beta", beta), Grid("latent_dim", size), Grid("num_anchors", anchors))
 
 
 @dataclass(frozen=True)
@@ -73,33 +153,24 @@ class Plan:
             found[run.name] = run
         return list(found.values())
 
-    def points(self) -> list[dict[str, Any]]:
+    def points(self) -> list[dict[str, Value]]:
         """The settings changed at each point: one knob at a time, or all combinations."""
-        axes = [[{grid.name: value} for value in grid.values] for grid in self.grids]
         if not self.product:
-            return [change for axis in axes for change in axis]
-        return [
-            {name: value for change in changes for name, value in change.items()}
-            for changes in itertools.product(*axes)
-        ]
+            return [{grid.name: value} for grid in self.grids for value in grid.values]
+        names = [grid.name for grid in self.grids]
+        crossed = itertools.product(*(grid.values for grid in self.grids))
+        return [dict(zip(names, values, strict=True)) for values in crossed]
 
     def run(self, changes: dict[str, Any], seed: int) -> PlannedRun:
         """The run at a point. Its name holds only what differs from the preset, so the same
         settings have the same name in every panel and in every plan of this preset."""
         words = [
-            f"{LETTERS.get(name, name)}={escape_for_folder(format_value(changes[name]))}"
+            f"{LETTERS.get(name, name)}={quote(format_value(changes[name]), safe='-_+.')}"
             for name, value in self.base.to_dict().items()
             if name in changes and changes[name] != value
         ]
         settings = with_test_images(self.base.updated(**changes, seed=seed))
         return PlannedRun(",".join(words) or "base", settings)
-
-    def find(self, name: str) -> PlannedRun:
-        """The run with this folder name."""
-        found = next((run for run in self.runs if run.name == name), None)
-        if found is None:
-            raise AibError(f"the sweep has no run {name!r}")
-        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: sweep.json."""
@@ -124,14 +195,9 @@ class Plan:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
-        elif folder.exists() and not _is_free(folder):
+        elif folder.is_dir() and any(file.suffix != ".partial" for file in folder.iterdir()):
             raise AibError(f"{folder} exists and is not a sweep; choose another --out")
         write_json(path, self.to_dict())
-
-
-def _is_free(folder: Path) -> bool:
-    """Whether the folder holds only what a killed first write may have left."""
-    return folder.is_dir() and all(path.suffix == ".partial" for path in folder.iterdir())
 
 
 def read_plan(folder: Path) -> Plan:

@@ -14,9 +14,8 @@ from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.settings import Settings
-from aib.sweep.grid import LETTERS, Grid, Value, format_value
-from aib.sweep.one import RunMetrics, read_measurement, rename_old_keys
-from aib.sweep.plan import SCHEMA, Plan, parse_with_base
+from aib.sweep.plan import LETTERS, SCHEMA, Grid, Plan, Value, format_value, parse_with_base
+from aib.sweep.run import RunMetrics, read_measurement, rename_old_keys
 
 RESULTS = "sweep_results.json"
 MEASURED = ("metrics", "split", "images", "samples", "train_seconds")
@@ -89,6 +88,11 @@ class Panel:
     setting: str
     own: Value  # the preset's
     lines: tuple[Line, ...]
+
+    @property
+    def points(self) -> list[Point]:
+        """The points of all lines."""
+        return [point for line in self.lines for point in line.points]
 
 
 @dataclass(frozen=True)

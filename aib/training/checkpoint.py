@@ -1,6 +1,7 @@
 """Checkpoint files: written atomically, loaded without running code."""
 
 import pickletools
+import re
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile, is_zipfile
@@ -69,11 +70,7 @@ def _check_content(path: Path) -> None:
         [pickled] = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
         operations = list(pickletools.genops(archive.read(pickled)))
     for operation, name, _ in operations:
-        if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL") and not _is_allowed(name):
-            raise ValueError(f"it holds something other than tensors and numbers: {name}")
-
-
-def _is_allowed(name: Any) -> bool:
-    """Whether a checkpoint may name this class: "module name", or None if computed."""
-    module, _, last = str(name).partition(" ")
-    return name in ALLOWED or (module == "torch" and last.endswith("Storage"))
+        if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL"):  # name: "module name", or None
+            storage = re.fullmatch(r"torch \w*Storage", str(name))
+            if name not in ALLOWED and not storage:
+                raise ValueError(f"it holds something other than tensors and numbers: {name}")

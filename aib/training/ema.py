@@ -1,11 +1,15 @@
-"""A moving average of a model's weights."""
+"""A moving average of a model's weights, and BatchNorm's statistics for it."""
 
+from collections.abc import Iterable
 from copy import deepcopy
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 
-from aib.classifier import Classifier
+from aib.classifier import Classifier, seeded_evaluation
+from aib.training.freeze import norms_in
+from aib.training.metrics import all_reduce
 
 
 class WeightAverage:
@@ -28,3 +32,30 @@ class WeightAverage:
         )
         for name in mine.keys() - set(smooth):
             mine[name].copy_(theirs[name])
+
+
+def estimate_batch_norm(
+    model: Classifier, batches: Iterable[Tensor], frozen: tuple[str, ...] = (), seed: int = 0
+) -> None:
+    """Set running means and variances to their mean over batches of images and all processes.
+
+    For weights that no training step has used. Every process has to call it. All else is in
+    evaluation mode. A first pass of the model updates its own statistics, as it puts them in place
+    of the layers'. Layers named `frozen` keep theirs.
+    """
+    kept = set(norms_in(model, frozen))
+    norms = [norm for norm in norms_in(model) if norm not in kept]
+    momenta = [norm.momentum for norm in norms]
+    with seeded_evaluation(model, seed):
+        for norm in norms:
+            norm.train()
+        for number, x in enumerate(batches, 1):
+            for norm in norms:
+                norm.momentum = 1 / number  # a plain mean; the first batch replaces the old value
+            model(x, (1, 1))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    if dist.is_available() and dist.is_initialized():
+        for name, value in model.state_dict().items():
+            if name.endswith(("running_mean", "running_var")):
+                all_reduce(value, dist.ReduceOp.SUM).div_(dist.get_world_size())

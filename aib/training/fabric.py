@@ -40,7 +40,7 @@ def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
         num_nodes=s.nodes,
         strategy="auto" if s.devices * s.nodes == 1 else "ddp",
         precision=PRECISIONS[s.precision],
-        loggers=make_loggers(s, folder),
+        loggers=[make_logger(name, folder or Path("runs")) for name in s.loggers],
     )
 
 
@@ -108,12 +108,8 @@ def _check_processes(s: Settings) -> None:
         )
 
 
-def make_loggers(s: Settings, folder: Path | None) -> list[Any]:
-    """The TensorBoard and Weights & Biases loggers of the settings."""
-    return [_make_logger(name, folder or Path("runs")) for name in s.loggers]
-
-
-def _make_logger(name: str, folder: Path) -> Any:
+def make_logger(name: str, folder: Path) -> Any:
+    """The TensorBoard or Weights & Biases logger of a run."""
     try:
         if name == "tensorboard":
             from lightning.fabric.loggers.tensorboard import TensorBoardLogger

@@ -4,7 +4,7 @@ import json
 import os
 import reprlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, folder: Path, model: Classifier, settings: Settings) -> "RunFolder":
-        """Start a new run. An existing run is never overwritten."""
+        """Start a new run; an existing one is never overwritten."""
         run = cls(folder)
         run.make()
         run.write_config(model, settings)
@@ -64,9 +64,8 @@ class RunFolder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise AibError(
-                f"the folder {self.folder} cannot be created: {error.strerror}"
-            ) from error
+            reason = f"the folder {self.folder} cannot be created: {error.strerror}"
+            raise AibError(reason) from error
 
     def write_config(self, model: Classifier, settings: Settings) -> None:
         """Write config.json; remove the metrics of an earlier start without a checkpoint."""
@@ -107,12 +106,10 @@ class RunFolder:
     def check_exists(self) -> None:
         """Raise if the folder was removed, or replaced by that of another run."""
         mine, lock = self._lock_file, self.folder / LOCK
-        replaced = (
-            mine is not None
-            and lock.exists()
-            and not os.path.samestat(os.fstat(mine.fileno()), lock.stat())
-        )
-        if replaced or not (self.folder / CONFIG).is_file():
+        there = (self.folder / CONFIG).is_file()
+        if there and mine is not None and lock.exists():
+            there = os.path.samestat(os.fstat(mine.fileno()), lock.stat())
+        if not there:
             raise AibError(
                 f"the run's folder {self.folder} was removed during the run; start again with "
                 "another --out"
@@ -177,20 +174,18 @@ class RunFolder:
         """Remove rows after `step`, which a resumed run writes again."""
         rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        self._write(self.metrics, lambda path: path.write_text(text))
+        self.check_exists()
+        write_whole(self.metrics, lambda path: path.write_text(text))
 
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""
-        self._write(self.folder / WEIGHTS, lambda path: write_weights(model, path))
+        self.check_exists()
+        write_whole(self.folder / WEIGHTS, lambda path: write_weights(model, path))
 
     def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
         """Add one evaluation to evaluation.json under `name`."""
         self.check_exists()
         write_evaluation(self.folder, name, evaluation)
-
-    def _write(self, path: Path, write: Callable[[Path], Any]) -> None:
-        self.check_exists()
-        write_whole(path, write)
 
 
 def check_unused(folder: Path) -> None:

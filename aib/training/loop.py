@@ -10,23 +10,24 @@ from lightning.fabric import Fabric
 from torch.utils.data import DataLoader, Dataset
 
 from aib.classifier import Classifier
-from aib.data import Batches, ImageSet, Prepared, adapt
+from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
-from aib.evaluation import evaluate
+from aib.evaluation import Evaluation, evaluate
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
+from aib.training.feed import adapt_images, settings_of_tensors, training_batches
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import Reporter, format_duration
+from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
 from aib.warm_start import check_statistics
 
-MEASURED_SECONDS = 3.0  # until the duration of the training is estimated
+TIMED_IMAGES = 4  # that are evaluated to estimate the duration of the training
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Fitted:
     steps: int
     seconds: float
     last: dict[str, Any]  # the last row of metrics
+    validation: Evaluation | None = None  # of the held-out images, at the end
 
 
 def fit(
@@ -69,27 +71,14 @@ def fit(
             "aib.create_model"
         )
     s = settings or Settings()
-    images = adapt(
-        data,
-        model.preprocessing,
-        model.num_classes,
-        batch_size=s.batch_size // s.accumulate,
-        train=True,
-        preprocessing=preprocessing,
-        workers=s.workers,
-        seed=s.seed,
-    )
+    options = {"preprocessing": preprocessing, "workers": s.workers, "seed": s.seed}
+    images = adapt_images(data, model, s, train=True, **options)
     if isinstance(images, Prepared):
-        s = _settings_of_tensors(s, images)
-    _check_classes(images, model)
+        s = settings_of_tensors(s, images)
     model.preprocessing = images.preprocessing
     if warning := check_statistics(model):
         (report or Reporter()).message(warning)
-    held_out = None
-    if validation is not None:
-        size = s.batch_size // s.accumulate
-        held_out = adapt(validation, model.preprocessing, model.num_classes, batch_size=size)
-        _check_classes(held_out, model)
+    held_out = None if validation is None else adapt_images(validation, model, s)
     loop = Loop(model, images, s, held_out, run, report, fabric)
     if resume:
         loop.restore()
@@ -100,30 +89,11 @@ def fit(
         return loop.train(stop)
 
 
-def _check_classes(data: ImageSet | Prepared, model: Classifier) -> None:
-    """Raise an error unless data and model have the same number of classes."""
-    if data.num_classes != model.num_classes:
-        raise AibError(
-            f"the data has {data.num_classes} classes and the model {model.num_classes}: make the "
-            f"model with num_classes={data.num_classes}, or give all class_names of the data"
-        )
-
-
-def _settings_of_tensors(s: Settings, data: Prepared) -> Settings:
-    """The batch size is the loader's; what changes pixels, or shares them out, is an error."""
-    pixels = ("cutout", "trivial_augment", "alternate_flip")
-    asked = next((name for name in pixels if getattr(s, name)), None)
-    if asked:
-        raise AibError(
-            f"{asked} changes pixels, and this data has tensors that are normalised already: leave "
-            "it to the transforms of the data, or give PIL images"
-        )
-    if s.devices * s.nodes > 1:
-        raise AibError(
-            "several devices share out pixels, not tensors that are normalised already: give an "
-            "ImageSet or PIL images"
-        )
-    return replace(s, batch_size=data.batch_size * s.accumulate)
+def evaluate_by(s: Settings, model: Classifier, data: ImageSet | Prepared) -> Evaluation:
+    """`evaluate` on the machine that the settings describe."""
+    return evaluate(
+        model, data, precision=s.precision, channels_last=s.channels_last, workers=s.workers
+    )
 
 
 class Loop:
@@ -147,15 +117,14 @@ class Loop:
             validation = validation.in_memory()  # it is evaluated many times
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
-        world = fabric.world_size
         # On the hosts: to agree on a stop after each step, without waiting for the devices.
-        self.hosts = dist.new_group(backend="gloo") if world > 1 else None
+        self.hosts = dist.new_group(backend="gloo") if fabric.world_size > 1 else None
         self.batches: Batches | Prepared
         if isinstance(data, Prepared):
             self.batches = replace(data, device=fabric.device)
             self.report.message("the tensors of the data are taken as they are: not augmented here")
         else:
-            self.batches = self.make_batches(data)
+            self.batches = training_batches(data, s, fabric)
             if self.batches.decoded:
                 self.report.message(str(self.batches.decoded))
         alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
@@ -176,28 +145,7 @@ class Loop:
         self.sums = MetricSums(fabric.device)
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
-        self.reported_duration = False
-
-    def make_batches(self, data: ImageSet) -> Batches:
-        """This process's share of the images, augmented as the settings say."""
-        s, fabric = self.settings, self.fabric
-        world = fabric.world_size
-        return Batches(
-            data,
-            s.batch_size // (world * s.accumulate),
-            train=True,
-            device=fabric.device,
-            seed=s.seed,
-            rank=fabric.global_rank,
-            world_size=world,
-            workers=s.workers,
-            pad=None if s.augment else 0,
-            flip=None if s.augment else False,
-            cutout=s.cutout if s.augment else 0,
-            trivial_augment=s.trivial_augment and s.augment,
-            alternate_flip=s.alternate_flip,
-            cache=s.cache,
-        )
+        self.last_validation: Evaluation | None = None
 
     def train(self, stop: SignalCatcher) -> Fitted:
         """Run all remaining epochs."""
@@ -206,7 +154,9 @@ class Loop:
         self.take_step.objective.train()
         self.take_step.frozen.hold()
         self.log_time = self.save_time = began
-        self.first_step: tuple[int, float] | None = None
+        estimate = DurationEstimate(
+            self.report, self.total_steps, self.steps_per_epoch, self.validation_seconds
+        )
         row: dict[str, Any] = {}
         try:
             while self.step < self.total_steps:
@@ -219,7 +169,7 @@ class Loop:
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
                     self.sums.add(metrics, gradient_norm, self.step)
-                    self.report_duration(began)
+                    estimate.count(self.step)
                     epoch_ends = self.step % self.steps_per_epoch == 0
                     if epoch_ends or self.step % s.log_every == 0:
                         row = self.log_metrics(epoch, began)
@@ -227,34 +177,27 @@ class Loop:
                             self.end_epoch(epoch)  # before saving: a resume starts the next one
                         if time.monotonic() - self.save_time >= 60 * s.checkpoint_every:
                             self.save()
-                    if self.must_stop(stop):
-                        self.save_and_stop(stop)
+                    self.stop_if_asked(stop)
             self.save()
         finally:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
         final = self.take_step.final_model.eval()
-        return Fitted(final, self.step, time.monotonic() - began, row)
+        return Fitted(final, self.step, time.monotonic() - began, row, self.last_validation)
 
-    def report_duration(self, began: float) -> None:
-        """Report once how long the training will take, by the steps after the first one."""
-        if self.reported_duration:
-            return
-        now = time.monotonic()
-        if self.first_step is None:  # compiles, allocates and starts the workers
-            self.first_step = self.step, now
-        elif now - began >= MEASURED_SECONDS:
-            if self.fabric.device.type == "cuda":
-                torch.cuda.synchronize()
-            first, since = self.first_step
-            rate = (time.monotonic() - since) / (self.step - first)
-            left = self.total_steps - first + 1
-            self.report.message(
-                f"about {format_duration(rate * left)} for {left / self.steps_per_epoch:.3g} "
-                "epochs on this machine"
-            )
-            self.reported_duration = True
+    def validation_seconds(self) -> float:
+        """How long the evaluations until the end will take, by a few of the held-out images."""
+        s, images = self.settings, self.validation
+        if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
+            return 0.0
+        few = images.subset(torch.arange(min(len(images), TIMED_IMAGES)))
+        began = time.monotonic()
+        evaluate_by(s, self.take_step.final_model, few)
+        each = (time.monotonic() - began) / len(few)
+        epochs = range(self.step // self.steps_per_epoch + 1, s.epochs + 1)
+        count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
+        return each * len(images) * count
 
     def log_metrics(self, epoch: int, began: float) -> dict[str, Any]:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -290,13 +233,8 @@ class Loop:
         if last or (due and self.validation is not None):
             self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
         if self.validation is not None and due and self.fabric.is_global_zero:
-            validation = evaluate(
-                self.take_step.final_model,
-                self.validation,
-                precision=s.precision,
-                channels_last=s.channels_last,
-                workers=s.workers,
-            )
+            validation = evaluate_by(s, self.take_step.final_model, self.validation)
+            self.last_validation = validation
             row["validation"] = validation.to_dict()
             self.report.message(f"epoch {epoch + 1}: held-out error {validation.top1_error:.2f}%")
         if self.quantizer is not None:
@@ -317,36 +255,28 @@ class Loop:
         numbers = {k: v for k, v in row.items() if isinstance(v, int | float)}
         self.fabric.log_dict(numbers, step=row["step"])
 
-    def must_stop(self, stop: SignalCatcher) -> bool:
-        """Whether any process caught a signal. All of them agree on it after every step."""
-        number = stop.signal
-        if self.hosts is not None:
-            flag = torch.tensor(number or 0)
+    def stop_if_asked(self, stop: SignalCatcher) -> None:
+        """If any process caught a signal: write a checkpoint and raise `Interrupted`."""
+        number = stop.signal or 0
+        if self.hosts is not None:  # all processes agree on it after every step
+            flag = torch.tensor(number)
             dist.all_reduce(flag, dist.ReduceOp.MAX, group=self.hosts)
-            number = int(flag) or None  # not `stop.signal`: one may come in now, for the next step
-        if number is not None:
-            stop.signal = number
-        return number is not None
-
-    def save_and_stop(self, stop: SignalCatcher) -> None:
-        """Write a checkpoint and raise `Interrupted`."""
+            number = int(flag)  # not `stop.signal`: one may come in now, for the next step
+        if not number:
+            return
         self.sums.check_finite()
         self.save()
         self.fabric.barrier()  # a process that ends earlier would take the saving one with it
-        assert stop.signal is not None
         how = f"; resume with `aib train --resume {self.run.folder}`" if self.run else ""
-        raise Interrupted(f"stopped after step {self.step} of {self.total_steps}{how}", stop.signal)
+        raise Interrupted(f"stopped after step {self.step} of {self.total_steps}{how}", number)
 
     def save(self) -> None:
         """Write a checkpoint. Every process may call it; the first one writes."""
         if self.run is None or not self.fabric.is_global_zero:
             return
         self.take_step.check_finite(self.step)
-        progress = {
-            "step": self.step,
-            "looked_at": self.logged_step,
-            "sums": self.sums.sums.cpu(),
-        }
+        sums = self.sums.sums.cpu()
+        progress = {"step": self.step, "looked_at": self.logged_step, "sums": sums}
         self.run.save(progress | self.take_step.state_dict())
         self.save_time = time.monotonic()
 

@@ -2,12 +2,17 @@
 
 import math
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+MEASURED_SECONDS = 3.0  # until the duration of the training is estimated
 
 
 class Reporter:
@@ -74,6 +79,38 @@ class BarReporter(Reporter):
 def make_reporter() -> Reporter:
     """A bar on a terminal, lines elsewhere."""
     return BarReporter() if sys.stdout.isatty() else LineReporter()
+
+
+class DurationEstimate:
+    """Reports once how long the training will take, by the steps after the first one."""
+
+    def __init__(
+        self,
+        report: Reporter,
+        total_steps: int,
+        steps_per_epoch: int,
+        evaluations: Callable[[], float],  # how many seconds they will take
+    ):
+        self.report, self.total_steps, self.steps_per_epoch = report, total_steps, steps_per_epoch
+        self.evaluations = evaluations
+        self.began = time.monotonic()
+        self.first: tuple[int, float] | None = None
+        self.reported = False
+
+    def count(self, step: int) -> None:
+        """Called after every step."""
+        now = time.monotonic()
+        if self.first is None:  # compiles, allocates and starts the workers
+            self.first = step, now
+        elif not self.reported and now - self.began >= MEASURED_SECONDS:
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()
+            first, since = self.first
+            seconds = (time.monotonic() - since) / (step - first) * (self.total_steps - first + 1)
+            epochs = (self.total_steps - first + 1) / self.steps_per_epoch
+            duration = format_duration(seconds + self.evaluations())
+            self.report.message(f"about {duration} for {epochs:.3g} epochs on this machine")
+            self.reported = True
 
 
 def format_duration(seconds: float) -> str:

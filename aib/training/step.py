@@ -14,9 +14,8 @@ from aib.classifier import Classifier
 from aib.evaluation import autocast
 from aib.loss import aib_loss
 from aib.settings import Settings
-from aib.training.batch_norm import estimate_batch_norm
 from aib.training.cuda_graph import CapturedStep
-from aib.training.ema import WeightAverage
+from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
 from aib.training.metrics import MEANS, TERMS, NonFiniteError
 from aib.training.optim import (

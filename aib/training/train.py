@@ -13,16 +13,17 @@ from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError
-from aib.evaluation import Evaluation, evaluate
+from aib.evaluation import Evaluation
 from aib.networks import is_library_name
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
+from aib.runs import find_model, packaged_models
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
-from aib.training.loop import fit
+from aib.training.loop import evaluate_by, fit
 from aib.training.optim import HOW
 from aib.training.progress import Reporter
 from aib.warm_start import VGG16, load_backbone, mark_pretrained
@@ -52,6 +53,8 @@ def train(
         require_checkpoint(RunFolder(folder).checkpoint)
     else:
         check_unused(folder)
+    if settings.evaluator:
+        settings = evaluator_settings(settings)
     settings = with_test_images(settings)
     warm = settings.pretrained or (settings.init or "").startswith(VGG16)
     if settings.lr_backbone is not None and not warm:
@@ -116,30 +119,25 @@ def _train(
         raise
     if not fabric.is_global_zero:
         return None
-    images = load_data(settings, settings.measured_split)
-    images = images.prepared_for(model.preprocessing)
-    test = save_and_evaluate(run, fitted.model, images, settings)
+    run.write_weights(fitted.model)
+    test = fitted.validation
+    if test is None or settings.measured_split == "test":
+        images = load_data(settings, settings.measured_split)
+        images = images.prepared_for(model.preprocessing)
+        test = evaluate_by(settings, fitted.model, images)
+    run.write_evaluation(settings.reported, test.to_dict())
     return Trained(run.folder, fitted.model, test, fitted.seconds)
-
-
-def save_and_evaluate(run: RunFolder, model: Classifier, test: ImageSet, s: Settings) -> Evaluation:
-    """Write the weights of a trained model and its evaluation on the test images to the run."""
-    run.write_weights(model)
-    evaluation = evaluate(
-        model, test, precision=s.precision, channels_last=s.channels_last, workers=s.workers
-    )
-    run.write_evaluation(s.reported, evaluation.to_dict())
-    return evaluation
 
 
 def evaluator_settings(s: Settings) -> Settings:
     """Settings that train the evaluator of a model: the same but for the map and its options."""
-    if is_network_name(s.model):
-        raise AibError(f"evaluators are for the models of aib, and {s.model} is none")
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
-    options = {n: default[n] for n in OPTION_NEEDS if n not in kept}
-    return s.updated(model=evaluator_name(s.model), **options)
+    changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
+    changes["freeze"] = tuple(n for n in s.freeze if n.partition(".")[0] != "propose")
+    if is_network_name(s.model):
+        return s.updated(evaluator=True, masked=True, **changes)
+    return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)
 
 
 def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
@@ -153,9 +151,13 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         at=s.at,
         num_classes=data.num_classes,
         masked=s.masked,
+        evaluator=s.evaluator,
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
+        layout=s.layout,
+        prefix_tokens=s.prefix_tokens,
+        grid=s.token_grid,
         **options_for(s.model, s.masked, s.options),
     )
     policy = model.preprocessing if is_library else own
@@ -196,11 +198,12 @@ def build_model(
             loaded = load_backbone(model, Path(s.init.removeprefix(VGG16)).expanduser())
             (report or Reporter()).message(str(loaded))
     elif s.init is not None and not resume:
-        path = Path(s.init)
+        path = find_model(Path(s.init))
         path = path / WEIGHTS if path.is_dir() else path
         if not path.is_file():
             raise AibError(
-                f"no weights at {path}; --init takes a run's folder or a safetensors file"
+                f"no weights at {path}; --init takes a run's folder, a safetensors file or the "
+                f"name of a packaged model ({', '.join(packaged_models())})"
             )
         load_weights(model, path, other_classes=True)
     return model

@@ -54,10 +54,6 @@ def test_the_profiles_differ_by_the_kernel_of_sigma_and_by_vgg_aibs_attention_at
     assert released - paper == difference
 
 
-def test_att2_is_att3_without_one_score_and_its_share_of_the_classifier():
-    assert count("vgg_att3") - count("vgg_att2") == 512 + 512 * 10
-
-
 def by_hand_vgg_aib(k=256, c=10):
     """Multiply-adds of the layers in the description, added up."""
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aib.bench.data import bench_data
-from aib.commands import bench
+from aib.cli import main
 from tests.data import official
 from tests.helpers import image_set
 
@@ -21,7 +21,7 @@ def test_large_images_are_measured_against_the_same_steps_on_the_device(tmp_path
     folder = official.write_folder(tmp_path, per_class=4, side=90)
     words = f"--data folder:{folder}:image_size=72 --model tiny_aib_masked --width 0.25"
     words += f" --cache {cache} --batch-size 4 --workers 0 --seconds 0.1 --device cpu --json"
-    bench.main(["data", *words.split()])
+    assert main(["bench", "data", *words.split()]) == 0
     result = json.loads(capsys.readouterr().out)
     rates = [value for name, value in result.items() if name.endswith("images_per_second")]
     assert len(rates) == 4 and min(rates) > 0

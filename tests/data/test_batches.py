@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from aib.data import Batches, ImageFiles, ImageSet, load
+from aib.data import Batches, ImageSet, load
 from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 from tests.data import official
 from tests.helpers import image_set, pixels, shapes
 
@@ -72,18 +71,16 @@ def test_a_crop_of_a_large_image_has_the_area_ratio_and_position_of_its_random_n
     assert (left, top) == pytest.approx((across * (1 - width), down * (1 - height)), abs=0.01)
 
 
-@pytest.mark.parametrize("side", [1, 7, 8, 40])
+@pytest.mark.parametrize("side", [1, 8, 40])
 def test_a_cut_out_blanks_exactly_its_square(side):
     x = torch.rand(50, 3, 32, 32) + 1
     uniform = EpochPlan.sample(50, seed=3, epoch=0).uniform
     cut = cut_out(x.clone(), uniform, side)
     for image, before, u in zip(cut, x, uniform, strict=True):
         top, left = int(u[5] * 32) - side // 2, int(u[6] * 32) - side // 2
-        for row in range(32):
-            for column in range(32):
-                blank = top <= row < top + side and left <= column < left + side
-                expected = torch.zeros(3) if blank else before[:, row, column]
-                assert torch.equal(image[:, row, column], expected)
+        expected = before.clone()
+        expected[:, max(top, 0) : max(top + side, 0), max(left, 0) : max(left + side, 0)] = 0
+        assert torch.equal(image, expected)
 
 
 def test_cut_outs_change_only_training_images_and_not_their_crops(on_disk):
@@ -113,11 +110,6 @@ def test_evaluation_gives_every_image_once_in_order():
         assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), whole)
 
 
-def test_training_batches_cannot_be_iterated_as_evaluation():
-    with pytest.raises(AibError, match="evaluation"):
-        list(Batches(in_memory(), 10, train=True))
-
-
 def test_a_subset_keeps_the_indices_of_the_data_set():
     data = in_memory(50)
     chosen = torch.tensor([3, 7, 20, 21, 40])
@@ -132,31 +124,6 @@ def test_a_subset_keeps_the_indices_of_the_data_set():
     assert [x.shape[0] for x, _ in batches.epoch(0)] == [2, 2, 1]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_files_and_memory_give_the_same_evaluation_batches(on_disk, workers):
-    stored = Batches(on_disk.in_memory(), 8)
-    for lazy, eager in zip(Batches(on_disk, 8, workers=workers), stored, strict=True):
-        assert torch.equal(lazy.images, eager.images) and torch.equal(lazy.labels, eager.labels)
-        assert torch.equal(lazy.index, eager.index) and lazy.masks is None
-
-
-def test_boxes_of_files_become_masks_of_the_resized_image(tmp_path):
-    Image.new("RGB", (80, 40), "red").save(tmp_path / "wide.png")
-    data = ImageSet(
-        name="boxed",
-        split="test",
-        labels=torch.tensor([0, 1]),
-        preprocessing=Preprocessing(image_size=16, class_names=("a", "b")),
-        files=ImageFiles((tmp_path / "wide.png",) * 2),
-        boxes=torch.tensor([[0.0, 0.0, 40.0, 40.0], [20.0, 10.0, 60.0, 20.0]]),
-    )
-    [batch] = Batches(data, 8)
-    assert batch.masks[0, :, :8].all() and not batch.masks[0, :, 8:].any()
-    assert batch.masks[1].sum() == 8 * 4 and batch.masks[1, 4:8, 4:12].all()
-    assert data.has_only_boxes and data.in_memory().has_only_boxes
-    assert not shapes(2).has_only_boxes and not in_memory(2).has_only_boxes
-
-
 def test_training_drops_what_is_left_below_a_global_batch():
     data = in_memory(103)
     assert len(Batches(data, 10, train=True)) == 10
@@ -165,18 +132,12 @@ def test_training_drops_what_is_left_below_a_global_batch():
     assert len(set(seen)) == len(seen) == 100
 
 
-def test_each_epoch_leaves_out_other_images():
-    batches = Batches(in_memory(160, num_classes=160), 128, train=True)
-    left_out = [set(range(160)) - set(order(batches, epoch)) for epoch in range(12)]
-    assert all(len(images) == 32 for images in left_out)
-    assert len({frozenset(images) for images in left_out}) == 12
-    assert set.intersection(*left_out) == set()
-
-
-@pytest.mark.parametrize("train", [True, False])
-@pytest.mark.parametrize("world", [2, 3, 5])
-def test_ranks_together_see_what_one_process_sees(train, world):
-    data = in_memory(103)
+@pytest.mark.parametrize(
+    ("count", "train", "world"),
+    [(103, True, 2), (103, True, 5), (103, False, 2), (103, False, 3), (3, False, 5)],
+)
+def test_ranks_together_see_what_one_process_sees(count, train, world):
+    data = in_memory(count)
     alone = list(Batches(data, 6 * world, train=train, seed=5).epoch(3))
     ranks = [
         list(Batches(data, 6, train=train, seed=5, rank=r, world_size=world).epoch(3))
@@ -189,15 +150,7 @@ def test_ranks_together_see_what_one_process_sees(train, world):
     assert max(len(rank) for rank in ranks) == len(alone)
 
 
-def test_fewer_images_than_ranks_still_evaluates_each_once():
-    data = in_memory(3)
-    lengths = [
-        sum(len(y) for _, y in Batches(data, 4, rank=r, world_size=5).epoch(0)) for r in range(5)
-    ]
-    assert sum(lengths) == 3 and max(lengths) == 1
-
-
-@pytest.mark.parametrize("start", [0, 1, 4, 9, 10])
+@pytest.mark.parametrize("start", [1, 10])
 def test_a_resumed_epoch_gives_the_same_bits(start):
     batches = Batches(in_memory(), 10, train=True, seed=2)
     assert same(list(batches.epoch(7))[start:], batches.epoch(7, start=start))
@@ -216,14 +169,10 @@ def test_seed_and_epoch_change_the_order_and_the_global_generator_does_not():
 @pytest.mark.parametrize("train", [True, False])
 def test_the_number_of_workers_changes_nothing(on_disk, train):
     alone, two = (Batches(on_disk, 4, train=train, seed=1, workers=w) for w in (0, 2))
-    assert same(alone.epoch(1), two.epoch(1))
-    assert same(list(alone.epoch(1))[2:], two.epoch(1, start=2))
-
-
-def test_files_leave_the_global_generator_alone(on_disk):
     before = torch.get_rng_state()
-    list(Batches(on_disk, 5, train=True, workers=1).epoch(0))
+    assert same(alone.epoch(1), two.epoch(1))
     assert torch.equal(torch.get_rng_state(), before)
+    assert same(list(alone.epoch(1))[2:], two.epoch(1, start=2))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -236,30 +185,16 @@ def test_a_file_that_breaks_later_is_named_in_one_sentence(tmp_path, workers):
     assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
 
 
-def test_digits_are_not_mirrored_and_shapes_are_not_cropped(tmp_path):
-    official.write_svhn(tmp_path)
-    digits = Batches(load("svhn:partial", "test", root=tmp_path), 4, train=True)
-    assert not digits.flip and digits.pad == 4
-    cluttered = Batches(shapes(), 4, train=True)
-    assert cluttered.flip and cluttered.pad == 0
-    assert Batches(digits.data, 4, train=True, flip=True).flip
-
-
-def test_impossible_settings_are_refused():
-    data = in_memory(20)
-    for settings in (
+@pytest.mark.parametrize(
+    "settings",
+    [
         {"batch_size": 0},
         {"batch_size": 4, "rank": 2, "world_size": 2},
         {"batch_size": 4, "workers": -1},
         {"batch_size": 4, "pad": 32},
         {"batch_size": 11, "world_size": 2},
-    ):
-        with pytest.raises(AibError):
-            Batches(data, train=True, **settings)
-
-
-def test_one_by_one_images_get_no_padding():
-    dot = ImageSet.from_tensors(torch.zeros(4, 3, 1, 1, dtype=torch.uint8), torch.zeros(4))
-    assert len(list(Batches(dot, 2, train=True).epoch(0))) == 2
-    with pytest.raises(AibError, match="1 x 1"):
-        Batches(dot, 2, train=True, pad=4)
+    ],
+)
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(AibError):
+        Batches(in_memory(20), train=True, **settings)

@@ -4,11 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from PIL import Image
 
 from aib.cli import main
 from aib.data import SPECS, load, svhn
-from aib.data.sheet import contact_sheet
 from aib.data.verify import describe
 from tests.data import official
 
@@ -17,11 +15,6 @@ from tests.data import official
 def test_help_has_an_example(capsys, word):
     assert main(["data", word, "--help"]) == 0
     assert f"aib data {word}" in capsys.readouterr().out.split("example:")[1]
-
-
-def test_no_or_unknown_sub_command_is_exit_code_2(capsys):
-    assert main(["data"]) == 2
-    assert main(["data", "wipe"]) == 2
 
 
 def test_list_shows_what_is_on_disk(capsys, tmp_path):
@@ -52,18 +45,6 @@ def test_verify_lists_the_differences_and_exits_with_2(capsys, tmp_path):
         and "mean" in text
     )
     assert report["splits"]["train"]["images_per_class"] == [10, 10]
-
-
-def test_verify_of_cub_and_stl10_lists_the_differences(capsys, tmp_path):
-    official.write_cub(tmp_path)
-    official.write_stl10(tmp_path)
-    (tmp_path / "stl10_binary/test_X.bin").unlink()
-    (tmp_path / "CUB_200_2011/images/002.Bird_1/Bird_1.png").unlink()
-    assert main(["data", "verify", "cub200", "--root", str(tmp_path)]) == 2
-    printed = capsys.readouterr().out
-    assert "officially .jpg" in printed and "1 files are missing, such as Bird_1.png" in printed
-    assert main(["data", "verify", "stl10", "--root", str(tmp_path)]) == 2
-    assert "test_X.bin is missing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("off", [1e-4, 3e-4])
@@ -98,22 +79,7 @@ def test_verify_passes_the_shapes(capsys):
     assert "nothing differs" in capsys.readouterr().out
 
 
-def test_show_writes_a_sheet_with_a_row_per_class(capsys, tmp_path):
-    out = tmp_path / "sheet.png"
-    name = "shapes:count=100"
-    assert main(["data", "show", name, "--split", "test", "--columns", "3", "--out", str(out)]) == 0
-    with Image.open(out) as sheet:
-        assert sheet.height == 10 * 66 and sheet.width > 3 * 128
-    assert "100 images of 10 classes" in capsys.readouterr().out
-
-
 def test_show_reports_an_output_that_cannot_be_written(capsys, tmp_path):
     out = str(tmp_path / "nowhere" / "sheet.png")
     assert main(["data", "show", "shapes:count=100", "--out", out]) == 2
     assert "cannot be written" in capsys.readouterr().err
-
-
-def test_a_sheet_shows_the_mask_beside_the_image():
-    shapes = load("shapes:count=100", "test")
-    plain = contact_sheet(shapes.subset((shapes.labels == 0).nonzero().flatten()), columns=1)
-    assert plain.width == 110 + 2 * 64 + 2

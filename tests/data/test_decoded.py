@@ -143,11 +143,6 @@ def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> N
     assert set(calls) == set(range(6))
 
 
-def test_unaugmented_training_takes_no_copy(photos: ImageSet, calls) -> None:
-    Batches(photos, 3, train=True, pad=0, flip=False, cache="memory")
-    assert calls == []
-
-
 def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:
     s = Settings(epochs=3, batch_size=2, accelerator="cpu", workers=0)
     fit(small_model("tiny", 6), photos, s, validation=replace(photos, split="val"))
@@ -180,9 +175,3 @@ def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> N
     assert (whole.size, reduced.size) == ((1600, 1200), (400, 300))  # a quarter; an eighth is 150
     small = [np.asarray(image.resize((90, 90))).astype(int) for image in (whole, reduced)]
     assert abs(small[0] - small[1]).max() <= 4
-
-
-def test_training_reads_each_file_once(photos: ImageSet, calls) -> None:
-    s = Settings(epochs=3, batch_size=2, accelerator="cpu", trivial_augment=True)
-    fit(small_model("tiny", 6), photos, s)
-    assert sorted(calls) == list(range(6))

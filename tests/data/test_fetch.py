@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from aib.cli import main
 from aib.data import fetch as fetching
 from aib.data import load
 from aib.data.fetch import fetch
@@ -62,18 +61,26 @@ def no_retries(monkeypatch):
     monkeypatch.setattr(fetching, "RETRIES", 0)
 
 
+def served(site, name: str, **options) -> Archive:
+    """The archive of this name on our server."""
+    folder, address = site
+    md5 = hashlib.md5((folder / name).read_bytes()).hexdigest()
+    return Archive(address + name, md5, **options)
+
+
+def pack(folder: Path, target: Path) -> None:
+    with tarfile.open(target, "w:gz") as tar:
+        tar.add(folder, folder.name)
+
+
 def cifar_at(site, name="cifar.tar.gz", content: bytes | None = None):
     """CIFAR-10's spec with its archive (a tiny one) on our server."""
-    folder, address = site
     if content is None:
-        official.write_cifar10(folder / "made")
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-            tar.add(folder / "made/cifar-10-batches-bin", "cifar-10-batches-bin")
-        content = buffer.getvalue()
-    (folder / name).write_bytes(content)
-    md5 = hashlib.md5(content).hexdigest()
-    return replace(CIFAR10, archives=(Archive(address + name, md5),))
+        official.write_cifar10(site[0] / "made")
+        pack(site[0] / "made/cifar-10-batches-bin", site[0] / name)
+    else:
+        (site[0] / name).write_bytes(content)
+    return replace(CIFAR10, archives=(served(site, name),))
 
 
 def names_in(root: Path) -> list[str]:
@@ -98,11 +105,8 @@ def test_a_wrong_checksum_leaves_nothing(site, tmp_path):
     assert names_in(root) == []
 
 
-def test_a_missing_file_and_a_dead_server_leave_nothing(site, tmp_path):
+def test_a_dead_server_leaves_nothing(site, tmp_path):
     spec, root = cifar_at(site), tmp_path / "root"
-    (site[0] / "cifar.tar.gz").unlink()
-    with pytest.raises(AibError, match="could not be fetched"):
-        fetch(spec, root)
     dead = replace(spec.archives[0], url="http://127.0.0.1:9/cifar.tar.gz")
     with pytest.raises(AibError, match="could not be fetched"):
         fetch(replace(spec, archives=(dead,)), root)
@@ -126,56 +130,28 @@ def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
         tar_with("cifar-10-batches-bin/link", tarfile.SYMTYPE, "/etc/passwd"),
         tar_with("cifar-10-batches-bin/link", tarfile.SYMTYPE, "../../../up"),
         tar_with("cifar-10-batches-bin/pipe", tarfile.FIFOTYPE, "x"),
+        b"no archive at all",
+        tar_with("elsewhere/file"),
     ],
 )
-def test_an_archive_that_writes_elsewhere_is_not_unpacked(site, tmp_path, content):
+def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing(
+    site, tmp_path, content
+):
     spec, root = cifar_at(site, content=content), tmp_path / "root"
     before = names_in(tmp_path)
-    with pytest.raises(AibError, match="not safe"):
+    with pytest.raises(AibError, match="not safe|cannot be unpacked|does not contain"):
         fetch(spec, root)
     assert names_in(root) == []
     assert [name for name in names_in(tmp_path) if name != "root"] == before
-
-
-def test_absolute_paths_are_made_relative_or_refused(site, tmp_path):
-    target = tmp_path / "evil"
-    spec = cifar_at(site, content=tar_with(str(target)))
-    with pytest.raises(AibError):
-        fetch(spec, tmp_path / "root")
-    assert not target.exists() and names_in(tmp_path / "root") == []
-
-
-@pytest.mark.parametrize("content", [b"no archive at all", tar_with("elsewhere/file")])
-def test_an_archive_of_something_else_leaves_nothing(site, tmp_path, content):
-    root = tmp_path / "root"
-    with pytest.raises(AibError):
-        fetch(cifar_at(site, content=content), root)
-    assert names_in(root) == []
-
-
-def test_ctrl_c_while_unpacking_leaves_nothing(site, tmp_path, monkeypatch):
-    spec, root = cifar_at(site), tmp_path / "root"
-
-    def interrupted(archive, target):
-        (target / "cifar-10-batches-bin").mkdir()
-        (target / "cifar-10-batches-bin/data_batch_1.bin").write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fetching, "extract", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fetch(spec, root)
-    assert names_in(root) == []
 
 
 def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
     spec, root = cifar_at(site, "slow.tar.gz"), tmp_path / "root"
     archive = spec.archives[0]
     program = (
-        "from dataclasses import replace\n"
         "from aib.data.fetch import fetch\n"
-        "from aib.data.specs import CIFAR10, Archive\n"
-        f"spec = replace(CIFAR10, archives=({archive!r},))\n"
-        f"fetch(spec, {str(root)!r})\n"
+        "from aib.data.specs import Archive, Spec\n"
+        f"fetch({spec!r}, {str(root)!r})\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
@@ -203,16 +179,9 @@ def test_two_fetches_of_one_set_at_once_are_an_error(site, tmp_path):
 
 
 def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
-    folder, address = site
-    official.write_svhn(folder)
-    archives = tuple(
-        Archive(
-            f"{address}svhn/{split}_32x32.mat",
-            hashlib.md5((folder / f"svhn/{split}_32x32.mat").read_bytes()).hexdigest(),
-            split=split,
-        )
-        for split in ("train", "test", "extra")
-    )
+    official.write_svhn(site[0])
+    splits = ("train", "test", "extra")
+    archives = tuple(served(site, f"svhn/{split}_32x32.mat", split=split) for split in splits)
     spec, root = replace(SVHN, archives=archives), tmp_path / "root"
     fetch(spec, root)
     assert names_in(root / "svhn") == ["test_32x32.mat", "train_32x32.mat"]
@@ -222,15 +191,10 @@ def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
 
 def pets_at(site):
     """The two archives of the pets (tiny ones) on our server."""
-    folder, address = site
-    pets = official.write_pets(folder)
-    archives = []
-    for part in ("images", "annotations"):
-        with tarfile.open(folder / f"{part}.tar.gz", "w:gz") as tar:
-            tar.add(pets / part, part)
-        md5 = hashlib.md5((folder / f"{part}.tar.gz").read_bytes()).hexdigest()
-        archives.append(Archive(f"{address}{part}.tar.gz", md5, part=part))
-    return replace(PETS, archives=tuple(archives))
+    pets, parts = official.write_pets(site[0]), ("images", "annotations")
+    for part in parts:
+        pack(pets / part, site[0] / f"{part}.tar.gz")
+    return replace(PETS, archives=tuple(served(site, f"{p}.tar.gz", part=p) for p in parts))
 
 
 def test_a_set_of_two_archives_appears_when_both_are_there(site, tmp_path):
@@ -251,12 +215,6 @@ def test_a_part_that_is_missing_is_added_to_the_set(site, tmp_path):
     fetch(spec, root)
     assert names_in(root / "oxford-iiit-pet") == ["annotations", "images"]
     assert names_in(root) == ["oxford-iiit-pet"]
-
-
-def test_generated_data_cannot_be_fetched(tmp_path, capsys):
-    assert main(["data", "fetch", "shapes", "--root", str(tmp_path)]) == 2
-    assert "shapes is generated" in capsys.readouterr().err
-    assert names_in(tmp_path) == []
 
 
 def test_a_root_that_cannot_be_written_is_named(tmp_path, site):

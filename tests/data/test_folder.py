@@ -1,15 +1,23 @@
 """Folders of images: classes, splits, image modes, rotation, options in the name."""
 
+import json
+
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+import aib
 from aib.cli import main
+from aib.configs.own import own_images
 from aib.data import load, require_trainable
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
+from aib.runs import packaged_models
 from aib.settings import Settings
+from aib.training.freeze import FrozenLayers
+from aib.training.train import build_model, evaluator_settings, load_data, train
 from tests.data import official
 
 
@@ -18,13 +26,9 @@ def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
     images = load(f"folder:{tmp_path}", "train", holdout=0)
     assert images.class_names == ("class_0", "class_1", "class_2")
     assert images.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    assert images[0][0].shape == (3, 224, 224)
-
-
-def test_small_images_stay_in_memory(tmp_path):
-    official.write_folder(tmp_path)
-    images = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
-    assert images.images is not None and images.images.shape == (12, 3, 32, 32)
+    assert images.images is None and images[0][0].shape == (3, 224, 224)
+    small = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)  # stays in memory
+    assert small.images is not None and small.images.shape == (12, 3, 32, 32)
 
 
 def test_own_splits_are_used(tmp_path):
@@ -34,17 +38,13 @@ def test_own_splits_are_used(tmp_path):
     assert counts == {"train": 15, "val": 6, "test": 9}
 
 
-def test_a_class_unknown_to_training_is_an_error(tmp_path):
-    official.write_folder(tmp_path / "train", classes=2)
-    official.write_folder(tmp_path / "test", classes=3)
-    with pytest.raises(AibError, match="class_2"):
-        load(f"folder:{tmp_path}", "test")
-
-
-def test_a_class_may_be_absent_from_the_test_images(tmp_path):
+def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
     official.write_folder(tmp_path / "train", classes=3)
     official.write_folder(tmp_path / "test", classes=2)
     assert load(f"folder:{tmp_path}", "test").num_classes == 3
+    (tmp_path / "test/class_7").mkdir()
+    with pytest.raises(AibError, match="class_7"):
+        load(f"folder:{tmp_path}", "test")
 
 
 def save(path, mode):
@@ -68,26 +68,6 @@ def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path):
 def test_transparent_pixels_are_white(tmp_path):
     Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")
     assert open_rgb(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
-
-
-def test_exif_rotation_is_undone(tmp_path):
-    image = Image.new("RGB", (20, 10), "black")
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was turned by 90 degrees
-    image.save(tmp_path / "turned.jpg", exif=exif)
-    assert open_rgb(tmp_path / "turned.jpg").size == (10, 20)
-
-
-def test_crop_policy_cuts_the_centre_and_squash_keeps_all(tmp_path):
-    (tmp_path / "a").mkdir()
-    image = Image.new("RGB", (30, 10), "white")
-    image.paste("black", (10, 0, 20, 10))
-    image.save(tmp_path / "a/wide.png")
-    image.save(tmp_path / "a/wide2.png")
-    crop = load(f"folder:{tmp_path}:resize=crop,image_size=10", "train", holdout=0)
-    squash = load(f"folder:{tmp_path}:image_size=30", "train", holdout=0)
-    assert (crop.pixels(0) == 0).all()
-    assert 0.3 < (squash.pixels(0) > 127).float().mean() < 0.8
 
 
 def test_a_name_may_hold_a_path_with_colons_and_options():
@@ -128,11 +108,43 @@ def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("gpu", "model", "size"), [(False, "tiny_aib_masked", 64), (True, "vgg_aib_masked", 224)]
-)
+def test_without_test_images_the_last_validation_is_the_result(tmp_path) -> None:
+    official.write_folder(tmp_path / "photos", per_class=5)
+    s = Settings(data=f"folder:{tmp_path}/photos:image_size=16", model="tiny_aib", epochs=1)
+    trained = train(s.updated(width=0.25, batch_size=4, accelerator="cpu"), tmp_path / "run")
+    assert trained is not None and trained.test.split == "val" and trained.test.images == 3
+    last = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[-1])
+    stored = json.loads((tmp_path / "run/evaluation.json").read_text())
+    assert stored == {f"{s.data} val": last["validation"]}  # its speed, too: evaluated once
+
+
+def test_a_packaged_model_is_started_from_by_its_name(tmp_path, monkeypatch) -> None:
+    """Other classes get a new head, and nothing else is trained with the default settings."""
+    official.write_folder(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    s = own_images(gpu=False, image_size=112).updated(data="folder:photos:image_size=112")
+    model = build_model(s, load_data(s, "train"))
+    packaged = aib.from_pretrained(packaged_models()["pets_masked"])
+    trained = FrozenLayers(model, s.freeze)
+    assert [n for n, p in model.named_parameters() if p.requires_grad] == [
+        n for n, _ in model.named_parameters() if n.startswith("head.")
+    ]
+    trained.release()
+    for name, value in packaged.state_dict().items():
+        if not name.startswith("head."):
+            assert torch.equal(model.state_dict()[name], value), name
+    assert model.num_classes == 3
+    judge = evaluator_settings(s)  # the same network, without a map
+    evaluator = build_model(judge, load_data(judge, "train"))
+    assert torch.equal(evaluator.state_dict()["body.0.0.weight"], model.body[0][0].weight)
+    FrozenLayers(evaluator, judge.freeze)
+    with pytest.raises(AibError, match=r"the name of a packaged model \(pets_masked"):
+        build_model(s.updated(init="pets"), load_data(s, "train"))
+
+
+@pytest.mark.parametrize(("gpu", "size"), [(False, 112), (True, 224)])
 def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
-    tmp_path, capsys, monkeypatch, gpu: bool, model: str, size: int
+    tmp_path, capsys, monkeypatch, gpu: bool, size: int
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     started: list[Settings] = []
@@ -140,15 +152,16 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     monkeypatch.setattr(command, lambda options, _: started.append(options.settings))
     data = f"folder:{tmp_path}"
     main(["train", "--data", data, "--epochs", "3"])
-    said = f"no --model given and {'a' if gpu else 'no'} GPU: --model {model} --data {data}:"
+    flags = "--model vgg_aib_masked --init pets_masked --freeze body propose"
+    said = f"no --model given and {'a' if gpu else 'no'} GPU: {flags} --data {data}:"
     assert capsys.readouterr().out == f"{said}image_size={size}\n"
     main(["train", f"--data={data}:resize=crop", "--accelerator", "cpu"])
     main(["train", "--data", f"{data}:image_size=50", "--accelerator", "cpu"])
     main(["train", "--data", data, "--model", "wrn"])
     main(["train", "--data", "shapes"])
     assert [(s.model, s.data) for s in started] == [
-        (model, f"{data}:image_size={size}"),
-        ("tiny_aib_masked", f"{data}:resize=crop,image_size=64"),
+        ("vgg_aib_masked", f"{data}:image_size={size}"),
+        ("vgg_aib_masked", f"{data}:resize=crop,image_size=112"),
         ("tiny_aib_masked", f"{data}:image_size=50"),
         ("wrn", data),
         (Settings().model, "shapes"),

@@ -7,6 +7,7 @@ import pytest
 import aib
 from aib.cli import main
 from aib.data import at_most, has_split, hf, load, same_images
+from aib.data.own import from_dataset
 from aib.data.verify import verify
 from tests.data.hugging_face import ClassLabel, Dataset, Image, Value, package
 from tests.helpers import photo, small_model
@@ -30,11 +31,21 @@ def fine_and_coarse() -> Dataset:
     return Dataset(columns, features)
 
 
+def text_labels(*labels: str | None) -> Dataset:
+    columns = {"image": [photo()] * len(labels), "label": list(labels)}
+    return Dataset(columns, {"image": Image(), "label": Value()})
+
+
 @pytest.fixture(autouse=True)
 def hub(monkeypatch):
     features = {"image": Image(), "label": Value()}
     only = Dataset({"image": [photo()] * 5, "label": [0] * 5}, features)
     known = {
+        ("texts", None): {
+            "train": text_labels("pug", "cat", "pug", "owl"),
+            "test": text_labels("pug", "ox"),
+        },
+        ("mixed", None): {"train": text_labels("a", None)},
         ("beans", None): {"train": beans(), "validation": beans(4), "test": beans(6)},
         ("me/leaves", "small"): {"train": beans(20)},
         ("secret", None): {"train": beans(20), "test": beans(6, label=-1)},
@@ -82,6 +93,16 @@ def test_columns_may_be_chosen() -> None:
     assert data.preprocessing.resize == "crop" and data.preprocessing.image_size == 224
 
 
+def test_labels_that_are_text_are_classes_in_alphabetical_order_over_all_splits(hub) -> None:
+    train, test = (load("hf:texts:image_size=32", split, holdout=0) for split in ("train", "test"))
+    assert train.class_names == test.class_names == ("cat", "owl", "ox", "pug")
+    assert (train.labels.tolist(), test.labels.tolist()) == ([3, 0, 3, 1], [3, 2])
+    model = small_model(num_classes=3)  # the data set itself, whose names the model takes over
+    aib.fit(model, hub["texts", None]["train"], aib.Settings(epochs=1, batch_size=4, workers=0))
+    assert model.preprocessing.class_names == ("cat", "owl", "pug")
+    assert from_dataset(text_labels("pug", "cat"), model.preprocessing).labels.tolist() == [2, 0]
+
+
 @pytest.mark.parametrize(
     ("name", "split", "message"),
     [
@@ -91,6 +112,7 @@ def test_columns_may_be_chosen() -> None:
         ("hf:empty", "train", "hf:empty has no images in split 'train'"),
         ("hf:secret", "test", "labels of hf:secret run from -1 to -1"),
         ("hf:cifar", "train", "2 columns for the label, and needs one: .* img, fine, coarse"),
+        ("hf:mixed", "train", "labels must be integers, or all of them text, not NoneType"),
         ("hf:cifar:label=age", "train", "no column 'age' for the label"),
         ("hf:beans:size=3", "train", "hf has no option 'size'"),
     ],
@@ -131,5 +153,5 @@ def test_commands(hub, tmp_path, capsys, monkeypatch) -> None:
 
 
 def test_the_default_size_is_not_above_that_of_the_images(hub) -> None:
-    assert at_most("hf:beans", 96) == "hf:beans"  # 40 pixels
-    assert at_most("hf:cifar:label=coarse", 96) == "hf:cifar:label=coarse,image_size=96"
+    assert at_most("hf:beans", 96) == ("hf:beans", 40)
+    assert at_most("hf:cifar:label=coarse", 96) == ("hf:cifar:label=coarse,image_size=96", 96)

@@ -56,12 +56,9 @@ def test_holdout_may_be_written_in_the_name():
     assert len(load("shapes:count=100,holdout=0.3", "val")) == 30
 
 
-@pytest.mark.parametrize("holdout", [-0.1, 1.0, 2.0])
-def test_impossible_shares_are_refused(holdout):
+@pytest.mark.parametrize(
+    ("split", "holdout"), [("train", -0.1), ("train", 1.0), ("train", 2.0), ("val", 0)]
+)
+def test_impossible_shares_are_refused(split, holdout):
     with pytest.raises(AibError, match="holdout"):
-        load("shapes:count=100", "train", holdout=holdout)
-
-
-def test_val_without_a_holdout_is_refused():
-    with pytest.raises(AibError, match="holdout=0"):
-        load("shapes:count=100", "val", holdout=0)
+        load("shapes:count=100", split, holdout=holdout)

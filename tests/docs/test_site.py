@@ -39,11 +39,6 @@ def test_quoted_errors_are_those_of_the_package(error):
     assert any(pattern.fullmatch(text) for pattern in messages())
 
 
-def test_a_changed_error_would_be_noticed():
-    assert ERRORS and "\n" not in "".join(ERRORS)
-    assert not any(pattern.fullmatch("no CUDA device was found") for pattern in messages())
-
-
 def test_the_reference_has_every_public_name():
     names = re.findall(r"^::: ([\w.]+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
     assert {f"aib.{name}" for name in aib.__all__ if name != "__version__"} <= set(names)

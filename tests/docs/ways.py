@@ -47,7 +47,6 @@ WAYS = (
     Way("aib train --data folder:photos", add=SMALL),
     Way(r"aib train \w+_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
     Way("aib train ", add=SMALL, slow="seconds, and there are many of them"),
-    Way("aib sweep .*--engine submitit", "parse", why_not="needs SLURM"),
     Way("aib sweep .*--list"),
     Way("aib sweep .*--quick", "process", TINY, slow="seven runs"),
     Way("aib sweep .*--seeds 3", "parse", why_not="42 runs; the quick sweep is carried out"),

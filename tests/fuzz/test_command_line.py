@@ -52,7 +52,7 @@ odd = st.one_of(st.sampled_from(ODD), text)
 VALUES: dict[str, list[str]] = {
     **dict.fromkeys("epochs devices nodes workers steps columns".split(), FEW),
     **dict.fromkeys("batch_size image_size num_classes images subset".split(), INTEGERS),
-    **dict.fromkeys("seeds jobs port calibrate timeout_min".split(), INTEGERS),
+    **dict.fromkeys("seeds jobs port calibrate".split(), INTEGERS),
     **dict.fromkeys("width seconds max_megapixels".split(), FLOATS),
     **dict.fromkeys("root run resume foreign_root csv init".split(), PATHS),
     **dict.fromkeys("data foreign".split(), NAMES),
@@ -65,7 +65,6 @@ VALUES: dict[str, list[str]] = {
     "precision": "fp32 bf16 fp16 fp8".split(),
     "average": "probabilities logits both".split(),
     "format": "onnx torch-export tflite".split(),
-    "engine": "local submitit steam".split(),
     "grid": (
         "beta=1e-3,1 K=4,8 Q=2 = beta= =1 beta beta=, beta=1,1 beta=nan K=0.5 K=² "
         "data=nothing,shapes seed=1,2 workers=1 milestones=1,2 unknown=1,2"
@@ -144,8 +143,7 @@ OTHERS = {
     # These always fail: an export takes seconds, and a server would not end.
     "export run --out model.safetensors": "run format int8 data root calibrate seed json",
     "view --max-megabytes 0": "run host port no_browser samples max_megapixels device",
-    "sweep shapes_tiny --quick --list": "grid product quick seeds jobs engine timeout_min "
-    f"json {SETTINGS}",
+    "sweep shapes_tiny --quick --list": f"grid product quick seeds jobs json {SETTINGS}",
     "": "version help debug",
 }
 

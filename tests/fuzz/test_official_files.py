@@ -94,64 +94,11 @@ anything = st.recursive(
 @example({b"\xf2": 0})
 @fuzz
 def test_pickles_of_anything(sets: Path, content: Any) -> None:
-    read_pickle(sets, content)
-
-
-def read_pickle(sets: Path, content: Any) -> None:
     root = sets / "made up"
     folder = root / "cifar-10-batches-py"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "test_batch").write_bytes(pickle.dumps(content, protocol=4))
     read("cifar10", root)
-
-
-class Reduced:
-    """Pickled as a call with any arguments, followed by any state."""
-
-    def __init__(self, call: Any, arguments: tuple[Any, ...], state: Any) -> None:
-        self.reduced = call, arguments, state
-
-    def __reduce__(self) -> Any:
-        return self.reduced
-
-
-def forged(code: Any, dtype_state: Any, shape: Any, data: Any) -> Reduced:
-    """An array whose dtype has a state that numpy never writes."""
-    dtype = Reduced(np.dtype, (code, False, True), dtype_state)
-    make = np.zeros(0).__reduce__()[0]
-    return Reduced(make, (np.ndarray, (0,), b"b"), (1, shape, dtype, False, data))
-
-
-numbers = st.sampled_from([0, 1, -1, 3, 8, 63, 2**31 - 1, -(2**31), 2**62])
-small_dtypes = st.sampled_from("u1 O V8 i4,O".split()).map(np.dtype)
-forgeries = st.builds(
-    forged,
-    st.sampled_from("u1 i4 O O8 V8 S3 U2 f8 M8 m8 b1 c16 i4,O".split()) | anything,
-    st.tuples(
-        numbers,
-        st.sampled_from("|<>=!"),
-        st.none() | anything | small_dtypes.map(lambda dtype: (dtype, (2**20,))),
-        st.none() | anything | st.just(("f",)),
-        st.none() | anything | small_dtypes.map(lambda dtype: {"f": (dtype, 2**20)}),
-        numbers,
-        numbers,
-        numbers,
-    )
-    | anything,
-    st.lists(numbers, max_size=3).map(tuple) | st.sampled_from([(1,), (1, 3072)]) | anything,
-    st.sampled_from([b"A" * 8, bytes(8), bytes(3072)]) | anything,
-)
-# Eight bytes of the file used as a pointer to an object.
-POINTER = forged("O8", (3, "|", None, None, None, -1, -1, 1), (1,), b"A" * 8)
-
-
-@given(forgeries, st.just([0]) | forgeries)
-@example(POINTER, [0])
-@example(np.zeros((1, 3072), np.uint8), POINTER)
-@fuzz
-def test_pickles_of_forged_arrays(sets: Path, data: Any, labels: Any) -> None:
-    """numpy accepts any state of a dtype, and a wrong one crashes the process."""
-    read_pickle(sets, {"data": data, "labels": labels})
 
 
 arrays = st.builds(

@@ -128,17 +128,6 @@ def test_results_are_not_added_to_a_damaged_file(world: World, content: bytes) -
     assert path.read_bytes() == content
 
 
-def test_a_script_in_a_note_is_escaped(studied: World) -> None:
-    studied.clear()
-    path = studied.work / "run" / "interpret.json"
-    result = json.loads(path.read_text())
-    result["notes"] = ["<script>alert(1)</script>"]
-    path.write_text(json.dumps(result))
-    write_report(studied)
-    page = (studied.work / "run" / "report.html").read_text()
-    assert "<script>alert" not in page and "&lt;script&gt;" in page
-
-
 @pytest.mark.parametrize("key", ["schema", "optimizer"])
 def test_checkpoints_that_once_raised(world: World, key: str) -> None:
     path = interrupted(world)

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
+from aib.evaluator import Evaluator
 from aib.interpret.metrics.seeded import Stream, uniform
+from aib.latent import LinearHead
 from aib.types import Attention, Given, Output, Sampling
 
 SIDE, GLYPH, CLASSES = 16, 4, 4
@@ -47,11 +49,23 @@ def responses(x: Tensor) -> Tensor:
 
 
 def glyph_logits(x: Tensor) -> Tensor:
-    """A classifier of images, whole or masked: the best response of each class, [B,4].
-
-    It never looks at a map, so it serves as an evaluator of masked images, too.
-    """
+    """A classifier of images, whole or masked: the best response of each class, [B,4]."""
     return 10 * responses(x).amax((2, 3))
+
+
+class GlyphBody(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return glyph_logits(x)
+
+
+def evaluator() -> Evaluator:
+    """The same classifier under given masks; it has never seen a map."""
+    head = LinearHead(CLASSES, CLASSES)
+    with torch.no_grad():
+        for p in head.parameters():
+            p.copy_(torch.eye(CLASSES) if p.ndim == 2 else torch.zeros(CLASSES))
+    policy = glyph_images(CLASSES * 8).preprocessing
+    return Evaluator(GlyphBody(), head, CLASSES, noise_std=0.1, preprocessing=policy).eval()
 
 
 class Planted(Classifier):

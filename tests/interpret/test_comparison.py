@@ -132,5 +132,3 @@ def test_data_without_masks_give_the_reason(tmp_path):
 def test_without_captum_the_controls_remain(monkeypatch):
     monkeypatch.setattr(comparison, "has_captum", lambda: False)
     assert map_kinds(True) == ("own", "centre", "random")
-    monkeypatch.setattr(comparison, "has_captum", lambda: True)
-    assert map_kinds(False) == ("gradcam", "integrated_gradients", "centre", "random")

@@ -76,11 +76,6 @@ def test_a_network_is_scored_with_maps_of_any_function():
     assert constant.score[0.9].value in (100, None) and constant.flat == 6
     assert "no single" in found.verdict_text
     assert found.data == "shapes" and found.class_names == DATA.class_names
-
-
-def test_the_study_of_a_network_is_stored_and_shown():
-    network = Network()
-    found, _ = study(network, DATA, PLAN, maps={"gradient": gradients(network)})
     text = json.dumps(found.to_dict(), allow_nan=False)
     again = Study.from_dict(json.loads(text))
     assert again.to_dict() == json.loads(text) and again.map_stability == found.map_stability
@@ -98,12 +93,6 @@ def test_a_study_needs_neither_a_plan_nor_batches():
     batched, _ = study(network, Batches(DATA, 5), PLAN)
     whole, _ = study(network, DATA, PLAN)
     assert batched.accuracy == whole.accuracy
-
-
-def test_our_own_model_takes_further_maps():
-    found, each = study(eval_model("tiny_aib", DATA), DATA, PLAN, maps={"mask": masks_of(DATA)})
-    assert each.has_maps and {"own", "mask"} <= set(found.localisation)
-    assert found.verdict is not None and set(found.stability) == set(found.map_stability["mask"])
 
 
 def test_images_are_prepared_for_the_network():
@@ -142,13 +131,13 @@ class Pair(Network):
         (Network(7), {}, "7 classes and the data 10"),
         (Pair(), {}, r"logits \[B,classes\], not tuple"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
+        (
+            Network(),
+            {"data": Batches(DATA, 4), "preprocessing": Preprocessing(image_size=48)},
+            "give the ImageSet instead",
+        ),
     ],
 )
 def test_mistakes_are_answered_in_a_sentence(network, arguments, said):
     with pytest.raises(AibError, match=said):
-        study(network, DATA, PLAN, **arguments)
-
-
-def test_batches_of_another_size_are_refused():
-    with pytest.raises(AibError, match="give the ImageSet instead"):
-        study(Network(), Batches(DATA, 4), PLAN, preprocessing=Preprocessing(image_size=48))
+        study(network, **{"data": DATA, "plan": PLAN} | arguments)

@@ -93,22 +93,38 @@ def test_overlapping_intervals_do_not_show_that_a_map_encodes():
     assert judge(reliance(another=5), encoding(swaps=wide, **LEAK)).name == "used"
 
 
-@pytest.mark.parametrize("masked", [True, False])
-@pytest.mark.parametrize(
-    ("kind", "name", "reason"),
-    [
-        (planted.Selector, "used", "No evaluator"),
-        (planted.Encoder, "encoding", "follow the map's class"),
-        (planted.Constant, "decorative", ""),
-        (planted.Random, "decorative", "less than 1 point"),
-    ],
-)
-def test_planted_models_get_the_verdict_they_deserve(kind, name, reason, masked):
-    feed = planted.feed(300)
-    found, _ = study(kind(masked), feed, Plan({}), expensive=False)
-    assert found.verdict.name == name and reason in found.verdict.text
+PLANTED = {
+    planted.Selector: "faithful",
+    planted.Encoder: "encoding",
+    planted.Constant: "decorative",
+    planted.Random: "decorative",
+}
+REASONS = {
+    planted.Selector: "prefers its pixels to centre and random ones",
+    planted.Encoder: "follow the map's class",
+    planted.Constant: "the same map for every image",
+    planted.Random: "less than 1 point",
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_planted_models_get_the_verdict_they_deserve(kind):
+    """In a complete study with an evaluator; only the probe is trained."""
+    plan = Plan({}, subset=60, evaluator=planted.evaluator())
+    found, _ = study(kind(), planted.feed(300), plan)
+    assert found.verdict.name == PLANTED[kind] and REASONS[kind] in found.verdict.text
+    assert found.evaluator.accuracy == 100
+    own = found.evaluator.maps["own"]
     if kind is planted.Selector:
-        judged = judge(found.reliance, found.encoding, **BETTER)
-        assert judged.name == "faithful"
-    if kind is planted.Constant and masked:
-        assert "the same map for every image" in found.verdict.text
+        assert own.area.value == 100 and own.over_random.low > 10 and own.over_centre.low > 10
+    if kind is planted.Encoder:  # it decides by an argmax
+        assert own.over_random.high < 0
+        assert "no gradient leads" in found.notes[-1]
+        assert set(found.faithfulness) == {"own", "centre", "random"}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_planted_models_that_modulate_and_without_an_evaluator(kind):
+    found, _ = study(kind(masked=False), planted.feed(300), Plan({}), expensive=False)
+    assert found.verdict.name == PLANTED[kind].replace("faithful", "used")
+    assert ("No evaluator was used" in found.verdict.text) == (kind is planted.Selector)

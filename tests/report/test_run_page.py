@@ -2,13 +2,18 @@
 
 import json
 import re
+import shlex
 import shutil
-import subprocess
 
 import pytest
 
 from aib.cli import main
+from aib.commands.options import parse
+from aib.commands.train import Options
+from aib.figures.table import Table
 from aib.interpret.results import SCHEMA
+from aib.report.blocks import Section, blocks, meaning, render
+from aib.report.run_page import training_command
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run
 
@@ -43,36 +48,20 @@ def text(run):
     return (run / "report.html").read_text()
 
 
-def test_the_page_parses_and_has_every_part(text):
+def test_the_page_has_every_part_and_is_self_contained(text):
     page = HtmlPage(text)
     parts = {"summary", "maps", "evaluation", "trust", "training", "anchors", "classes"}
     assert parts | {"reproduce"} <= page.ids
     for words in ("12.50%", "Reliability", "Anchors over training", "Deletion", "aib train"):
         assert words in text
     assert re.search(r"Undecided|decorative|uses the map", text)
-
-
-def test_every_picture_has_a_text_alternative(text):
-    page = HtmlPage(text)
     assert page.images and all(len(found.get("alt", "")) > 5 for found in page.images)
     assert len(page.drawings) > 8
     assert all(d["role"] == "img" and len(d["aria-label"]) > 10 for d in page.drawings)
-
-
-def test_the_page_is_self_contained(text):
-    page = HtmlPage(text)
-    assert "script" not in page.tags
-    assert all(a.startswith(("data:", "#")) for a in page.addresses)
-    assert "http://" not in text and "https://" not in text and "@import" not in text
-    inner = {a[1:] for a in page.addresses if a.startswith("#")}
-    assert inner <= page.ids
-
-
-def test_the_page_suits_phones_and_dark_mode(text):
-    assert 'name="viewport"' in text and "prefers-color-scheme: dark" in text
+    assert "script" not in page.tags and "@import" not in text
+    assert all(a.startswith(("data:", "#")) for a in page.addresses) and "://" not in text
+    assert {a[1:] for a in page.addresses if a.startswith("#")} <= page.ids
     assert "var(--c0)" in text  # the charts' colours follow the page's
-    tables, scrolling = text.count("<table"), text.count('class="scroll"')
-    assert tables == scrolling > 3
 
 
 def test_names_from_files_are_escaped(tmp_path):
@@ -84,21 +73,21 @@ def test_names_from_files_are_escaped(tmp_path):
 def test_stored_measures_nothing_and_uses_the_results_of_interpret(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
-    options = ["--foreign", "shapes", "--images", "6", "--quick"]
+    options = ["--data", "shapes_spurious", "--foreign", "shapes", "--images", "6", "--quick"]
     assert main(["interpret", str(copy), *options]) == 0
     assert main(["report", str(copy), "--stored"]) == 0
     text = (copy / "report.html").read_text()
     assert "shapes-12" in text and 'alt="Images modified' in text and "Reliability" not in text
-
-
-def test_the_page_names_the_images_that_the_maps_were_measured_on(run, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    options = ["--data", "shapes_spurious", "--foreign", "shapes", "--images", "6", "--quick"]
-    assert main(["interpret", str(copy), *options]) == 0
-    assert main(["report", str(copy), "--stored"]) == 0
     note = "The maps were measured on 6 test images of shapes_spurious (of 4,000, chosen at random)"
-    assert note in (copy / "report.html").read_text()
+    assert note in text
+    for found, note in (
+        ({"schema": SCHEMA}, "with other weights"),
+        ({"schema": SCHEMA - 1}, "another version"),
+    ):
+        (copy / "interpret.json").write_text(json.dumps(found))
+        assert main(["report", str(copy), "--stored"]) == 0
+        text = (copy / "report.html").read_text()
+        assert note in text and 'alt="Images modified' not in text
 
 
 def test_each_metric_has_one_value_on_the_page(text):
@@ -116,30 +105,11 @@ def test_each_metric_has_one_value_on_the_page(text):
     assert f"<td>{auroc}</td>" in overview and f"<td>{auroc} (" in located
 
 
-def test_results_and_pictures_of_other_weights_are_left_out(run, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    assert main(["interpret", str(copy), "--foreign", "shapes", "--images", "6", "--quick"]) == 0
-    for found, note in (
-        ({"schema": SCHEMA}, "with other weights"),
-        ({"schema": SCHEMA - 1}, "another version"),
-        ({}, "another version"),
-    ):
-        (copy / "interpret.json").write_text(json.dumps(found))
-        assert main(["report", str(copy), "--stored"]) == 0
-        text = (copy / "report.html").read_text()
-        assert note in text and 'alt="Images modified' not in text
-
-
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
         ({"model": "vgg_aib_qt"}, "4.10"),
-        ({"model": "vgg_att3"}, "6.34"),
         ({"model": "vgg_aib_qt", "width": 0.5}, None),
-        ({"model": "vgg_aib_qt", "attention_depth": 3}, None),
-        ({"model": "vgg_aib_qt", "attention_guide": True}, None),
-        ({"model": "tiny_aib_qt"}, None),
     ],
 )
 def test_the_papers_error_is_shown_for_models_of_the_paper(settings, error, tmp_path):
@@ -160,28 +130,6 @@ def test_several_runs_are_compared_on_one_page(run, tmp_path):
     assert main(words) == 0
     page = HtmlPage(out.read_text())
     assert {"comparison", "run0-summary", "run1-summary", "run1-reproduce"} <= page.ids
-
-
-def test_no_error_in_a_browser(text, run, tmp_path):
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no browser here")
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    flags += "--disable-background-networking --disable-component-update --enable-logging=stderr"
-    done = subprocess.run(
-        [
-            chromium,
-            *flags.split(),
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom",
-            f"file://{run / 'report.html'}",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "<main>" in done.stdout
-    assert "CONSOLE" not in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("words", [["--data", "nope"], ["--images", "0"], ["--subset", "1"]])
@@ -210,8 +158,26 @@ def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):
     shutil.copytree(run, copy)
     (copy / "evaluation.json").write_text('{"shapes test": {"data": 7}}')
     assert main(["report", str(copy), "--stored"]) == 2
-    error = capsys.readouterr().err
-    assert (
-        "evaluation.json: shapes test: data must be a string, not 7" in error
-        and error.count("\n") == 1
+    error = capsys.readouterr().err.strip()  # older versions of rich put an empty line before it
+    assert error.endswith("evaluation.json: shapes test: data must be a string, not 7")
+    assert "\n" not in error
+
+
+def test_terms_that_a_page_uses_are_explained_and_no_others():
+    table = blocks.table(Table("Maps", ("run", "AUROC"), (("one", "0.9"),)))
+    cards = blocks.cards([("3%", "calibration error")])
+    text = render("page", [Section("Maps", "maps", [table, cards])])
+    assert "terms" in HtmlPage(text).ids
+    below = text.partition('id="terms"')[2]
+    assert "<dt>AUROC</dt>" in below and "<dt>calibration error</dt>" in below
+    assert "<dt>ROAD</dt>" not in below
+    assert f'title="{meaning("AUROC")}">AUROC</th>' in text and '<th scope="col">run</th>' in text
+
+
+def test_the_training_command_parses_to_the_same_settings():
+    settings = Settings(
+        data="folder:my photos", augment=False, channels_last=True, milestones=(), ema=0.5, lr=0.25
     )
+    words = shlex.split(training_command(settings))
+    assert words[:2] == ["aib", "train"]
+    assert parse(Options, words[2:], "aib train", default=Options()).settings == settings

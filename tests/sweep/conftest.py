@@ -2,7 +2,7 @@
 
 import pytest
 
-from aib.sweep.one import run_one
+from aib.sweep.run import run_one
 from tests.helpers import SMALL_RUN, sweep_plan, write_sweep
 
 

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from aib.cli import main
-from aib.sweep.one import read_measurement
 from aib.sweep.plan import read_plan
 from aib.sweep.results import SweepResults
+from aib.sweep.run import read_measurement
 from aib.training.train import train
 from tests.helpers import SMALL_RUN, copied, sweep_plan
 

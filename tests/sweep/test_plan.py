@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 import aib
-from aib.sweep import Grid, make_plan, parse_grid, quick_grids, read_plan
-from aib.sweep.grid import check_grids
+from aib.sweep.plan import Grid, make_plan, parse_grid, quick_grids, read_plan
 from tests.helpers import RESOLVED_BASE, SWEEP_BASE, sweep_plan
 
 
@@ -33,7 +32,7 @@ def test_a_product_crosses_the_grids_and_names_do_not_depend_on_their_order():
     other = sweep_plan("K=8,32", "beta=0.1,0.01", product=True)
     expected = {"K=8,beta=0.1,seed=3", "beta=0.1,seed=3", "K=8,seed=3", "base,seed=3"}
     assert {run.name for run in one.runs} == {run.name for run in other.runs} == expected
-    found = one.find("K=8,beta=0.1,seed=3").settings
+    [found] = [run.settings for run in one.runs if run.name == "K=8,beta=0.1,seed=3"]
     assert found == RESOLVED_BASE.updated(latent_dim=8, beta=0.1)
 
 
@@ -49,13 +48,12 @@ def test_values_have_the_settings_type():
     ("text", "message"),
     [
         ("beta", "KNOB=VALUE"),
-        ("beta=", "values of beta"),
-        ("beta=1,,2", "values of beta"),
+        ("beta=", "KNOB=VALUE"),
+        ("beta=1,,2", "KNOB=VALUE"),
         ("bta=1", "no knob 'bta'; there are K, Q, "),
         ("seed=1,2", "--seeds repeats"),
         ("milestones=1,2", "no knob 'milestones'"),
-        ("devices=1,2", "devices is no knob: it says where and how"),
-        ("root=a,b", "root is no knob"),
+        ("devices=1,2", "no knob 'devices'"),
         ("beta=much", "beta must be a number, not 'much'"),
         ("K=1e3", "K must be an integer or None, not '1e3'"),
         ("augment=2", "augment must be true or false, not '2'"),
@@ -68,8 +66,6 @@ def test_a_bad_grid_is_an_error(text, message):
 
 
 def test_one_knob_with_two_names_is_an_error():
-    with pytest.raises(aib.AibError, match=r"K \(latent_dim\) has two grids"):
-        check_grids([parse_grid("K=8"), parse_grid("latent_dim=16")])
     with pytest.raises(aib.AibError, match=r"K \(latent_dim\) has two grids"):
         make_plan("mine", SWEEP_BASE, [parse_grid("K=8"), parse_grid("latent_dim=16")], quick=True)
 

@@ -55,7 +55,7 @@ def test_a_part_of_the_images_is_tested_without_noise_and_said(packaged, tmp_pat
     _, found = json.loads((tmp_path / "small" / "evaluation.json").read_text()).values()
     assert (found["images"], found["samples"]) == (2, "deterministic")
     text = (tmp_path / "small" / CARD).read_text()
-    assert "on 2 of them, no noise,\n  with these weights" in text
+    assert "val | 2 | " in text and "| deterministic |" in text
     assert "license: cc-by-4.0\n" in text and "- From \\*here\\*.\n" in text
 
 
@@ -64,10 +64,11 @@ def test_the_card_states_what_was_measured(packaged):
     before, found = json.loads((small / "evaluation.json").read_text()).values()
     assert before == next(iter(json.loads((run / "evaluation.json").read_text()).values()))
     text = (small / CARD).read_text()
-    assert re.search(rf"{before['top1_error']:.2f}% \(.*\) on the {before['images']:,} val", text)
-    assert re.search(
-        rf"{found['top1_error']:.2f}% \(.*\) on the same images, .*\n  with these", text
+    assert (
+        f"before rounding to half precision | {before['images']:,} | {before['top1_error']:.2f} ("
+        in text
     )
+    assert f"val | {found['images']:,} | {found['top1_error']:.2f} (" in text
     assert "--model tiny_aib_qt" in text and "--width 0.25" in text
     for name in aib.from_pretrained(small).preprocessing.class_names:
         assert name in text
@@ -78,9 +79,9 @@ def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path
     data = json.loads((run / "config.json").read_text())["settings"]["data"]
     words = ["--data", data, "--images", "6", "--quick", "--foreign", "shapes", "--out"]
     assert main(["interpret", str(small), *words, str(tmp_path / "study")]) == 0
-    assert "Does the decision use the map?" not in (small / CARD).read_text()
+    assert "Not known: it was not measured" in (small / CARD).read_text()
     replace_maps(tmp_path / "study", small)
-    assert "6 train images\n  with these weights" in (small / CARD).read_text()
+    assert re.search(r"measured on 6 train images of [^,]*\)\n", (small / CARD).read_text())
     assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
     with pytest.raises(aib.AibError, match="of the weights in"):
         replace_maps(tmp_path / "before", small)
@@ -101,12 +102,13 @@ def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
     config["trained"]["recipe"]["data"] = f"folder:{name}"
     (folder / "config.json").write_text(json.dumps(config))
     before, halved = json.loads((folder / "evaluation.json").read_text()).values()
-    reported = {f"folder:{name} val": before | {"data": name}, "halved": halved}
+    reported = {"val": before | {"data": name}, "halved": halved}
     (folder / "evaluation.json").write_text(json.dumps(reported))
     _, front, body = card(folder).split("---\n", 2)
-    assert yaml.safe_load(front) == {"library_name": "aib", "license": "mit", "datasets": [name]}
-    blocks = MarkdownIt("commonmark").enable("strikethrough").parse(body)
-    assert sum(block.type == "heading_open" for block in blocks) == 2
+    found = yaml.safe_load(front)
+    assert (found["license"], found["datasets"]) == ("mit", [name]) and len(found) == 4
+    blocks = MarkdownIt("commonmark").enable(["strikethrough", "table"]).parse(body)
+    assert sum(block.type == "heading_open" for block in blocks) == 5
     parts = [part for block in blocks for part in block.children or ()]
     assert {part.type for part in parts} <= {
         "text", "code_inline", "strong_open", "strong_close", "softbreak", "text_special"
@@ -114,7 +116,7 @@ def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
     line = " ".join(name.split())
     shown = "".join(part.content for part in parts)
     assert f": class_0, {line}, class_2." in shown
-    assert f"training images of folder:{line}, 32 x 32" in shown
+    assert f"trained on: folder:{line}." in shown
     assert any(shlex.quote(f"folder:{line}") in p.content for p in parts if p.type == "code_inline")
 
 

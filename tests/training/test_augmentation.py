@@ -23,14 +23,12 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 @pytest.mark.parametrize("name", [*ALL, "label_smoothing"])
 def test_each_setting_reaches_the_training(name: str) -> None:
-    value = ALL.get(name, 0.1)
-    changed = weights(replace(SMALL, **{name: value}))
-    assert not same(changed, weights(SMALL))
-    assert same(changed, weights(replace(SMALL, **{name: value})))
+    short = replace(SMALL, epochs=2 if name == "alternate_flip" else 1)
+    assert not same(weights(replace(short, **{name: ALL.get(name, 0.1)})), weights(short))
 
 
 def test_without_augmentation_none_of_them_applies() -> None:
-    s = replace(SMALL, augment=False)
+    s = replace(SMALL, augment=False, epochs=1)
     assert same(weights(s), weights(replace(s, **ALL)))
 
 
@@ -42,15 +40,3 @@ def test_wrong_predictions_are_counted_against_the_larger_label() -> None:
     hard = objective(x, y, *schedule)[1][-1]
     assert 0 < hard <= 16
     assert objective(x, soft, *schedule)[1][-1] == hard
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_captured_step_takes_soft_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    s = replace(SMALL, accelerator="cuda", graphs=True, lr=0.01, label_smoothing=0.1, **ALL)
-    captured = fit(small_model(num_classes=4), image_set(), s)
-    monkeypatch.setattr("aib.training.step.CapturedStep", lambda step: step)
-    launched = fit(small_model(num_classes=4), image_set(), s)
-    assert captured.last["total"] == pytest.approx(launched.last["total"], rel=1e-3)
-    for value, other in zip(captured.model.parameters(), launched.model.parameters(), strict=True):
-        torch.testing.assert_close(value, other, rtol=1e-3, atol=1e-4)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import aib
 from aib.data import Batches
 from aib.settings import Settings
-from aib.training.batch_norm import estimate_batch_norm
+from aib.training.ema import estimate_batch_norm
 from aib.training.loop import fit
 from tests.helpers import SMALL, SmallNet, image_set, images, small_model
 

@@ -26,15 +26,6 @@ def test_a_full_disk_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_torchs_own_error_for_a_full_disk_is_readable(tmp_path: Path) -> None:
-    link = tmp_path / "checkpoint.pt.partial"
-    link.symlink_to("/dev/full")
-    message = rf"checkpoint\.pt could not be written: no space left in {tmp_path}"
-    with pytest.raises(aib.AibError, match=message):
-        save_checkpoint(tmp_path / "checkpoint.pt", {"weights": torch.zeros(100_000)})
-
-
 def repack(path: Path, target: Path, compression: int, pickled: bytes | None = None) -> Path:
     """The checkpoint packed again, optionally with another pickle."""
     with ZipFile(path) as source, ZipFile(target, "w", compression) as copy:
@@ -72,7 +63,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple:
             return (Path.touch, (tmp_path / "owned",))
 
-    torch.save({"schema": 1, "model": Evil()}, tmp_path / "checkpoint.pt")
+    torch.save({"schema": 2, "model": Evil()}, tmp_path / "checkpoint.pt")
     with pytest.raises(aib.AibError, match="cannot be read as a checkpoint"):
         load_checkpoint(tmp_path / "checkpoint.pt")
     assert not (tmp_path / "owned").exists()

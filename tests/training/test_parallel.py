@@ -6,35 +6,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import aib.attention
+import aib.latent
 from aib.errors import AibError
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import make_fabric
-
-SCRIPT = """
-import os, sys, torch
-from dataclasses import replace
-import aib.attention, aib.latent
 from aib.training.loop import fit
 from tests.helpers import SMALL, image_set
 from tests.training.test_loop import attached, zero_noise
 
-# Held fixed: no noise, no batch statistics.
-aib.attention.noise_or_sample = aib.latent.noise_or_sample = zero_noise
-devices, out = int(sys.argv[1]), sys.argv[2]
-model = attached()
-settings = replace(SMALL, log_every=2, devices=devices, ema=0.9, clip=1.0, oversubscribe=True)
-fitted = fit(model, image_set(), settings)
-if int(os.environ.get("LOCAL_RANK", 0)) == 0:
-    metrics = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
-    states = {"last": model.state_dict(), "average": fitted.model.state_dict()}
-    torch.save({**states, "metrics": metrics}, out)
-"""
+SCRIPT = "from tests.training.test_parallel import train_on; train_on(2)"
 TRAINING = (
     "-m aib train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --batch-size 16 "
     "--accelerator cpu --devices 2 --oversubscribe --out run"
@@ -54,10 +42,19 @@ def python(*words: str, cwd: Path) -> str:
     return done.stdout
 
 
-def train_with(devices: int, folder: Path) -> dict:
-    (folder / "script.py").write_text(SCRIPT)
-    python("script.py", str(devices), f"{devices}.pt", cwd=folder)
-    return torch.load(folder / f"{devices}.pt", weights_only=True)
+def train_on(devices: int) -> dict:
+    """Train without noise and batch statistics. The first of two processes stores the result."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (aib.attention, aib.latent):
+            patch.setattr(module, "noise_or_sample", zero_noise)
+        model = attached()
+        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0, "oversubscribe": True}
+        fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed))
+    metrics = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
+    found = {"last": model.state_dict(), "average": fitted.model.state_dict(), "metrics": metrics}
+    if devices > 1 and int(os.environ.get("LOCAL_RANK", 0)) == 0:
+        torch.save(found, "found.pt")
+    return found
 
 
 def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
@@ -71,7 +68,9 @@ def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
-    one, two = train_with(1, tmp_path), train_with(2, tmp_path)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    python("script.py", cwd=tmp_path)
+    one, two = train_on(1), torch.load(tmp_path / "found.pt", weights_only=True)
     for which in ("last", "average"):
         for name, value in one[which].items():
             torch.testing.assert_close(two[which][name], value, rtol=1e-3, atol=1e-5, msg=name)
@@ -148,6 +147,7 @@ def test_a_signal_stops_two_processes_within_a_step(
     assert members(training.pid) == []
 
 
+@pytest.mark.slow
 @on_linux
 def test_workers_end_with_a_first_process_that_is_killed_before_they_meet(
     training: subprocess.Popen,

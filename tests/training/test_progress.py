@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from aib.classifier import Classifier
+from aib.data import ImageSet
+from aib.evaluation import Evaluation, evaluate
 from aib.settings import Settings
 from aib.training.interrupt import SignalCatcher
-from aib.training.loop import Loop, fit
+from aib.training.loop import Loop
 from aib.training.progress import (
     BarReporter,
     LineReporter,
@@ -37,13 +40,6 @@ ROW = {
 }
 
 
-def train_with(report: Reporter, settings: Settings = SMALL) -> None:
-    report.message("before it begins")
-    model = small_model(num_classes=4)
-    fit(model, image_set(), settings, report=report, validation=image_set(8))
-    report.message("after the end")
-
-
 def test_a_duration_is_rough() -> None:
     durations = {3: "3 s", 99: "99 s", 240: "4 min", 5990: "100 min", 9000: "2.5 h"}
     assert {seconds: format_duration(seconds) for seconds in durations} == durations
@@ -53,13 +49,18 @@ def test_a_duration_is_rough() -> None:
 def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, done: int
 ) -> None:
-    """A clock that a step moves by 2 s, and the first one by 60 s more; 15 steps in 3 epochs."""
+    """A clock that a step moves by 2 s, and the first one by 60 s more; 15 steps in 3 epochs.
+
+    An evaluation moves it by 1 s per image: 8 of them after the second and after the last epoch.
+    """
     messages: list[str] = []
     report = Reporter()
     report.message = messages.append  # type: ignore[method-assign]
+    evaluation = evaluate(small_model(num_classes=4), image_set(8))
     clock = [100.0]
     monkeypatch.setattr("aib.training.loop.time.monotonic", lambda: clock[0])
-    loop = Loop(small_model(num_classes=4), image_set(), replace(SMALL, epochs=3), report=report)
+    s = replace(SMALL, epochs=3, evaluate_every=2)
+    loop = Loop(small_model(num_classes=4), image_set(), s, image_set(8), report=report)
     assert loop.total_steps == 15
     loop.step, take_step = done, loop.take_step.__class__.__call__
 
@@ -67,10 +68,15 @@ def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
         clock[0] += 2.0 if loop.step > done else 62.0
         return take_step(self, *arguments)
 
+    def slow_evaluation(s: Settings, model: Classifier, data: ImageSet) -> Evaluation:
+        clock[0] += len(data)
+        return evaluation
+
     monkeypatch.setattr(TrainingStep, "__call__", slow_step)
+    monkeypatch.setattr("aib.training.loop.evaluate_by", slow_evaluation)
     with SignalCatcher() as stop:
         loop.train(stop)
-    expected = {0: "about 30 s for 3 epochs", 5: "about 20 s for 2 epochs"}[done]
+    expected = {0: "about 46 s for 3 epochs", 5: "about 36 s for 2 epochs"}[done]
     assert [text for text in messages if "about" in text] == [f"{expected} on this machine"]
 
 
@@ -79,25 +85,32 @@ def test_a_row_is_formatted_in_one_line() -> None:
         "loss 1.500  nll 1.250  error 12.50%  KL 10.0 bits  vq 2.0e-04 commit 3.0e-04  "
         "anchors 9.8  12,346 img/s"
     )
-    masked = format_metrics(ROW | {"area": 0.251, "mask_bits": 4321.0})
-    assert "anchors 9.8  area 25% passes 4,321 bits  12,346 img/s" in masked
-    plain = ROW | {"kl": 0.0, "perplexity": None, "auxiliary": 0.5}
-    assert format_metrics(plain) == "loss 1.500  nll 1.250  error 12.50%  aux 0.500  12,346 img/s"
+    masked = {"kl": 0.0, "perplexity": None, "auxiliary": 0.5, "area": 0.251, "mask_bits": 4321.0}
+    assert format_metrics(ROW | masked) == (
+        "loss 1.500  nll 1.250  error 12.50%  aux 0.500  area 25% passes 4,321 bits  12,346 img/s"
+    )
+
+
+def show(report: Reporter) -> None:
+    report.message("before it begins")
+    report.begin(total_steps=10, done=0, epochs=2)
+    report.metrics(ROW)
+    report.metrics(ROW | {"step": 9, "epoch": 1, "seconds": 5.0})
+    report.close()
 
 
 def test_lines_show_progress_and_the_remaining_time(capsys: pytest.CaptureFixture) -> None:
-    train_with(LineReporter(), replace(SMALL, epochs=1))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "before it begins"
-    assert lines[1].startswith("epoch 1/1  step 3/5  loss ")
-    assert lines[2].startswith("epoch 1/1  step 5/5  loss ")
-    assert lines[2].endswith("0 s left")
-    assert lines[3].startswith("epoch 1: held-out error ")
+    show(LineReporter())
+    row = format_metrics(ROW)
+    assert capsys.readouterr().out.splitlines() == [
+        "before it begins",
+        f"epoch 1/2  step 7/10  {row}",
+        f"epoch 2/2  step 9/10  {row}  1 s left",  # two steps took two seconds
+    ]
 
 
 def test_the_bar_shows_epoch_metrics_and_messages() -> None:
     screen = io.StringIO()
-    train_with(BarReporter(Console(file=screen, force_terminal=True, width=200)))
-    shown = screen.getvalue()
-    for text in ("before it begins", "epoch 2/2", "error", "img/s", "held-out error"):
-        assert text in shown
+    show(BarReporter(Console(file=screen, force_terminal=True, width=200)))
+    for text in ("before it begins", "epoch 2/2", "9/10", "error 12.50%", "img/s"):
+        assert text in screen.getvalue()

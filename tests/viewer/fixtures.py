@@ -16,7 +16,6 @@ from aib.runs import Run
 from aib.viewer.examples import Example
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import listen, make_app, prepare_gradio
-from tests.data import official
 from tests.helpers import photo, shapes, small_model
 
 EXAMPLES = [Example(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
@@ -35,19 +34,6 @@ def viewer(folder: Path, *names: str, **options) -> Viewer:
 def saved_model(folder: Path, name: str = "tiny_aib_qt") -> Path:
     opened(folder, name).model.save_pretrained(folder)
     return folder
-
-
-def write_pets_test(root: Path) -> None:
-    """As many test images as officially, all links to two."""
-    folder = official.write_pets(root)
-    lines = []
-    for number in range(3_669):
-        label, breed = ((1, "Abyssinian"), (2, "great_pyrenees"))[number % 2]
-        name = f"{breed}_{100 + number}"
-        for part, suffix in (("images", "jpg"), ("annotations/trimaps", "png")):
-            (folder / part / f"{name}.{suffix}").hardlink_to(folder / part / f"{breed}_3.{suffix}")
-        lines.append(f"{name} {label} {label} 1")
-    (folder / "annotations/test.txt").write_text("\n".join(lines) + "\n")
 
 
 @contextmanager

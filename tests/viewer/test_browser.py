@@ -1,7 +1,6 @@
 """The page in a real browser: open, upload, move a slider, hide a block, compare two runs."""
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.helpers import photo
-from tests.viewer.fixtures import saved_model, write_pets_test
+from tests.viewer.fixtures import saved_model
 
 pytest.importorskip("gradio")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -57,14 +56,13 @@ def address(browser, tmp_path_factory):
 
 
 @contextmanager
-def served(*words, **environment):
+def served(*words):
     """The address of `aib view`, which must exit without an error afterwards."""
     process = subprocess.Popen(
         [sys.executable, "-m", "aib", "view", *words, "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | environment,
     )
     try:
         lines = (re.match(r"http://\S+", line) for line in process.stdout)
@@ -184,14 +182,3 @@ def test_nothing_is_wider_than_a_phone(page):
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert width <= 390
-
-
-def test_the_packaged_model_needs_no_run_and_warns_of_unknown_classes(browser, tmp_path):
-    with served(AIB_DATA=str(tmp_path)) as url:
-        page = Page(browser, url)
-        assert "none of the classes of pets_masked" in page.text("aib-unknown")
-    write_pets_test(tmp_path)
-    with served(AIB_DATA=str(tmp_path)) as url:
-        page = Page(browser, url)
-        page.until(lambda: page.text("aib-picture").startswith("pets, test: "))
-        assert browser.find_elements(By.ID, "aib-unknown") == []

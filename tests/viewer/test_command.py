@@ -67,22 +67,6 @@ def test_hosts_and_ports_that_cannot_be():
         serve.listen("127.0.0.1", 70000)
 
 
-@pytest.mark.parametrize(
-    ("host", "alone"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.0.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("192.168.1.5", False),
-        ("example.org", False),
-    ],
-)
-def test_which_hosts_only_this_machine_reaches(host, alone):
-    assert serve.is_loopback(host) is alone
-
-
 def test_a_warning_if_other_machines_reach_it(capsys, no_gradio_needed, monkeypatch, tmp_path):
     served = []
     monkeypatch.setattr(serve, "serve", lambda *args, **options: served.append(options))

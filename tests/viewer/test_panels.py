@@ -109,12 +109,6 @@ def test_the_opacity_mixes_map_and_picture():
         assert caption == "attention, 0 to 1"
 
 
-def test_the_bar_below_a_map_runs_from_low_to_high():
-    tile = panels.with_scale(PICTURE, lowest=0.5).astype(int)
-    assert tile.shape == (33, 32, 3) and np.array_equal(tile[:32], PICTURE)
-    assert np.array_equal(tile[-1, -1], colour(1.0)) and set(tile[-1, :15].flatten()) == {96}
-
-
 def test_samples_have_the_scale_of_the_map():
     pixels = torch.from_numpy(PICTURE.copy()).permute(2, 0, 1)
     sampled = torch.stack([torch.zeros(1, 8, 8), torch.ones(1, 8, 8)])
@@ -169,11 +163,6 @@ def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
     found = show("tiny_dvib")
     assert "pip install 'aib[posthoc]'" in panels.details(found)
     assert panels.maps(PICTURE, found, 0.5, 0) == []
-
-
-def test_a_flat_map_is_called_flat():
-    flat = replace(explanation(), map=torch.full((1, 8, 8), 0.3))
-    assert panels.maps(PICTURE, flat, 0.5, 0)[0][1].endswith("it highlights nothing")
 
 
 def test_stretched_colours_of_a_faint_attention_map_are_named():

@@ -1,6 +1,5 @@
 """The picture, its blocks, its explanations, and files that cannot be shown."""
 
-import io
 import struct
 import zlib
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from aib.errors import AibError
-from aib.interpret.maps import explain
 from aib.preprocessing import Preprocessing
 from aib.viewer.scene import Viewer, block, mean_colour, paint
 from tests.helpers import photo
@@ -112,29 +110,6 @@ def test_a_bad_file_gives_a_readable_error(tmp_path, name, content, message):
         viewer(tmp_path).read(send(tmp_path, name, content))
     assert str(caught.value).startswith(message)
     assert "server" not in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_the_limit_of_pixels_is_configurable(tmp_path):
-    buffer = io.BytesIO()
-    photo(50, 40).save(buffer, format="PNG")
-    path = send(tmp_path, "small.png", buffer.getvalue())
-    assert viewer(tmp_path, max_pixels=2000).read(path).name == "small.png"
-    with pytest.raises(AibError, match="50 x 40 pixels, above the limit of 1,999"):
-        viewer(tmp_path, max_pixels=1999).read(path)
-
-
-def test_a_large_photograph_is_kept_small(tmp_path):
-    scene = viewer(tmp_path).show(photo(1500, 900), "large")
-    assert scene.shown.shape == (307, 512, 3)
-    assert scene.size == (1500, 900)
-
-
-def test_it_agrees_with_aib_explain(tmp_path):
-    run = opened(tmp_path)
-    found, expected = Viewer([run]).show(photo(), "photo").now[0], explain(run.model, photo())
-    assert found.top(0) == expected.top(0) and found.samples == expected.samples == "4x12"
-    for name in ("map", "level_indices", "sigma", "sample_maps"):
-        assert torch.equal(getattr(found, name), getattr(expected, name))
 
 
 def test_uncertainty_by_hand(tmp_path):

@@ -10,7 +10,7 @@ from aib.interpret.decision_tables import reliance
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.results import SweepResults
-from aib.sweep.tables import sweep_tables
+from aib.sweep.show import sweep_tables
 from tools.results.errors import (
     OWN_TEST_IMAGES,
     error_tables,
@@ -21,7 +21,7 @@ from tools.results.errors import (
 from tools.results.maps import maps_table, posthoc_notes, studied
 from tools.results.markdown import contents, section
 from tools.results.read import Results, RunsFile, data_set
-from tools.results.speed import latency_table, speed_table
+from tools.results.speed import latency_table, loading_table, speed_table
 
 INDEX = "README.md"
 SPEED = "speed.md"
@@ -141,7 +141,8 @@ def _the_papers_first(file: RunsFile) -> tuple[bool, str]:
 
 def speed_sections(results: Results) -> list[str]:
     lines: list[str] = []
-    for table in (speed_table(results.benchmarks), latency_table(results.benchmarks)):
+    for make in (speed_table, loading_table, latency_table):
+        table = make(results.benchmarks)
         lines += section(table)
     links = ", ".join(f"[{name}](../../results/{name})" for name in results.benchmarks)
     return [*lines, f"\nFiles: {links}."]

@@ -1,4 +1,4 @@
-"""Tables of `aib bench`: throughput, and latency on a CPU."""
+"""Tables of `aib bench`: throughput, loading, and latency on a CPU."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +25,7 @@ def speed_table(files: Mapping[str, Bench]) -> Table:
             found["environment"]["device"],
         )
         for found in files.values()
+        if found["what"] != "data"
     ]
     head = (
         "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matmul rate",
@@ -36,6 +37,30 @@ def speed_table(files: Mapping[str, Bench]) -> Table:
         "Samples: attention x latent, per image."
     )
     return Table("Speed", head, tuple(rows), note)
+
+
+def loading_table(files: Mapping[str, Bench]) -> Table:
+    """Whether loading image files keeps up with training."""
+    rows = [
+        (
+            f"{found['data']} at {found['image_size']} pixels",
+            f"`{found['model']}`",
+            f"{found['images_per_second']:,.0f}",
+            f"{found['on_device_images_per_second']:,.0f}",
+            f"{found['ratio']:.2f}",
+            f"{found['loader_images_per_second']:,.0f}",
+            f"{found['on_access_images_per_second']:,.0f} ({found['workers']} processes)",
+            found["environment"]["device"],
+        )
+        for found in files.values()
+        if found["what"] == "data"
+    ]
+    head = (
+        "data", "model", "training, images/s", "on two batches on the device", "ratio",
+        "loading alone", "decoding every time", "hardware",
+    )  # fmt: skip
+    note = "Images are decoded once; later epochs crop from the copy, on the device if it fits."
+    return Table("Loading", head, tuple(rows), note)
 
 
 def latency_table(files: Mapping[str, Bench]) -> Table:

@@ -48,14 +48,14 @@ def road(
     grain = normal(seed, Stream.ROAD, zero, channels * pixels).reshape(1, channels, height, width)
     certainty, probability = predicted_class(predict, x)
 
-    def imputed(removed: Tensor) -> Tensor:
-        return impute_linear(x, removed) + noise * grain.to(x.dtype) * removed
-
+    twice = x.repeat(2, 1, 1, 1)
     morf, lerf = [certainty], [certainty]
     for fraction in fractions:
         count = round(fraction * pixels)
-        morf.append(probability(imputed(rank < count)))
-        lerf.append(probability(imputed(rank >= pixels - count)))
+        removed = torch.cat([rank < count, rank >= pixels - count])  # one solve: [2B,1,H,W]
+        imputed = impute_linear(twice, removed) + noise * grain.to(x.dtype) * removed
+        for curve, images in zip((morf, lerf), imputed.chunk(2), strict=True):
+            curve.append(probability(images))
     shares = torch.tensor([0.0, *fractions], device=x.device)
     return {
         "road_morf": Curve(shares, torch.stack(morf, dim=1)),

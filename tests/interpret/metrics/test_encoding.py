@@ -7,6 +7,7 @@ import torch
 
 from aib.interpret.metrics.encoding import map_encoding
 from aib.interpret.metrics.probe import jittered_gaussian, probe
+from aib.interpret.metrics.reliance import map_reliance
 from aib.interpret.metrics.swap import Decisions, Partners, draw_partners
 
 
@@ -49,6 +50,10 @@ def test_shares_and_drops_agree_with_counting_image_by_image(seed):
     assert found.blank.value == pytest.approx(float((d.under["blank"] == d.labels).double().mean()))
     each = [(d.maps[i] - d.maps[d.partners.another[i]]).abs().mean() for i in range(60)]
     assert found.variation == pytest.approx(float(torch.stack(each).mean()), abs=1e-6)
+    reliance = map_reliance(d)
+    assert reliance.accuracy == pytest.approx(float((d.own == d.labels).double().mean()))
+    for name, drop in reliance.replaced.items():
+        assert drop.accuracy == pytest.approx(float((d.under[name] == d.labels).double().mean()))
 
 
 def test_falling_back_to_the_most_frequent_class_is_not_following_the_map():

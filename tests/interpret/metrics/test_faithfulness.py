@@ -44,24 +44,6 @@ def test_curves_of_an_additive_classifier_are_its_cumulated_weights():
     assert curves["insertion"].area[0] > curves["insertion"].area[2] > curves["insertion"].area[1]
 
 
-def test_one_batch_or_several_give_the_same():
-    w = weights()
-    generator = torch.Generator().manual_seed(1)
-    x = torch.rand(5, 2, SIDE, SIDE, generator=generator)
-    maps = torch.rand(5, 4, 4, generator=generator)
-    whole = deletion_insertion(weighted_sum(w), x, maps, steps=4)
-    parts = [
-        deletion_insertion(weighted_sum(w), a, b, steps=4)
-        for a, b in zip(x.split(2), maps.split(2), strict=True)
-    ]
-    torch.testing.assert_close(
-        whole["deletion"].values, torch.cat([p["deletion"].values for p in parts])
-    )
-    torch.testing.assert_close(
-        whole["insertion"].area, torch.cat([p["insertion"].area for p in parts])
-    )
-
-
 def test_logits_become_probabilities_and_may_come_in_an_object():
     x = torch.zeros(2, 1, SIDE, SIDE)
     logits = torch.tensor([[0.0, 3.0], [2.0, 0.0]])

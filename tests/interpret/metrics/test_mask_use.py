@@ -9,7 +9,6 @@ from torch import nn
 
 from aib.attention import AttentionParameters
 from aib.data import Batches
-from aib.errors import AibError
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.studies import measure_mask
 from aib.latent import LinearHead
@@ -157,11 +156,6 @@ def test_open_and_closed_ends():
     found = mask_use(model, [(x, y)])
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
     assert MaskUse.from_dict(found.to_dict()) == found
-
-
-def test_no_images_is_an_error():
-    with pytest.raises(AibError, match="no images"):
-        mask_use(make(), [])
 
 
 def test_a_model_that_only_takes_masks_has_none_of_its_own():

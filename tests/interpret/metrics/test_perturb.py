@@ -71,14 +71,6 @@ def test_there_are_the_papers_ten_modifications_and_one_more_by_name():
     assert modifications("svhn") == PAPER_MODIFICATIONS
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(4, 33), st.integers(4, 33), st.floats(0.5, 20))
-def test_low_and_high_frequencies_add_back_to_the_image(height, width, radius):
-    images = pixels(2, height, width)
-    low, high = perturb.frequency_split(images, radius)
-    torch.testing.assert_close(low + high, images.float(), atol=1e-2, rtol=0)
-
-
 @pytest.mark.parametrize("radius", [4, 12, 16, 20])
 def test_the_split_is_that_of_a_centred_spectrum_with_a_disc(radius):
     images = pixels(2)
@@ -102,13 +94,10 @@ def test_the_two_high_passes_differ_by_the_waves_at_the_radius_alone():
             assert (high.abs().amax() > 90) == kept, name
 
 
-def test_kept_frequencies_fill_0_to_255_in_every_channel():
+def test_kept_frequencies_fill_0_to_255_unless_the_image_is_constant():
     for kind, radius in (("high", 4), ("low", 12)):
         kept = perturb.keep_frequencies(pixels(), kind, radius)
         assert (kept.amin((2, 3)) == 0).all() and (kept.amax((2, 3)) == 255).all()
-
-
-def test_a_constant_image_is_not_blown_up_to_noise():
     images = torch.full((1, 3, 32, 32), 77, dtype=torch.uint8)
     assert (perturb.keep_frequencies(images, "low", 12) == 77).all()
     assert (perturb.keep_frequencies(images, "high", 4) == 0).all()

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from aib.interpret.metrics.sanity import layers_from_output, randomise, randomise_layers
+from aib.interpret.metrics.sanity import randomise, randomise_layers
 
 
 class Net(nn.Module):
@@ -46,14 +46,9 @@ def maps(model, x):
 X = torch.rand(4, 3, 12, 12, generator=torch.Generator().manual_seed(0))
 
 
-def test_the_cascade_starts_at_the_output(net):
-    names = ["head", "gain", "score", "stem.1", "stem.0"]
-    assert layers_from_output(net, maps, X) == names
-    assert [change.layer for change in randomise_layers(net, maps, X)] == names
-
-
-def test_layers_behind_the_map_do_not_move_it_and_those_before_it_do(net):
+def test_the_cascade_starts_at_the_output_and_layers_behind_the_map_do_not_move_it(net):
     changes = {change.layer: change for change in randomise_layers(net, maps, X)}
+    assert list(changes) == ["head", "gain", "score", "stem.1", "stem.0"]
     head = changes["head"]
     assert head.cosine == pytest.approx(1) and head.pearson == pytest.approx(1)
     assert head.spearman == pytest.approx(1) and head.flat == 0
@@ -71,11 +66,6 @@ def test_the_model_and_the_generator_stay_as_they_were(net):
     assert not any(module._forward_hooks for module in net.modules())
     assert first == randomise_layers(net, maps, X, seed=3)
     assert first != randomise_layers(net, maps, X, seed=4)
-
-
-def test_a_map_that_ignores_the_weights_never_changes(net):
-    edges = randomise_layers(net, lambda _, x: x.mean(1).diff(dim=1).abs(), X)
-    assert all(change.pearson == pytest.approx(1) for change in edges)
 
 
 def test_a_map_that_turns_flat_is_counted(net):

@@ -23,24 +23,10 @@ def test_a_constant_map_scores_100_and_is_found_out():
     assert figures["contrast"] == 0
     assert figures["centred_mean"] != figures["centred_mean"]  # NaN: undefined
     assert figures["centred_0.9"] != figures["centred_0.9"]
-
-
-def test_a_flat_map_against_one_that_is_not_is_inconsistent():
-    generator = torch.Generator().manual_seed(0)
-    figures = score(torch.full((9, 4, 4), 0.5), torch.rand(9, 4, 4, generator=generator))
-    assert figures["score_0.85"] == 0
-    assert figures["centred_undefined"] == figures["flat"] == 9 and figures["flat_modified"] == 0
-
-
-def test_independent_uniform_maps_come_near_their_expectation():
-    # Of two independent uniform maps the centred cosine tends to 0, the other to
-    # E[u]^2 / E[u^2] = 3/4: a raw cosine of 0.75 is what no relation at all looks like.
-    generator = torch.Generator().manual_seed(0)
-    maps, modified = torch.rand(2, 400, 16, 16, generator=generator)
-    figures = score(maps, modified)
-    assert figures["score_0.85"] == figures["centred_0.85"] == 0
-    assert abs(figures["centred_mean"]) < 4 / (400 * 256) ** 0.5
-    assert figures["centred_mean_low"] < 0 < figures["centred_mean_high"]
+    ramp = torch.arange(64.0).reshape(1, 8, 8).expand(20, 8, 8)
+    figures = score(maps, ramp)  # a flat map against one that is not
+    assert figures["score_0.85"] == figures["flat_modified"] == 0
+    assert figures["centred_undefined"] == figures["flat"] == 20
 
 
 def test_one_dark_place_that_moves_is_seen_by_the_centred_cosine_alone():
@@ -63,20 +49,8 @@ def test_only_prediction_consistent_images_count():
     assert figures["score_0.9"] == 80
     assert figures["score_0.9_low"] < 80 < figures["score_0.9_high"]
     assert figures["centred_mean"] == pytest.approx((4 - 1) / 5, abs=1e-5)
-
-
-def test_without_consistent_predictions_the_score_is_undefined():
-    maps = torch.rand(3, 4, 4)
-    figures = score(maps, maps, torch.zeros(3, dtype=torch.bool))
-    assert figures["score_0.9"] != figures["score_0.9"] and figures["prediction_consistent"] == 0
-
-
-def test_scaling_and_shifting_a_map_changes_nothing():
-    generator = torch.Generator().manual_seed(0)
-    maps = torch.rand(5, 4, 4, generator=generator)
-    figures = score(maps, 0.01 * maps - 3)
-    assert figures["score_0.95"] == figures["centred_0.95"] == 100
-    assert figures["contrast_modified"] == pytest.approx(0.01 * figures["contrast"], rel=1e-3)
+    none = score(maps, maps, torch.zeros(10, dtype=torch.bool))
+    assert none["score_0.9"] != none["score_0.9"] and none["prediction_consistent"] == 0
 
 
 def test_batches_add_up_and_it_works_in_a_collection():

@@ -68,24 +68,6 @@ def test_the_command_gives_the_recipe_back(settings, monkeypatch):
     assert [s.recipe() for s in trained] == [settings.recipe()]
 
 
-@pytest.mark.parametrize(
-    ("preset", "change", "command"),
-    [
-        ("cifar10_fast", {}, "aib train cifar10_fast"),
-        (
-            "cifar10_fast",
-            {"model": "vgg", "seed": 2},
-            "aib train cifar10_fast --model vgg --seed 2",
-        ),
-        ("cifar10_small", {"cutout": 0}, "aib train cifar10_small --cutout 0"),
-        ("cifar10_fast", {"data": "svhn", "epochs": 9}, None),  # no preset of other data
-    ],
-)
-def test_a_command_names_the_nearest_preset_of_the_data(preset, change, command):
-    found = train_command(replace(get_preset(preset).settings, **change).recipe())
-    assert found == command if command else "cifar10" not in found
-
-
 def test_an_unfinished_run_is_an_error(tmp_path):
     folder = write_finished_run(tmp_path / "a", 4.0)
     (folder / "evaluation.json").unlink()

@@ -1,9 +1,6 @@
 """The pages of docs/results/ show the results of runs, and nothing else."""
 
-import re
 import statistics
-
-import pytest
 
 from aib.data.shapes import TEST_SEED
 from aib.figures.table import Table, without_empty_columns
@@ -13,7 +10,6 @@ from tests.tools.results.stored import (
     pages_of,
     pages_of_runs,
     records,
-    rows,
     stored,
     write_finished_run,
 )
@@ -48,11 +44,6 @@ def test_maps_of_several_seeds_are_averaged_and_those_of_the_first_shown(tmp_pat
     mean = f"{statistics.fmean(cost):.1f} ± {statistics.stdev(cost):.1f}"
     assert row["another image's map costs"] == mean
     assert "| exact_3 | tiny_aib_qt" in text and "| exact_4 | tiny_aib_qt" not in text
-
-
-def test_maps_of_one_seed_each_have_no_table_over_seeds(tmp_path):
-    text = pages_of(tmp_path, stored("shapes_vgg.json"))["shapes.md"]
-    assert "## Maps: " in text and "Over seeds" not in text
 
 
 def test_runs_measured_on_other_test_images_are_marked(tmp_path):
@@ -93,38 +84,9 @@ def test_models_of_the_paper_come_first_and_apart(tmp_path):
     assert "paper %" not in others[0]
 
 
-def test_each_data_set_has_a_page_and_the_index_links_them(tmp_path):
-    runs = [
-        write_finished_run(tmp_path / "a", 4.0),
-        write_finished_run(tmp_path / "b", 5.0, data="cifar100"),
-        write_finished_run(tmp_path / "c", 6.0, data="shapes_spurious"),
-    ]
-    made = pages_of_runs(tmp_path, runs)
-    assert list(made) == ["README.md", "shapes.md", "cifar10.md", "cifar100.md"]
-    assert re.findall(r"\]\((\w+\.md)\)", made["README.md"]) == list(made)[1:]
-
-
-def test_a_page_links_to_its_sections_and_shows_the_note(tmp_path):
-    run = write_finished_run(tmp_path / "a", 4.0)
-    text = pages_of_runs(tmp_path, [run], "--note", "Shared the GPU.")["cifar10.md"]
-    sections = re.findall("^## (.+)$", text, re.MULTILINE)
-    links = re.findall(r"^- \[(.+)\]\(#([\w-]+)\)$", text, re.MULTILINE)
-    assert [title for title, _ in links] == sections == [OTHERS, EVERY_RUN]
-    assert links[1][1] == "every-run"
-    assert "- [t](../../results/some.json): Shared the GPU." in text
-
-
 def test_empty_columns_are_left_out():
     table = Table("t", ("a", "b", "c"), (("1", "-", "-"), ("2", "-", "3")), "note")
     assert without_empty_columns(table) == Table("t", ("a", "c"), (("1", "-"), ("2", "3")), "note")
-
-
-def test_the_training_error_is_that_of_the_last_steps(tmp_path):
-    folder = write_finished_run(tmp_path / "a", 4.0)
-    RunFolder(folder).log({"step": 10, "epoch": 1, "error": 7.5, "seconds": 91.0})
-    RunFolder(folder).log({"step": 10, "epoch": 1, "anchors": [0.5]})
-    [row] = records(pages_of_runs(tmp_path, [folder])["cifar10.md"], EVERY_RUN)
-    assert row["training error %"] == "7.50"
 
 
 def test_errors_on_other_data_are_averaged_and_the_paper_s_stand_beside_its_protocol(tmp_path):
@@ -142,17 +104,6 @@ def test_errors_on_other_data_are_averaged_and_the_paper_s_stand_beside_its_prot
     assert raw["paper %"] == "50.44" and matched["paper %"] == "-"
 
 
-@pytest.mark.parametrize(("bits", "seeds"), [(None, ["2"]), (8.0, ["2", "1"])])
-def test_the_number_of_samples_counts_only_where_there_is_noise(tmp_path, bits, seeds):
-    runs = [write_finished_run(tmp_path / f"s{i}", 4.0, seed=i) for i in range(2)]
-    for folder, samples in zip(runs, (["4x12"], ["4x12", "deterministic"]), strict=True):
-        for each in samples:
-            found = evaluation(49.0, "svhn") | {"kl_bits": bits, "samples": each}
-            RunFolder(folder).write_evaluation(f"svhn test {each} over probabilities", found)
-    table = records(pages_of_runs(tmp_path, runs)["cifar10.md"], OTHER_DATA)
-    assert [row["seeds"] for row in table] == seeds
-
-
 def test_folders_of_the_machine_are_not_shown(tmp_path):
     run = write_finished_run(tmp_path / "a", 4.0, data="folder:/home/me/photos")
     RunFolder(run).write_evaluation(
@@ -161,15 +112,3 @@ def test_folders_of_the_machine_are_not_shown(tmp_path):
     text = pages_of_runs(tmp_path, [run])["folder.md"]
     assert [row["data"] for row in records(text, OTHER_DATA)] == ["folder:birds test"]
     assert "/home" not in text
-
-
-def test_width_cuda_graphs_and_latency_of_a_benchmark_are_shown(tmp_path):
-    bench = stored("bench_infer_vgg_aib_qt_half_cpu.json") | {"graphs": True, "width": 0.25}
-    text = pages_of(tmp_path, bench)["speed.md"]
-    [speed] = records(text, "Speed")
-    assert speed["model"] == "`vgg_aib_qt` at width 0.25"
-    assert speed["how"].endswith(", 4x12 samples, CUDA graphs")
-    measured = bench["latency"]["rows"]
-    assert [row[1:4] for row in rows(text, "Latency")[1:]] == [
-        [str(each["batch"]), each["way"], f"{each['median_ms']:.1f}"] for each in measured
-    ]

@@ -61,9 +61,3 @@ def test_the_paper_s_errors_are_as_printed():
     assert rows["`wrn`"] == ("4.00", "19.25", "26.50", "-", "-", "-")
     assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
     assert paper_error("wrn", "svhn") is None and paper_error("tiny", "shapes") is None
-
-
-def test_every_kind_of_table_is_used():
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    assert [name for name in TABLES if f"<!-- table: {name}" not in text] == []

@@ -1,37 +1,43 @@
-"""One run of a sweep in a process of its own: train or resume, then measure.
+"""Do the runs of a sweep: each in a process of its own, which trains or resumes and then measures.
 
-Run as `python -m aib.sweep.one SWEEP NAME`.
+The process is `python -m aib.sweep.run SWEEP NAME`.
 """
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from filelock import FileLock
 
 from aib.classifier import evaluating
 from aib.environment import environment
 from aib.errors import AibError
-from aib.evaluation import Evaluation, read_evaluations
+from aib.evaluation import read_evaluations
 from aib.files import finite, read_json, sha256, write_json
-from aib.interpret.per_image import ImageMetrics, measure_images
+from aib.interpret.per_image import measure_images
 from aib.interpret.runs import feed_for
 from aib.runs import CHECKPOINT, EVALUATION, open_runs, train_seconds
 from aib.settings import Settings
 from aib.sweep.plan import PlannedRun, read_plan
 from aib.training.folder import RunFolder
-from aib.training.interrupt import Interrupted
+from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.progress import LineReporter
 from aib.training.train import train
 from aib.validation import parse_json
 from aib.weights import CONFIG, WEIGHTS
 
+OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
+POLL = 0.2  # seconds
 MEASUREMENT = "sweep_figures.json"  # in a run's folder
-LOGS = "logs"  # in the sweep's
 MAP_METRICS = ("auroc", "pointing", "energy_inside", "entropy_bits", "contrast")
 OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of files of older versions
 
@@ -74,7 +80,8 @@ class Measurement:
 
 def run_one(sweep: Path, name: str) -> None:
     """Do what is left of one run."""
-    run, folder = read_plan(sweep).find(name), sweep / name
+    run = next(run for run in read_plan(sweep).runs if run.name == name)
+    folder = sweep / name
     lock = log_path(sweep, name).with_suffix(".lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
     # A killed sweep may leave a process behind that is still saving: wait for it.
@@ -82,16 +89,16 @@ def run_one(sweep: Path, name: str) -> None:
         check_settings(run, folder)
         if is_done(folder):
             return
-        if not _is_trained(folder, run.settings):
+        evaluated = run.settings.reported in read_evaluations(folder / EVALUATION)
+        if not (evaluated and (folder / WEIGHTS).is_file()):
             started = (folder / CHECKPOINT).is_file()
             train(run.settings, folder, resume=started, report=LineReporter())
-        measurement = measure(folder, run.settings)
-        write_json(folder / MEASUREMENT, finite(asdict(measurement)))
+        write_json(folder / MEASUREMENT, finite(asdict(measure(folder, run.settings))))
 
 
 def log_path(sweep: Path, name: str) -> Path:
     """The log of a run. Not in the run's own folder, which `train` creates."""
-    return sweep / LOGS / f"{name}.log"
+    return sweep / "logs" / f"{name}.log"
 
 
 def check_settings(run: PlannedRun, folder: Path) -> None:
@@ -104,11 +111,6 @@ def is_done(folder: Path) -> bool:
     """Whether the run is trained, and measured with these weights."""
     found, weights = read_measurement(folder), folder / WEIGHTS
     return found is not None and weights.is_file() and found.weights_sha256 == sha256(weights)
-
-
-def _is_trained(folder: Path, settings: Settings) -> bool:
-    done = (folder / WEIGHTS).is_file()
-    return done and settings.reported in read_evaluations(folder / EVALUATION)
 
 
 def read_measurement(folder: Path) -> Measurement | None:
@@ -136,22 +138,8 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     feed = feed_for(opened, opened.labelled_images(), workers=settings.workers)
     with evaluating(opened.model):
         seen = measure_images(opened.model, feed, {})
-    return Measurement(
-        weights_sha256=opened.checksum,
-        metrics=run_metrics(evaluation, seen),
-        split=feed.data.split,
-        images=feed.num_images,
-        samples=evaluation.samples,
-        train_seconds=train_seconds(folder),
-        environment=environment(),
-        data=settings.data,
-    )
-
-
-def run_metrics(evaluation: Evaluation, seen: ImageMetrics) -> RunMetrics:
-    """The metrics of an evaluation and of the maps."""
     low, high = evaluation.top1_interval
-    return RunMetrics(
+    metrics = RunMetrics(
         accuracy=100 - evaluation.top1_error,
         accuracy_interval=(100 - high, 100 - low),
         nll=evaluation.nll,
@@ -161,6 +149,85 @@ def run_metrics(evaluation: Evaluation, seen: ImageMetrics) -> RunMetrics:
         flat_maps=seen.mean("flat"),
         **{name: seen.mean(name) for name in MAP_METRICS},
     )
+    return Measurement(
+        weights_sha256=opened.checksum,
+        metrics=metrics,
+        split=feed.data.split,
+        images=feed.num_images,
+        samples=evaluation.samples,
+        train_seconds=train_seconds(folder),
+        environment=environment(),
+        data=settings.data,
+    )
+
+
+def run_all(
+    sweep: Path, runs: Sequence[PlannedRun], jobs: int, on_end: OnEnd, stop: SignalCatcher
+) -> None:
+    """Do all runs. A failed run does not affect the others; on a stop, active runs save first."""
+    waiting = deque(runs)
+    running: dict[int, tuple[PlannedRun, subprocess.Popen[bytes]]] = {}
+    try:
+        while running or (waiting and stop.signal is None):
+            for slot in range(jobs):
+                if waiting and slot not in running and stop.signal is None:
+                    run = waiting.popleft()
+                    running[slot] = (run, start(sweep, run, slot, jobs))
+            for slot, (run, process) in list(running.items()):
+                if stop.signal is not None and process.stdin is not None:
+                    process.stdin.close()  # see `stop_with_parent`
+                if process.poll() is not None:
+                    del running[slot]
+                    on_end(run, failure(process.returncode, log_path(sweep, run.name)))
+            time.sleep(POLL)
+    finally:  # after a second Ctrl-C or an error: leave no process behind
+        for _, process in running.values():
+            process.kill()
+            process.wait()
+
+
+def start(sweep: Path, run: PlannedRun, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
+    """Start one run in its own process group, so that Ctrl-C reaches it only through us."""
+    log = log_path(sweep, run.name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command(sweep, run),
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment_of(slot, jobs),
+            start_new_session=True,
+        )
+
+
+def command(sweep: Path, run: PlannedRun) -> list[str]:
+    """The command that does one run."""
+    return [sys.executable, "-m", "aib.sweep.run", str(sweep), run.name]
+
+
+def environment_of(slot: int, jobs: int) -> dict[str, str]:
+    """Environment variables of a job: its share of the cores and, of several GPUs, one."""
+    variables = dict(os.environ)
+    if jobs > 1:
+        variables.setdefault("OMP_NUM_THREADS", str(max(1, torch.get_num_threads() // jobs)))
+    visible = variables.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
+    if len(gpus) > 1:
+        variables["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
+    return variables
+
+
+def failure(code: int, log: Path) -> str | None:
+    """Why a run failed, from its exit code and log; None if it did not."""
+    if code == 0:
+        return None
+    if code in (130, 143, -2, -15):
+        return "stopped"
+    if code < 0:
+        return f"ended by signal {-code}; its log is {log}"
+    last = log.read_text(errors="replace").strip().rpartition("\n")[2] or "no message"
+    return last if code == 2 else f"{last}; its log is {log}"
 
 
 def stop_with_parent() -> None:

@@ -1,0 +1,60 @@
+"""The images of a training: what a user gives, as batches for each process."""
+
+from dataclasses import replace
+from typing import Any
+
+from lightning.fabric import Fabric
+
+from aib.classifier import Classifier
+from aib.data import Batches, ImageSet, Prepared, adapt
+from aib.errors import AibError
+from aib.settings import Settings
+
+
+def adapt_images(data: Any, model: Classifier, s: Settings, **options: Any) -> ImageSet | Prepared:
+    """`adapt` for a model and the batch size of the settings; both need the same classes."""
+    size = s.batch_size // s.accumulate
+    images = adapt(data, model.preprocessing, model.num_classes, batch_size=size, **options)
+    if images.num_classes != model.num_classes:
+        raise AibError(
+            f"the data has {images.num_classes} classes and the model {model.num_classes}: make "
+            f"the model with num_classes={images.num_classes}, or give all class_names of the data"
+        )
+    return images
+
+
+def settings_of_tensors(s: Settings, data: Prepared) -> Settings:
+    """The batch size is the loader's; what changes pixels, or shares them out, is an error."""
+    pixels = ("cutout", "trivial_augment", "alternate_flip")
+    asked = next((name for name in pixels if getattr(s, name)), None)
+    if asked:
+        raise AibError(
+            f"{asked} changes pixels, and this data has tensors that are normalised already: leave "
+            "it to the transforms of the data, or give PIL images"
+        )
+    if s.devices * s.nodes > 1:
+        raise AibError(
+            "several devices share out pixels, not tensors that are normalised already: give an "
+            "ImageSet or PIL images"
+        )
+    return replace(s, batch_size=data.batch_size * s.accumulate)
+
+
+def training_batches(data: ImageSet, s: Settings, fabric: Fabric) -> Batches:
+    """This process's share of the images, augmented as the settings say."""
+    return Batches(
+        data,
+        s.batch_size // (fabric.world_size * s.accumulate),
+        train=True,
+        device=fabric.device,
+        seed=s.seed,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        workers=s.workers,
+        pad=None if s.augment else 0,
+        flip=None if s.augment else False,
+        cutout=s.cutout if s.augment else 0,
+        trivial_augment=s.trivial_augment and s.augment,
+        alternate_flip=s.alternate_flip,
+        cache=s.cache,
+    )
