@@ -101,7 +101,8 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     if options.propose == "twice":
         if options.map_size is not None:
             raise AibError('map_size is that of the features with propose="twice": leave it out')
-        trunk: nn.Module = FeatureProposal(defaults.channels or parts.feature_channels)
+        channels = defaults.channels or parts.feature_channels
+        trunk: nn.Module = FeatureProposal(channels, defaults.hidden)
         first_pass = FirstPass(body, part="0")
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)

@@ -21,6 +21,7 @@ class MaskedDefaults:
     map_size: int = 16  # of a separate proposal, for images of this size
     propose: Propose = "separate"
     proposal_width: float = 1.0  # of a separate proposal's channels
+    hidden: int = 128  # channels of the layer with which "twice" reads its features
     strided: bool = False  # a separate proposal starts with a halving
     tail_layers: int = 0  # "twice" reads its features behind the stem and so many of the tail's
     channels: int | None = None  # of those features; None for the stem's

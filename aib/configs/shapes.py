@@ -17,22 +17,29 @@ TINY = Settings(
     seed=7,  # not the seed whose images the settings were chosen on
 )
 
-# On held-out images of seed 0 AdamW had half the error of the recipe above at mid-training.
-# noise_std 0.5 gave half the error at the end, but the decision then hung on faint values of the
-# mask: rounding it to 0 and 1 cost 9 points and more, with noise_std 1 about 3.
-MASKED = TINY.updated(model="tiny_aib_masked", optimizer="adamw", lr=4e-3, weight_decay=0.01)
+# Chosen on training images of other seeds: looking twice had less error than a separate proposal,
+# and better maps; of the stems that train in minutes, this one had the least error for its time.
+MASKED = TINY.updated(
+    model="tiny_aib_masked",
+    propose="twice",
+    epochs=5,
+    batch_size=64,
+    optimizer="adamw",
+    lr=6e-3,
+    weight_decay=0.1,
+    clip=5.0,
+)
 
 PRESETS = [
     Preset(
         "shapes_masked",
         MASKED,
-        "tiny_aib_masked: only what its map opens is classified",
-        Measured((10.20,), 9.8, "aarch64 CPU"),
+        "the demo: tiny_aib_masked, which classifies only what its map opens",
     ),
     Preset(
         "shapes_tiny",
         TINY,
-        "the demo: tiny_aib_qt in minutes on two CPU cores",
+        "tiny_aib_qt in minutes on two CPU cores",
         Measured((2.95, 4.17, 4.10), 4.7, "aarch64 CPU"),
     ),
 ]
