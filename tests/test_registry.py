@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import aib
 from aib.bench.counts import measure
@@ -138,8 +139,20 @@ def test_dropout_is_wrns_and_can_be_set():
         ("vgg_aib", {"attention_depth": -1}, "at least 0, not -1"),
         ("vgg_aib_masked", {"modulation": "residual"}, "no aib attention: modulation changes"),
         ("wrn_abn", {"modulation": "residual"}, "no aib attention: modulation changes nothing"),
+        ("vgg", {"pool_size": 1}, "vgg at 32 x 32 has no pool_size"),
+        ("wrn", {"pool_size": 1, "image_size": 224}, "wrn at 224 x 224 has no pool_size"),
     ],
 )
-def test_attention_options_that_a_model_does_not_have_are_refused(name, options, sentence):
+def test_options_that_a_model_does_not_have_are_refused(name, options, sentence):
     with pytest.raises(aib.AibError, match=sentence):
         aib.create_model(name, width=1 / 16, **options)
+
+
+def test_pool_size_is_the_grid_that_the_head_reads():
+    x = torch.rand(1, 3, 64, 64)
+    for given, side in ((None, 3), (1, 1), (2, 2)):
+        model = aib.create_model("vgg", 5, 224, width=1 / 16, pool_size=given).eval()
+        f = model.stem(x)  # [1,32,4,4]
+        pooled = F.adaptive_avg_pool2d(f, side).flatten(1)
+        logits = F.linear(pooled, model.head.weight, model.head.bias)
+        torch.testing.assert_close(model(x).sample_logits[0, 0], logits)
