@@ -1,7 +1,7 @@
-"""Pretrained backbones: VGG-16's convolutions, by torchvision's names, into our models for 224."""
+"""Weights to start a training from: a trained model's, or VGG-16's convolutions at 224 pixels."""
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
 from aib.masked import Masked
-from aib.weights import load_tensors
+from aib.weights import WEIGHTS, load_tensors, read_tensors, shapes, unique_tensors
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
 LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
 
 
 @dataclass(frozen=True)
-class LoadedBackbone:
-    """What `load_backbone` did, by names of tensors."""
+class LoadedWeights:
+    """What `load_backbone` or `load_trained` did, by names of tensors."""
 
     path: Path
     loaded: tuple[str, ...]  # parameters of the model that now hold the file's values
@@ -31,12 +31,17 @@ class LoadedBackbone:
     ignored: tuple[str, ...]  # in the file, without a place in the model: its classifier
 
     def __str__(self) -> str:
-        parts = ", ".join(dict.fromkeys(name.split(".")[0] for name in self.fresh))
-        text = f"{self.path.name}: {len(self.loaded)} tensors loaded; fresh weights in {parts}"
-        return text + (f"; ignored {', '.join(self.ignored)}" if self.ignored else "")
+        parts, ignored = (
+            ", ".join(dict.fromkeys(name.split(".")[0] for name in names))
+            for names in (self.fresh, self.ignored)
+        )
+        source = self.path.parent if self.path.name == WEIGHTS else self.path  # a run's folder
+        text = f"{source.name}: {len(self.loaded)} tensors loaded"
+        text += f"; fresh weights in {parts}" if parts else ""
+        return text + (f"; ignored {ignored}" if ignored else "")
 
 
-def load_backbone(model: Classifier, path: str | Path) -> LoadedBackbone:
+def load_backbone(model: Classifier, path: str | Path) -> LoadedWeights:
     """Load ImageNet's VGG-16 into a `vgg` model for 224 x 224 images.
 
     path: a state dict of torchvision's or timm's `vgg16`, as .safetensors, .pth or .npz. Its fully
@@ -58,12 +63,60 @@ def load_backbone(model: Classifier, path: str | Path) -> LoadedBackbone:
     mark_pretrained(model)
     model.preprocessing = replace(model.preprocessing, mean=IMAGENET_MEAN, std=IMAGENET_STD)
     names = [name for name, _ in model.named_parameters()]
-    return LoadedBackbone(
+    return LoadedWeights(
         path,
         loaded=tuple(name for name in names if name.startswith(prefix)),
         fresh=tuple(name for name in names if not name.startswith(prefix)),
         ignored=tuple(name for name in found if name not in tensors),
     )
+
+
+def load_trained(model: Classifier, path: Path) -> LoadedWeights:
+    """Load a model of the same form, which may have been trained for other classes.
+
+    Only the head and what depends on the number of classes may have another shape; they keep their
+    random weights.
+    """
+    found, expected = read_tensors(path), unique_tensors(model)
+    evaluator = not any(name.startswith("propose.") for name in expected)  # has no map
+    ignored = [name for name in found if evaluator and name.startswith("propose.")]
+    weights = {name: value for name, value in found.items() if name not in ignored}
+    other = [n for n, v in expected.items() if n in weights and weights[n].shape != v.shape]
+    wrong = [
+        n
+        for n in other
+        if not n.startswith("head.")
+        and not _is_per_class(weights[n], expected[n], model.num_classes)
+    ]
+    if wrong:
+        name = wrong[0]
+        more = f" (and {len(wrong) - 1} more tensors differ)" if len(wrong) > 1 else ""
+        raise AibError(
+            f"{path} does not fit the model: {shapes(name, weights[name], expected[name])}{more}; "
+            "give the model and the options it was trained with, or name --model without --init to "
+            "start from random weights"
+        )
+    kept = {name: value for name, value in weights.items() if name not in other}
+    load_tensors(model, kept, path, fresh=other)
+    return LoadedWeights(path, tuple(kept), tuple(other), tuple(ignored))
+
+
+def _is_per_class(saved: Tensor, wanted: Tensor, num_classes: int) -> bool:
+    """Whether two shapes differ in nothing but the number of classes."""
+    pairs = zip(saved.shape, wanted.shape, strict=False)
+    return saved.ndim == wanted.ndim and all(b in (a, num_classes) for a, b in pairs)
+
+
+def check_frozen(layers: Iterable[str], fresh: Iterable[str]) -> None:
+    """Raise an error if a layer that is not trained would keep random weights."""
+    fresh = [name for name in fresh if not name.startswith("quantizer.")]  # even levels
+    for layer in layers:
+        inside = [name for name in fresh if name.startswith(f"{layer}.")]
+        if inside:
+            raise AibError(
+                f"--freeze {layer} would keep random weights, such as {inside[0]}: leave it out, "
+                "or start from weights that have it (--init, --pretrained)"
+            )
 
 
 def backbone_of(model: Classifier) -> tuple[str, nn.Module]:

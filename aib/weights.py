@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -56,42 +57,39 @@ def tensor_shapes(path: Path) -> dict[str, list[int]]:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
 
-def load_weights(model: nn.Module, path: Path, *, other_classes: bool = False) -> None:
-    """Load weights into the model; every key and every shape must match.
-
-    Half-precision weights are converted to the model's type. With `other_classes`, for a file of
-    the same model trained for other classes, tensors of another shape are left as they are.
-    """
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name."""
     try:
-        weights = load_file(path)
+        return load_file(path)
     except (SafetensorError, OSError) as error:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
-    load_tensors(model, weights, path, other_classes=other_classes)
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Load weights into the model; every key and every shape must match.
+
+    Half-precision weights are converted to the model's type.
+    """
+    load_tensors(model, read_tensors(path), path)
 
 
 def load_tensors(
-    model: nn.Module, weights: dict[str, Tensor], path: Path, *, other_classes: bool = False
+    model: nn.Module, weights: dict[str, Tensor], path: Path, *, fresh: Container[str] = ()
 ) -> None:
-    """`load_weights` of tensors that were read from `path`, which errors name."""
-    expected = unique_tensors(model)
-    maps = any(name.startswith("propose.") for name in expected)
-    if other_classes and not maps:  # a masked model's evaluator
-        weights = {k: v for k, v in weights.items() if not k.startswith("propose.")}
+    """`load_weights` of tensors that were read from `path`, which errors name.
+
+    The model's tensors in `fresh` are left as they are.
+    """
+    expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing or unexpected:
         raise AibError(
             f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
             f"{len(unexpected)} unexpected{_first(unexpected)}"
         )
-    mismatched = [name for name, value in weights.items() if value.shape != expected[name].shape]
-    if mismatched and not other_classes:
-        name = mismatched[0]
-        raise AibError(
-            f"{path} does not fit the model: {name} is {list(weights[name].shape)} in the file and "
-            f"{list(expected[name].shape)} in the model"
-        )
-    for name in mismatched:
-        del weights[name]
+    for name, value in weights.items():
+        if value.shape != expected[name].shape:
+            raise AibError(f"{path} does not fit the model: {shapes(name, value, expected[name])}")
     ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
     broken = [name for name, value in ready.items() if not bool(value.isfinite().all())]
     if broken:
@@ -99,6 +97,11 @@ def load_tensors(
     on_meta = any(value.is_meta for value in expected.values())
     # Not strict: the file has only the first of tied names; all others were checked above.
     model.load_state_dict(ready, strict=False, assign=on_meta)
+
+
+def shapes(name: str, saved: Tensor, wanted: Tensor) -> str:
+    """How a tensor of a file differs from the model's, for errors."""
+    return f"{name} is {list(saved.shape)} in the file and {list(wanted.shape)} in the model"
 
 
 def weights_sha256(model: nn.Module) -> str:

@@ -1,4 +1,4 @@
-"""Pretrained backbones: VGG-16's convolutions into our models, and a learning rate of their own."""
+"""Weights to start from: a trained model's or VGG-16's, and what must not stay random."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,7 @@ from aib.training.loop import Loop, fit
 from aib.training.optim import learning_rate
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
-from aib.warm_start import check_statistics
+from aib.warm_start import check_statistics, load_trained
 from tests import libraries
 from tests.helpers import image_set, photo
 
@@ -277,3 +277,71 @@ def test_a_run_resumes_and_loads_without_the_file(path: Path, tmp_path: Path, mo
     again = aib.from_pretrained(tmp_path / "part")
     assert (again.preprocessing.mean, again.preprocessing.std) == (IMAGENET_MEAN, IMAGENET_STD)
     assert '"init": "vgg16:' in (tmp_path / "part" / "config.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "options"),
+    [("vgg_aib_masked", 224, {"width": WIDTH}), ("wrn_aib_qt", 32, {"width": 0.1})],
+)
+def test_other_classes_keep_all_weights_that_do_not_depend_on_them(
+    name: str, size: int, options: dict, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    trained = aib.create_model(name, 7, size, **options)
+    trained.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    model = aib.create_model(name, 3, size, **options)
+    report = load_trained(model, tmp_path / "model.safetensors")
+    saved = trained.state_dict()
+    for key, value in model.state_dict().items():
+        assert (7 in saved[key].shape) == (key in report.fresh), key
+        assert key in report.fresh or torch.equal(value, saved[key]), key
+    assert str(report).startswith(f"{tmp_path.name}: ") and "fresh weights in" in str(report)
+
+
+def test_a_head_of_another_form_starts_anew(tmp_path: Path) -> None:
+    model_of("vgg_aib_masked", head_norm=True).save_pretrained(tmp_path)
+    model = model_of("vgg_aib_masked", head_norm=True, pool_size=1)
+    report = load_trained(model, tmp_path / "model.safetensors")
+    assert {name.split(".")[0] for name in report.fresh} == {"head"}
+
+
+def test_weights_of_another_width_are_an_error_and_change_nothing(tmp_path: Path) -> None:
+    model_of("vgg_aib_masked").save_pretrained(tmp_path)
+    wider = aib.create_model("vgg_aib_masked", 3, 224, width=2 * WIDTH)
+    before = {name: value.clone() for name, value in wider.state_dict().items()}
+    words = (
+        r"body\.0\.0\.weight is \[4, 3, 3, 3\] in the file and \[8, 3, 3, 3\] in the model "
+        r"\(and \d+ more tensors differ\); give the model and the options it was trained with"
+    )
+    with pytest.raises(aib.AibError, match=words):
+        load_trained(wider, tmp_path / "model.safetensors")
+    assert all(torch.equal(value, before[name]) for name, value in wider.state_dict().items())
+
+
+def test_frozen_layers_may_not_keep_random_weights(path: Path, tmp_path: Path, monkeypatch) -> None:
+    libraries.install(monkeypatch)
+    (tmp_path / "my_module.py").write_text("from tests.helpers import SmallNet as build\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    fresh = Settings(model="tiny_aib_masked").updated(width=0.25)
+    build_model(fresh, image_set()).save_pretrained(tmp_path / "trained")
+    trained = replace(fresh, init=str(tmp_path / "trained"))
+    vgg16 = replace(SETTINGS, init=f"vgg16:{path}")
+    named = Settings(model="timm:resnet18", masked=True, pretrained=True)
+    own = Settings(backbone="my_module:build", at="features")
+
+    def build(s: Settings, *layers: str, num_classes: int = 4) -> None:
+        data = DATA if s is vgg16 else image_set(num_classes=num_classes)
+        build_model(replace(s, freeze=layers), data)
+
+    build(trained, "body", "propose", "head")
+    build(trained, "body", "propose", num_classes=3)
+    build(vgg16, "body.0")
+    build(named, "body.layer1")
+    build(own, "tail.features")  # it may have loaded its weights itself
+    build(Settings(model="tiny_aib_qt"), "quantizer")  # anchors are no random weights
+    with pytest.raises(aib.AibError, match="--freeze head would keep random .* head.*leave it out"):
+        build(trained, "body", "head", num_classes=3)
+    for settings, layer in {fresh: "body", vgg16: "propose", named: "propose"}.items():
+        with pytest.raises(aib.AibError, match=f"--freeze {layer} would keep random weights"):
+            build(settings, layer)

@@ -279,7 +279,7 @@ def _without_weights(settings: Settings, images: ImageSet) -> Classifier:
 
     A network by name is built as it is, since a pass through it shows where its layers lie.
     """
-    settings = replace(settings, init=None)
+    settings = replace(settings, init=None, freeze=())
     if is_network_name(settings.model):
         return build_model(settings, images, resume=True)
     with torch.device("meta"):

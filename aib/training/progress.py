@@ -132,4 +132,5 @@ def format_metrics(row: dict[str, Any]) -> str:
         parts.append(f"aux {row['auxiliary']:.3f}")
     if row.get("mask_bits") is not None:
         parts.append(f"area {row['area']:.0%} passes {row['mask_bits']:,.0f} bits")
-    return "  ".join([*parts, f"{row['images_per_second']:,.0f} img/s"])
+    rate = row["images_per_second"]
+    return "  ".join([*parts, f"{rate:,.0f} img/s" if rate >= 10 else f"{rate:.1f} img/s"])

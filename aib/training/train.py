@@ -26,8 +26,15 @@ from aib.training.interrupt import Interrupted
 from aib.training.loop import evaluate_by, fit
 from aib.training.optim import HOW
 from aib.training.progress import Reporter
-from aib.warm_start import VGG16, load_backbone, mark_pretrained
-from aib.weights import WEIGHTS, load_weights
+from aib.warm_start import (
+    VGG16,
+    LoadedWeights,
+    check_frozen,
+    load_backbone,
+    load_trained,
+    mark_pretrained,
+)
+from aib.weights import WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -191,19 +198,29 @@ def build_model(
         size = family(s.model, data.preprocessing.image_size)
         model = create_model(s.model, data.num_classes, size, options=s.options)
         model.preprocessing = data.preprocessing
-    if s.init is not None and s.init.startswith(VGG16):
-        if resume:
+    if resume:
+        if s.init is not None and s.init.startswith(VGG16):
             mark_pretrained(model)
-        else:
-            loaded = load_backbone(model, Path(s.init.removeprefix(VGG16)).expanduser())
-            (report or Reporter()).message(str(loaded))
-    elif s.init is not None and not resume:
-        path = find_model(Path(s.init))
-        path = path / WEIGHTS if path.is_dir() else path
-        if not path.is_file():
-            raise AibError(
-                f"no weights at {path}; --init takes a run's folder, a safetensors file or the "
-                f"name of a packaged model ({', '.join(packaged_models())})"
-            )
-        load_weights(model, path, other_classes=True)
+        return model
+    if s.init is not None:
+        loaded = _load_init(model, s.init)
+        (report or Reporter()).message(str(loaded))
+        fresh = loaded.fresh
+    else:
+        fresh = tuple(n for n, _ in model.named_parameters() if n not in model.pretrained_names)
+    if s.backbone is None or s.init is not None:  # a network of the user's may have its weights
+        check_frozen(s.freeze, fresh)
     return model
+
+
+def _load_init(model: Classifier, init: str) -> LoadedWeights:
+    if init.startswith(VGG16):
+        return load_backbone(model, Path(init.removeprefix(VGG16)).expanduser())
+    path = find_model(Path(init))
+    path = path / WEIGHTS if path.is_dir() else path
+    if not path.is_file():
+        raise AibError(
+            f"no weights at {path}; --init takes a run's folder, a safetensors file or the "
+            f"name of a packaged model ({', '.join(packaged_models())})"
+        )
+    return load_trained(model, path)

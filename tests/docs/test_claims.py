@@ -54,6 +54,13 @@ def test_maps_called_used_or_decorative_are_so(verdict, file, name):
     assert {run.study.verdict.name for run in runs(file, name)} == {verdict}
 
 
+def test_the_error_on_own_photographs_is_that_of_the_stored_run():
+    [run] = json.loads((ROOT / "results/own_photos.json").read_text())["runs"]
+    [test] = run["evaluations"].values()
+    said = f"error on {test['images']} others was {test['top1_error']:.0f}%"
+    assert said in prose(ROOT / "README.md")
+
+
 def test_the_paper_s_score_flatters_flat_maps():
     flat = study("cifar10_vgg", "vgg_aib_qt_0")
     assert flat.information.contrast < 0.2

@@ -13,15 +13,23 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 from torch.distributed.run import get_args_parser
 
+import aib
 from aib import cli
 from aib.commands import train as train_command
 from aib.data.specs import CIFAR10
 from tests import libraries
 from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
 from tests.docs.ways import WAYS, Way, way_of
-from tests.docs.workshop import pretend_they_are_whole, write_data, write_photos, write_run
+from tests.docs.workshop import (
+    pretend_they_are_whole,
+    write_data,
+    write_package,
+    write_photos,
+    write_run,
+)
 from tests.hub import serving
 from tools.results.__main__ import main as results_main
 
@@ -68,6 +76,14 @@ def workshop(tmp_path, monkeypatch, data_root) -> Path:
 
 
 @pytest.fixture
+def package(workshop, monkeypatch) -> Path:
+    """A narrow model in place of the packaged one."""
+    write_package(workshop / "packaged")
+    monkeypatch.setattr("aib.runs.PACKAGED", workshop / "packaged")
+    return workshop / "packaged" / "pets_masked"
+
+
+@pytest.fixture
 def hub(workshop, monkeypatch):
     """The Hub, with a run of the workshop's photographs."""
     write_run(workshop / "photos_of_birds")
@@ -98,6 +114,8 @@ def test_it_runs(command, workshop, request, capsys):
         pytest.importorskip(package)
     if "hf:me/birds" in command.words:
         request.getfixturevalue("hub")
+    if way.small_package:
+        request.getfixturevalue("package")
     if way.how == "here":
         code = cli.main(words_of(command, way)[1:])
         assert code == way.code, capsys.readouterr().err
@@ -151,8 +169,7 @@ def test_a_sweep_has_a_valid_plan(command, capsys):
     assert last == ("42 runs" if "--seeds" in command.words else "2 runs")
 
 
-@pytest.mark.slow
-def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
+def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop, package):
     """With the run that the first of them made, not with one that stood ready."""
     shown = [c for c in commands(ROOT / "README.md") if "runs/photos" in c.words]
     assert [c.words[1] for c in shown] == ["train", "eval", "explain"]
@@ -161,7 +178,11 @@ def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
         assert way is not None
         words = [*expanded(command.words), *way.add.split()]
         assert cli.main(words[1:]) == 0
-    assert len(list(workshop.glob("explanations/*.png"))) == 3
+    assert len(list(workshop.glob("explanations/?.png"))) == 3
+    # As README says, the packaged model's features and map stay, and the head is trained.
+    before, after = aib.from_pretrained(package), aib.from_pretrained("runs/photos")
+    same = {n for n, v in after.state_dict().items() if torch.equal(v, before.state_dict()[n])}
+    assert same == {n for n in after.state_dict() if not n.startswith("head.")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -21,6 +21,7 @@ class Way:
     why_not: str = ""  # for `parse`: what is missing here
     needs: tuple[str, ...] = ()  # packages of an extra; without them it is skipped
     code: int = 0
+    small_package: bool = False  # with a narrow model in place of the packaged one
 
 
 SMALL = "--epochs 1 --batch-size 4 --width 0.0625 --accelerator cpu --workers 0"
@@ -44,7 +45,7 @@ WAYS = (
     Way("aib train --backbone ", add=NAMED, slow="seconds"),
     Way("aib eval runs/own ", "parse", why_not="needs the run of the command before it"),
     Way("aib train shapes_tiny --evaluator", add=TINY, slow="seconds"),
-    Way("aib train --data folder:photos", add=SMALL),
+    Way("aib train --data folder:photos", add=SMALL, small_package=True),
     Way(r"aib train \w+_fast", add=SMALL + " --precision fp32 --no-compile", slow="seconds"),
     Way("aib train ", add=SMALL, slow="seconds, and there are many of them"),
     Way("aib sweep .*--list"),

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 
 import aib
+from aib.configs.own import SMALLEST, own_images
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
 from aib.evaluation import Evaluation
@@ -49,6 +51,14 @@ def write_photos(folder: Path) -> None:
             pixels = rng.normal(color, 30, (48, 64, 3)).clip(0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / "photos" / name / f"{i}.jpg")
     shutil.copy(folder / "photos" / "cat" / "0.jpg", folder / "photo.jpg")
+
+
+def write_package(folder: Path) -> None:
+    """The packaged model, as narrow as `ways.SMALL` makes models, with random weights."""
+    torch.manual_seed(0)
+    options = own_images(gpu=False, image_size=SMALLEST).options
+    model = aib.create_model("vgg_aib_masked", 37, 224, options=replace(options, width=0.0625))
+    model.save_pretrained(folder / "pets_masked")
 
 
 def write_run(folder: Path) -> None:

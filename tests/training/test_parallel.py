@@ -58,7 +58,7 @@ def train_on(devices: int) -> dict:
 
 
 def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
-    more = "--ema 0.9 --ema-batch-norm 2 --mixup 0.4 --trivial-augment --freeze stem.0"
+    more = "--ema 0.9 --ema-batch-norm 2 --mixup 0.4 --trivial-augment --freeze quantizer"
     settings = f"--epochs 2 --holdout 0.2 --log-every 2 {more}"
     out = python(*TRAINING, *settings.split(), cwd=tmp_path)
     assert out.count("top-1 error") == 1  # only the first process prints
