@@ -54,6 +54,7 @@ def main() -> None:
             image_size=train.preprocessing.image_size,
             width=options.width,
             head_norm=True,
+            pool_size=1 if train.preprocessing.image_size == 224 else None,
             preprocessing=train.preprocessing,
         )
         if options.weights:

@@ -1,13 +1,14 @@
 """Draw images as a masked model's classifier saw them: `python -m tools.seen RUN OUT.jpg`.
 
-The first test image of every ninth class, whatever the model makes of it. Below each image: what
-the classifier saw, and the mask over the image; above it the class, the decision and its
-probability.
+The first test image of every ninth class (`--every`), whatever the model makes of it. Below each
+image: what the classifier saw, and the mask over the image; above it the class, the decision and
+its probability.
 """
 
 import argparse
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from aib.errors import AibError
@@ -22,7 +23,7 @@ ROWS = ("image", "seen", "mask")
 QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 
-def draw_seen(run: Run, data: str, root: str | None = None, every: int = 9) -> Any:
+def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
     """Return the picture as a matplotlib figure."""
     images = run.labelled_images(data, "test", root)
     columns, names = [], []
@@ -37,10 +38,11 @@ def draw_seen(run: Run, data: str, root: str | None = None, every: int = 9) -> A
 
 
 def caption(name: str, found: Explanation) -> str:
-    """The class, and below it the decision with its probability."""
+    """The class, and below it the decision with its probability; long lines are broken."""
     [decided] = found.names()
     decision = "\N{CHECK MARK}" if decided == name else f"\N{BALLOT X} {decided}"
-    return f"{name}\n{decision} {float(found.probability):.0%}".replace("_", " ")
+    lines = (name, f"{decision} {float(found.probability):.0%}")
+    return "\n".join(fill(line.replace("_", " "), 20) for line in lines)
 
 
 def tiles(image: Array, found: Explanation) -> list[Array]:
@@ -58,9 +60,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="the JPEG to write")
     parser.add_argument("--data", default="pets", help="data set")
     parser.add_argument("--root", help="folder of the data set's official files")
+    parser.add_argument("--every", type=int, default=9, help="take every so manyth class")
     options = parser.parse_args(argv)
     run = open_run(find_model(options.run))
-    figure = draw_seen(run, options.data, options.root)
+    figure = draw_seen(run, options.data, options.root, options.every)
     save = partial(figure.savefig, format="jpg", dpi=110, bbox_inches="tight")
     write_whole(options.out, partial(save, pil_kwargs={"quality": QUALITY}))
 

@@ -128,7 +128,7 @@ def test_tensors_train_as_they_are(kind: str) -> None:
     """One batch with all images: no order, and nothing that is not in the tensors."""
     seen: list[torch.Tensor] = []
     trained = model()
-    trained.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    trained.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].cpu().clone()))
     data = TensorDataset(normalised(), LABELS)
     settings = aib.Settings(epochs=1, batch_size=24, workers=0)
     aib.fit(trained, DataLoader(data, 24) if kind == "loader" else data, settings)

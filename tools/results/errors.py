@@ -16,6 +16,7 @@ BESIDE = "Error beside the paper's"
 OTHERS = "Error: other forms, shorter training, searches"
 OTHER_DATA = "Other data"
 EVERY_RUN = "Every run"
+ERROR = "error % (95% interval)"
 OWN_TEST_IMAGES = "†"
 CLASSES = {"raw": "numbers as they are", "matched": "matched by name"}
 
@@ -132,9 +133,9 @@ def every_run(files: Iterable[RunsFile]) -> Table:
             run.name,
             link(file),
             f"{run.seed}" + f" {OWN_TEST_IMAGES}" * run.own_test_images,
-            _error(run.evaluation),
+            with_interval(run.evaluation),
             number(run.evaluation.top5_error, 2),
-            _error(run.held_out) if run.held_out else NOTHING,
+            with_interval(run.held_out) if run.held_out else NOTHING,
             number(run.training_error, 2),
             f"{run.evaluation.nll:.3f}",
             f"{run.evaluation.calibration_error:.2f}",
@@ -148,7 +149,7 @@ def every_run(files: Iterable[RunsFile]) -> Table:
         for run in file.runs
     ]
     head = (
-        "run", "file", "seed", "error % (95% interval)", "top-5 error %", "held-out error %",
+        "run", "file", "seed", ERROR, "top-5 error %", "held-out error %",
         "training error %", "NLL", "calibration error %", "KL, bits", "samples", "minutes",
         "versions", "command",
     )  # fmt: skip
@@ -166,6 +167,7 @@ def _command(run: StoredRun) -> str:
     return train_command(run.recipe) if known else run.environment["command"] or NOTHING
 
 
-def _error(e: Evaluation) -> str:
+def with_interval(e: Evaluation) -> str:
+    """The error, and its interval in brackets."""
     low, high = e.top1_interval
     return f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})"

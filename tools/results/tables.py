@@ -15,6 +15,7 @@ from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.paper import OTHER_FORM, PAPER_ERRORS
 from aib.registry import MODELS, list_models
+from tools.results.errors import ERROR, with_interval
 from tools.results.maps import (
     ANOTHER,
     METRICS,
@@ -28,7 +29,7 @@ from tools.results.maps import (
 )
 from tools.results.markdown import markdown
 from tools.results.pages import title
-from tools.results.read import Results, StoredRun, by_recipe, data_set
+from tools.results.read import Results, StoredRun, by_recipe, data_set, options
 from tools.results.speed import latency_table, speed_table
 
 BLOCK = re.compile(r"^<!-- table: (.+?) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -55,6 +56,23 @@ def errors(results: Results) -> Table:
     head = ("data set", "model", "error %", "paper %", "seeds", "calibration error %", "minutes",
             "preset")  # fmt: skip
     return Table("Errors", head, tuple(rows))
+
+
+def runs(results: Results, *files: str) -> Table:
+    """Every run of these files, without the evaluators of their studies."""
+    compared = [run for run in _runs(results, files) if not run.model.endswith("_evaluator")]
+    rows = [
+        (
+            f"`{run.model}`",
+            options(run, compared),
+            with_interval(run.evaluation),
+            number(run.evaluation.top5_error, 2),
+            number(run.training_error, 2),
+        )
+        for run in compared
+    ]
+    head = ("model", "options", ERROR, "top-5 error %", "training error %")
+    return without_empty_columns(Table("Runs", head, tuple(rows)))
 
 
 def verdict(results: Results) -> Table:
@@ -147,7 +165,18 @@ def paper_errors(results: Results) -> Table:
     return Table("Table 1", ("model", *columns.values()), tuple(rows))
 
 
-MAKERS = (errors, verdict, maps, stability, definitions, background, speed, latency, paper_errors)
+MAKERS = (
+    errors,
+    runs,
+    verdict,
+    maps,
+    stability,
+    definitions,
+    background,
+    speed,
+    latency,
+    paper_errors,
+)
 TABLES: dict[str, Callable[..., Table]] = {make.__name__: make for make in MAKERS}
 
 

@@ -41,6 +41,15 @@ def test_new_results_appear_without_editing(tmp_path):
     assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
 
 
+def test_runs_of_a_file_have_intervals_and_no_evaluators(tmp_path):
+    names = {"vgg": 5.0, "vgg_evaluator": 9.0}
+    found = [write_finished_run(tmp_path / m, error, model=m) for m, error in names.items()]
+    pages_of_runs(tmp_path, found)
+    table = TABLES["runs"](read_results(tmp_path / "stored"), "some")
+    assert [row[0] for row in table.rows] == ["`vgg`"]
+    assert "5.00 (4.00 to 6.00)" in table.rows[0]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
