@@ -14,24 +14,21 @@ def tiny(options: ModelOptions) -> Parts:
     At 16 x 16 the receptive field of a stem this shallow is too small to tell the inside of a
     shape from the background, and the map follows the edges.
 
-    A masked model that looks twice runs the stem twice, so it gets a cheaper one: its first
-    convolution has a stride of 2, and one follows at 16 x 16 instead of two.
+    A masked model that looks twice runs the stem twice, so it gets a cheaper one, with one
+    convolution less at 16 x 16.
     """
-    width, twice = options.width, options.propose == "twice"
-    c1, c2, c4 = scaled(16, width), scaled(32, width), scaled(64, width)
-    c3 = scaled(48, width) if twice else c4
-    if twice:
-        strided = nn.Conv2d(3, c1, 4, stride=2, padding=1)
-        first: nn.Module = nn.Sequential(strided, nn.BatchNorm2d(c1), nn.ReLU())
-    else:
-        first = block(3, c1, 1, pool=True)
+    width = options.width
+    depth = 1 if options.propose == "twice" else 2
+    c1, c2, c3 = scaled(16, width), scaled(32, width), scaled(64, width)
     return Parts(
-        stem=nn.Sequential(first, block(c1, c2, 1 if twice else 2, pool=True), block(c2, c3, 2)),
+        stem=nn.Sequential(
+            block(3, c1, 1, pool=True), block(c1, c2, depth, pool=True), block(c2, c3, 2)
+        ),
         tail=nn.Sequential(
-            nn.MaxPool2d(2), conv_bn_relu(c3, c4), conv_bn_relu(c4, c4, kernel=1), Embed()
+            nn.MaxPool2d(2), conv_bn_relu(c3, c3), conv_bn_relu(c3, c3, kernel=1), Embed()
         ),
         feature_channels=c3,
-        embedding_dim=c4,
+        embedding_dim=c3,
         attention_trunk=lambda num_classes: nn.Conv2d(c3, 1, 3, padding=1),
         class_maps=lambda num_classes: maps_of_classes(c3, num_classes),
         decoder=mlp_decoder,
