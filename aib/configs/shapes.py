@@ -35,6 +35,7 @@ PRESETS = [
         "shapes_masked",
         MASKED,
         "the demo: tiny_aib_masked, which classifies only what its map opens",
+        Measured((4.60,), 5.3, "aarch64 CPU"),
     ),
     Preset(
         "shapes_tiny",
