@@ -5,8 +5,8 @@ from aib.options import ModelOptions
 from aib.settings import Settings
 
 # The packaged model with a new head; its classifier's convolutions and its map stay as they are.
-# Epochs and learning rate were chosen on held-out photographs of birds, at 112 pixels on a CPU, with
-# an earlier packaged model. One run is in results/own_photos.json; on a GPU there is none yet.
+# Epochs and learning rate were chosen on held-out photographs of birds, at 112 pixels on a CPU,
+# with an earlier packaged model. One run is in results/own_photos.json; on a GPU there is none yet.
 WARM = Settings(
     model="vgg_aib_masked",
     options=ModelOptions(head_norm=True, pool_size=1),
