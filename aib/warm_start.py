@@ -26,9 +26,9 @@ class LoadedWeights:
     """What `load_backbone` or `load_trained` did, by names of tensors."""
 
     path: Path
-    loaded: tuple[str, ...]  # parameters of the model that now hold the file's values
-    fresh: tuple[str, ...]  # parameters of the model that keep their random values
-    ignored: tuple[str, ...]  # in the file, without a place in the model: its classifier
+    loaded: tuple[str, ...]  # tensors of the model that now hold the file's values
+    fresh: tuple[str, ...]  # tensors of the model that keep their random values
+    ignored: tuple[str, ...] = ()  # in the file, without a place in the model: its classifier
 
     def __str__(self) -> str:
         parts, ignored = (
@@ -77,10 +77,7 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     Only the head and what depends on the number of classes may have another shape; they keep their
     random weights.
     """
-    found, expected = read_tensors(path), unique_tensors(model)
-    evaluator = not any(name.startswith("propose.") for name in expected)  # has no map
-    ignored = [name for name in found if evaluator and name.startswith("propose.")]
-    weights = {name: value for name, value in found.items() if name not in ignored}
+    weights, expected = read_tensors(path), unique_tensors(model)
     other = [n for n, v in expected.items() if n in weights and weights[n].shape != v.shape]
     wrong = [
         n
@@ -98,7 +95,7 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
         )
     kept = {name: value for name, value in weights.items() if name not in other}
     load_tensors(model, kept, path, fresh=other)
-    return LoadedWeights(path, tuple(kept), tuple(other), tuple(ignored))
+    return LoadedWeights(path, tuple(kept), tuple(other))
 
 
 def _is_per_class(saved: Tensor, wanted: Tensor, num_classes: int) -> bool:

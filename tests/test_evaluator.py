@@ -79,7 +79,8 @@ def test_every_preset_has_an_evaluator(preset):
     before = PRESETS[preset].settings
     after = evaluator_settings(before)
     with torch.device("meta"):
-        model = create_model(after.model, options=after.options)
+        size = 224 if after.options.pool_size else 32
+        model = create_model(after.model, image_size=size, options=after.options)
     assert isinstance(model, Evaluator)
     assert after.model.split("_")[0] == before.model.split("_")[0]
     assert after.options.width == before.options.width and after.data == before.data
@@ -110,3 +111,12 @@ def test_an_evaluator_is_trained_from_a_preset_and_is_a_run_like_any_other(tmp_p
     capsys.readouterr()
     assert main(["eval", str(folder), "--samples", "1x1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
+
+
+def test_an_evaluator_does_not_start_from_a_model_with_a_map():
+    settings = PRESETS["pets_masked"].settings
+    assert (
+        evaluator_settings(settings.updated(init="vgg16:weights.npz")).init == "vgg16:weights.npz"
+    )
+    with pytest.raises(aib.AibError, match="must not know the map .* not from pets_masked"):
+        evaluator_settings(settings.updated(init="pets_masked"))

@@ -72,7 +72,7 @@ def test_what_a_graph_cannot_record_is_refused(other: dict) -> None:
 
 def test_every_option_reaches_the_model_and_its_config() -> None:
     same = {n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(ModelOptions(), n)}
-    assert same == {*MASK_OPTIONS, "propose"}  # options of masked models
+    assert same == {*MASK_OPTIONS, "propose", "pool_size"}  # of masked models, and of VGG at 224
     data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
     recipe = build_model(Settings(model="vgg_aib_qt", options=OTHER_OPTIONS), data).recipe
     assert {name: recipe[name] for name in OPTION_NAMES} == vars(OTHER_OPTIONS)

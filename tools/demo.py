@@ -1,4 +1,7 @@
-"""`make demo`: train on embedded data and write a report, on two CPU cores, without downloads."""
+"""`make demo`: train a masked model on embedded data, judge its maps and write a report.
+
+On two CPU cores, without downloads.
+"""
 
 import json
 import sys

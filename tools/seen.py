@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="the JPEG to write")
     parser.add_argument("--data", default="pets", help="data set")
     parser.add_argument("--root", help="folder of the data set's official files")
-    parser.add_argument("--every", type=int, default=9, help="take every so manyth class")
+    parser.add_argument("--every", type=int, default=9, help="take every N-th class")
     options = parser.parse_args(argv)
     run = open_run(find_model(options.run))
     figure = draw_seen(run, options.data, options.root, options.every)

@@ -76,6 +76,10 @@ def main(argv: list[str]) -> None:
         gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
         data, size = at_most(_value_of("--data", argv) or "", largest_size(gpu))
         default = own_images(gpu, size)
+        if "--evaluator" in argv:  # it must not know the map
+            default = default.updated(init=None, freeze=())
+        elif _value_of("--init", argv) is not None:
+            default = default.updated(freeze=())
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()

@@ -12,7 +12,7 @@ table start from random weights without --init.
 
 from aib.configs.preset import Measured, photographs, table_one
 
-# Without a warm-up of beta the latent of the paper's form collapsed: 99% error after 20 epochs.
+# Without a warm-up of beta the latent of the paper's form collapsed, in a run that was given up.
 FULL = photographs(
     "cub200_full",
     "cub200",

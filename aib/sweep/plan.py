@@ -67,7 +67,7 @@ def parse_grid(text: str) -> Grid:
     if not all(words):
         raise AibError(f"a grid is written KNOB=VALUE,VALUE such as beta=0.001,0.01, not {text!r}")
     name, types = ALIASES.get(knob, knob), setting_types()
-    fixed = MACHINE | {"seed"}  # and lists
+    fixed = MACHINE | {"seed", "evaluator", "token_grid"}  # and lists
     known = [n for n, h in types.items() if n not in fixed and typing.get_origin(h) is not tuple]
     if name not in known:
         raise AibError(
@@ -104,7 +104,8 @@ def check_grids(grids: Sequence[Grid]) -> None:
     names = [grid.name for grid in grids]
     for grid in grids:
         if names.count(grid.name) > 1:
-            raise AibError(f"{grid.knob} ({grid.name}) has two grids; write its values into one")
+            letter = f" ({grid.name})" if grid.knob != grid.name else ""
+            raise AibError(f"{grid.knob}{letter} has two grids; write its values into one")
 
 
 def quick_grids(base: Settings) -> tuple[Grid, ...]:
@@ -195,7 +196,9 @@ class Plan:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
-        elif folder.is_dir() and any(file.suffix != ".partial" for file in folder.iterdir()):
+        elif folder.exists() and (
+            not folder.is_dir() or any(file.suffix != ".partial" for file in folder.iterdir())
+        ):
             raise AibError(f"{folder} exists and is not a sweep; choose another --out")
         write_json(path, self.to_dict())
 
@@ -231,6 +234,8 @@ def make_plan(
         raise AibError(f"--seeds must be at least 1, not {seeds}")
     if base.devices * base.nodes > 1:
         raise AibError("each run of a sweep uses one device: leave out --devices and --nodes")
+    if base.evaluator:
+        raise AibError("a sweep trains models; train an evaluator with `aib train --evaluator`")
     if grids or not quick:
         check_grids(grids)
     images = load_data(with_test_images(base), base.measured_split)

@@ -27,7 +27,7 @@ from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
 from aib.warm_start import check_statistics
 
-TIMED_IMAGES = 4  # that are evaluated to estimate the duration of the training
+TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,7 @@ class Loop:
         if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
             return 0.0
         few = images.subset(torch.arange(min(len(images), TIMED_IMAGES)))
+        evaluate_by(s, self.take_step.final_model, few)  # starts workers, chooses algorithms
         began = time.monotonic()
         evaluate_by(s, self.take_step.final_model, few)
         each = (time.monotonic() - began) / len(few)
@@ -240,7 +241,7 @@ class Loop:
         if self.quantizer is not None:
             row["anchors"] = self.quantizer.anchors.tolist()
             row["usage"] = self.quantizer.usage.tolist()
-        if s.revive_anchors:
+        if s.revive_anchors and not last:  # what was evaluated is what is saved
             row["revived"] = self.take_step.revive_anchors()
         if len(row) > 2:
             self.log(row)

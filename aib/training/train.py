@@ -138,10 +138,14 @@ def _train(
 
 def evaluator_settings(s: Settings) -> Settings:
     """Settings that train the evaluator of a model: the same but for the map and its options."""
+    if s.init is not None and not s.init.startswith(VGG16):
+        raise AibError(
+            f"an evaluator must not know the map that it judges: start it from {VGG16}PATH or from "
+            f"random weights, not from {s.init}"
+        )
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
     changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
-    changes["freeze"] = tuple(n for n in s.freeze if n.partition(".")[0] != "propose")
     if is_network_name(s.model):
         return s.updated(evaluator=True, masked=True, **changes)
     return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)

@@ -154,3 +154,14 @@ def test_a_damaged_plan_is_an_error(tmp_path, text):
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(aib.AibError, match=r"sweep\.json"):
         read_plan(tmp_path)
+
+
+def test_evaluators_are_not_swept_and_a_file_is_not_overwritten(tmp_path):
+    grids = [parse_grid("beta=0.1,0.2")]
+    with pytest.raises(aib.AibError, match="a sweep trains models"):
+        make_plan("p", replace(SWEEP_BASE, evaluator=True), grids)
+    with pytest.raises(aib.AibError, match="no knob 'evaluator'"):
+        parse_grid("evaluator=true,false")
+    (tmp_path / "file").touch()
+    with pytest.raises(aib.AibError, match="exists and is not a sweep"):
+        sweep_plan("beta=0.1,0.2").write(tmp_path / "file")
