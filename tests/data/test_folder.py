@@ -17,7 +17,7 @@ from aib.errors import AibError
 from aib.runs import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
-from aib.training.train import build_model, evaluator_settings, load_data, train
+from aib.training.train import build_model, load_data, train
 from tests.data import official
 
 
@@ -134,10 +134,6 @@ def test_a_packaged_model_is_started_from_by_its_name(tmp_path, monkeypatch) -> 
         if not name.startswith("head."):
             assert torch.equal(model.state_dict()[name], value), name
     assert model.num_classes == 3
-    judge = evaluator_settings(s)  # the same network, without a map
-    evaluator = build_model(judge, load_data(judge, "train"))
-    assert torch.equal(evaluator.state_dict()["body.0.0.weight"], model.body[0][0].weight)
-    FrozenLayers(evaluator, judge.freeze)
     with pytest.raises(AibError, match=r"the name of a packaged model \(pets_masked"):
         build_model(s.updated(init="pets"), load_data(s, "train"))
 
@@ -168,3 +164,6 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     ]
     assert started[0].epochs == 3 and started[1].optimizer == "adamw"  # a recipe for the model
     assert started[3].optimizer == Settings().optimizer
+    main(["train", "--data", data, "--evaluator"])  # it must not know the map
+    main(["train", "--data", data, "--init", "vgg16:weights.npz"])  # has no map that could stay
+    assert [(s.init, s.freeze) for s in started[5:]] == [(None, ()), ("vgg16:weights.npz", ())]
