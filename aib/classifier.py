@@ -124,7 +124,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
                 "model.preprocessing.normalise(pixels) makes them"
             )
         # The compiler of torch 2.6 reads no next() with a default, and no isinstance of a | b.
-        wanted = [*(p.dtype for p in self.parameters()), x.dtype][0]
+        wanted = x.dtype
+        for parameter in self.parameters():
+            wanted = parameter.dtype
+            break
         if x.dtype != wanted and not _autocast_takes(x):
             raise AibError(f"images must be {wanted}, as the weights are, not {x.dtype}")
         if min(x.shape[2:]) < self.min_size:

@@ -1,6 +1,6 @@
 """Settings for a user's own images if no model is named: what this machine can train."""
 
-from aib.configs.shapes import MASKED
+from aib.configs.shapes import TINY
 from aib.options import ModelOptions
 from aib.settings import Settings
 
@@ -25,13 +25,13 @@ SMALLEST = 112  # pixels for which that model is made
 
 # For smaller images, from random weights and with a map of 16 x 16. Folders are small: beta rises
 # over half of the training, else the KL closes the latent first.
-SMALL = MASKED.updated(
-    propose=None,
+SMALL = TINY.updated(
+    model="tiny_aib_masked",
     epochs=30,
     batch_size=16,
+    optimizer="adamw",
     lr=4e-3,
     weight_decay=0.01,
-    clip=2.0,
     beta_warmup=15.0,
     evaluate_every=5,
     seed=0,

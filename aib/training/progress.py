@@ -99,10 +99,12 @@ class DurationEstimate:
 
     def count(self, step: int) -> None:
         """Called after every step."""
+        if self.reported:
+            return
         now = time.monotonic()
         if self.first is None:  # compiles, allocates and starts the workers
             self.first = step, now
-        elif not self.reported and now - self.began >= MEASURED_SECONDS:
+        elif now - self.began >= MEASURED_SECONDS:
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             first, since = self.first
