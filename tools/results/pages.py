@@ -21,7 +21,7 @@ from tools.results.errors import (
 from tools.results.maps import maps_table, posthoc_notes, studied
 from tools.results.markdown import contents, section
 from tools.results.read import Results, RunsFile, data_set
-from tools.results.speed import latency_table, loading_table, speed_table
+from tools.results.speed import latency_table, loading_table, speed_table, study_table
 
 INDEX = "README.md"
 SPEED = "speed.md"
@@ -142,8 +142,8 @@ def _the_papers_first(file: RunsFile) -> tuple[bool, str]:
 def speed_sections(results: Results) -> list[str]:
     lines: list[str] = []
     for make in (speed_table, loading_table, latency_table):
-        table = make(results.benchmarks)
-        lines += section(table)
+        lines += section(make(results.benchmarks))
+    lines += section(study_table(run for file in results.runs.values() for run in file.runs))
     links = ", ".join(f"[{name}](../../results/{name})" for name in results.benchmarks)
     return [*lines, f"\nFiles: {links}."]
 
