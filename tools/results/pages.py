@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from aib.data.specs import SPECS
 from aib.figures.table import without_empty_columns
 from aib.interpret.decision_tables import reliance
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
-from aib.sweep.results import SweepResults
 from aib.sweep.show import sweep_tables
 from tools.results.errors import (
     OWN_TEST_IMAGES,
@@ -42,7 +40,7 @@ HEAD = f"""{GENERATED} The files in
 def pages(results: Results) -> dict[str, str]:
     """Every page by its file name."""
     names = dict.fromkeys(data_set(run.data) for file in results.runs.values() for run in file.runs)
-    names |= dict.fromkeys(data_set(found["base"]["data"]) for found in results.sweeps.values())
+    names |= dict.fromkeys(data_set(found.base.data) for found in results.sweeps.values())
     ordered = sorted(
         names, key=lambda name: (list(SPECS).index(name) if name in SPECS else 99, name)
     )
@@ -89,10 +87,10 @@ def data_page(results: Results, name: str) -> str:
     for file in sorted(files, key=_the_papers_first):
         lines += map_sections(file)
     for sweep, found in results.sweeps.items():
-        if data_set(found["base"]["data"]) == name:
-            lines.append(f"\n## Ablations: {found['preset']}\n")
+        if data_set(found.base.data) == name:
+            lines.append(f"\n## Ablations: {found.preset}\n")
             lines.append(f"File: [results/{sweep}](../../results/{sweep}).")
-            for table in sweep_tables(SweepResults.from_dict(found, Path(sweep))):
+            for table in sweep_tables(found):
                 lines += section(table, "###")
     lines += section(every_run(files))
     return _page(title(name), lines)
