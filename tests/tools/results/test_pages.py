@@ -14,6 +14,7 @@ from tests.tools.results.stored import (
     write_finished_run,
 )
 from tools.results.errors import BESIDE, EVERY_RUN, OTHER_DATA, OTHERS
+from tools.results.markdown import section
 from tools.results.read import StoredRun
 from tools.results.speed import study_table
 
@@ -89,6 +90,11 @@ def test_models_of_the_paper_come_first_and_apart(tmp_path):
 def test_empty_columns_are_left_out():
     table = Table("t", ("a", "b", "c"), (("1", "-", "-"), ("2", "-", "3")), "note")
     assert without_empty_columns(table) == Table("t", ("a", "c"), (("1", "-"), ("2", "3")), "note")
+
+
+def test_a_table_without_any_value_has_no_section():
+    table = Table("t", ("a", "b"), (("-", ""), ("-", "-")), "note")
+    assert list(section(without_empty_columns(table))) == []
 
 
 def test_errors_on_other_data_are_averaged_and_the_paper_s_stand_beside_its_protocol(tmp_path):
