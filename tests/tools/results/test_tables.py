@@ -67,7 +67,7 @@ def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
     for seed, rounded, weight in ((0, 5.0, 0.0), (1, 7.0, 0.0), (0, 1.0, 3.0)):
         one = json.loads(json.dumps(run)) | {"held_out": evaluation(8.0 + seed, "shapes", "val")}
         recipe = run["recipe"] | {"seed": seed, "holdout": 0.1}
-        one |= {"seed": seed, "recipe": recipe | ({"lambda_binary": weight} if weight else {})}
+        one |= {"seed": seed, "recipe": recipe | ({"lambda_area": weight} if weight else {})}
         one["interpret"]["split"] = "val"
         one["interpret"]["mask"]["rounded"] = rounded
         runs.append(one)
@@ -76,7 +76,7 @@ def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
     plain, penalised = (dict(zip(table.head, row, strict=True)) for row in table.rows)
     assert (plain["images"], plain["seeds"], plain["error %"]) == ("val", "2", "8.50 ± 0.71")
     assert plain["rounding costs"] == "6.0 ± 1.4" and plain["m = 0 %"] == "51.9 ± 0.0"
-    assert penalised["options"] == "lambda binary 3.0" and penalised["rounding costs"] == "1.0"
+    assert penalised["options"] == "lambda area 3.0" and penalised["rounding costs"] == "1.0"
     own = TABLES["masks"](read_results(RESULTS), "shapes_masked")  # a study of test images
     assert own.rows[0][:2] == ("1", "test") and own.rows[0][2] == "4.60"
 
