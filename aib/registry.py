@@ -16,10 +16,10 @@ from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.backbones.parts import guided, init_weights
 from aib.backbones.vgg import conv_bn_relu
 from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
+from aib.baselines.evaluator import Evaluator
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.evaluator import Evaluator
 from aib.latent import LinearHead, VariationalHead, make_head
 from aib.masked import Masked
 from aib.options import ModelOptions

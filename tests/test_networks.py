@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
+from aib.baselines.evaluator import Evaluator
 from aib.cli import main
-from aib.evaluator import Evaluator
-from aib.networks import (
+from aib.networks.by_name import (
     LAYERS,
     build_network,
     classes_of,

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import aib
-from aib import memory
+from aib.data import memory
 from aib.options import REMOVED
 from tests.helpers import SmallNet, images, small_model
 

@@ -17,7 +17,7 @@ from aib.training.loop import Loop, fit
 from aib.training.optim import learning_rate
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
-from aib.warm_start import check_statistics, load_trained
+from aib.training.warm_start import check_statistics, load_trained
 from tests import libraries
 from tests.helpers import image_set, photo
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.choices import Format
 from aib.classifier import Classifier, model_name
 from aib.masked import Masked, information_bits
 from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
+from aib.validation import Format
 from aib.version import __version__
 from aib.weights import weights_sha256
 

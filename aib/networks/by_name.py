@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
-from aib.layout import read_layout
+from aib.networks.layout import read_layout
 from aib.preprocessing import Preprocessing
 from aib.validation import reject_unknown
 

@@ -9,23 +9,22 @@ from torch import Tensor, nn
 
 from aib.attention import SpatialAttention
 from aib.backbones.parts import guided, maps_of_classes
+from aib.baselines.evaluator import Evaluator
 from aib.bottleneck import AIB
-from aib.choices import Layout
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.evaluator import Evaluator
 from aib.latent import make_head, mlp_decoder
-from aib.layout import ToGrid, read_layout
 from aib.masked import Masked
-from aib.networks import build_network, preprocessing_of, resolve_layer
+from aib.networks.by_name import build_network, preprocessing_of, resolve_layer
+from aib.networks.layout import ToGrid, read_layout
+from aib.networks.probe import find_layer, last_linear, probe_channels, probe_features
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing, check_image_size
-from aib.probe import find_layer, last_linear, probe_channels, probe_features
 from aib.profiles import get_profile
 from aib.propose import FeatureProposal, FirstPass
 from aib.quantize import AnchorQuantizer, NumAnchors
 from aib.types import Given, Output, Sampling, split_heads
-from aib.validation import check, reject_unknown
+from aib.validation import Layout, check, reject_unknown
 
 # The options of `create_model` that apply to any network, without and with masked=True.
 OPTIONS = {

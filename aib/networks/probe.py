@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.compose import describe
+from aib.backbones.compose import describe
 from aib.errors import AibError
-from aib.layout import image_readings
+from aib.networks.layout import image_readings
 from aib.types import split_heads
 
 
