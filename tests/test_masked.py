@@ -25,7 +25,7 @@ from aib.quantize import AnchorQuantizer
 from aib.training.optim import area_at
 from aib.types import Attention, Noise
 from tests.helpers import SMALL, image_set
-from tests.networks import ResNet, Swin, ViT
+from tests.networks.small import ResNet, Swin, ViT
 
 C, K, SIDE = 5, 4, 16
 

@@ -30,7 +30,7 @@ from tests.docs.workshop import (
     write_photos,
     write_run,
 )
-from tests.hub import serving
+from tests.hub.server import serving
 from tools.results.__main__ import main as results_main
 
 # A command on two pages is run once.

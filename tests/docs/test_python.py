@@ -14,7 +14,7 @@ from aib.data.load import READERS
 from tests import libraries
 from tests.docs.blocks import PAGES, blocks, name_of
 from tests.helpers import make_run
-from tests.hub import serving
+from tests.hub.server import serving
 
 
 class Backbone(nn.Module):

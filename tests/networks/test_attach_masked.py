@@ -10,7 +10,7 @@ from torch import nn
 import aib
 from aib.latent import LinearHead, VariationalHead
 from tests.helpers import SMALL, image_set, images
-from tests.networks import DenseNet, ResNet, Swin, ViT
+from tests.networks.small import DenseNet, ResNet, Swin, ViT
 
 B, C = 3, 5
 

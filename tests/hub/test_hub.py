@@ -16,7 +16,7 @@ from aib.files import read_json, sha256, without_folders, write_json
 from aib.hub.download import parse_address
 from aib.runs import open_run, packaged_models
 from tests.helpers import images, make_run, photo, small_model
-from tests.hub import be_offline, serving
+from tests.hub.server import be_offline, serving
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from torch import nn
 
 import aib
 from tests.helpers import images
-from tests.libraries import GoogLeNet
-from tests.networks import DenseNet, ResNet, Swin
+from tests.networks.libraries import GoogLeNet
+from tests.networks.small import DenseNet, ResNet, Swin
 
 B, C, K = 2, 5, 8
 
