@@ -26,9 +26,9 @@ from aib.runs import read_settings
 from aib.settings import Settings
 from aib.sweep.plan import make_plan, parse_grid
 from aib.training.train import build_model, load_data
-from tests import libraries
 from tests.data import official
 from tests.helpers import SmallNet, images
+from tests.networks import libraries
 
 C = 3
 SHORT = "--epochs 1 --batch-size 4 --workers 0 --accelerator cpu --lr 0.01".split()

@@ -1,8 +1,9 @@
 """Would another classifier decide the same from the pixels that a map keeps?
 
 An evaluator (`baselines/evaluator.py`) was trained on random masks and has never seen the maps it
-judges. It sees the best 5 to 50% of each image's pixels, by the map, and noise elsewhere. A map that
-encodes the class in its shape gains nothing here; one that selects evidence beats the controls.
+judges. It sees the best 5 to 50% of each image's pixels, by the map, and noise elsewhere. A map
+that encodes the class in its shape gains nothing here; one that selects evidence beats the
+controls.
 """
 
 from collections.abc import Mapping
