@@ -111,9 +111,15 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         """Whether the model can be run under a given `mask` of pixels."""
         return False
 
-    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[B], bits of each image that its mask lets through; None without a mask."""
+    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[S,B,H,W], bits of each pixel that the mask lets through; None without a mask."""
         return None
+
+    @torch.no_grad()
+    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[B], bits of each image that its mask lets through, averaged over the samples."""
+        bits = self.pixel_bits(x, out)
+        return None if bits is None else bits.sum((2, 3)).mean(0)
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""

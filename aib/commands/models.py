@@ -81,13 +81,8 @@ def show_networks(filter: str, json: bool) -> None:
 
 def show_layers(name: str, json: bool) -> None:
     """Print the layers of a network that may be given as `at`, with the size of their map."""
-    from aib.networks.by_name import (
-        build_network,
-        default_layer,
-        layer_grids,
-        preprocessing_of,
-        resolve_layer,
-    )
+    from aib.networks.by_name import build_network, default_layer, preprocessing_of, resolve_layer
+    from aib.networks.layers import layer_grids
 
     network = build_network(name)
     policy = preprocessing_of(name, network)

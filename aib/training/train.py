@@ -12,8 +12,9 @@ from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.evaluation import Evaluation
-from aib.networks.attachment import attach_by_name, options_for
+from aib.networks.attachment import attach_by_name
 from aib.networks.by_name import is_library_name
+from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
 from aib.runs import find_model, packaged_models

@@ -14,14 +14,8 @@ from torch import nn
 import aib
 from aib.baselines.evaluator import Evaluator
 from aib.cli import main
-from aib.networks.by_name import (
-    LAYERS,
-    build_network,
-    classes_of,
-    default_layer,
-    layer_grids,
-    list_networks,
-)
+from aib.networks.by_name import build_network, classes_of, default_layer, list_networks
+from aib.networks.layers import LAYERS, layer_grids
 from aib.runs import read_settings
 from aib.settings import Settings
 from aib.sweep.plan import make_plan, parse_grid
