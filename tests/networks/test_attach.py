@@ -42,13 +42,6 @@ def test_the_loss_reaches_every_parameter_of_an_attached_network(network, at, ch
 
 
 @parametrize_networks
-def test_an_attached_network_explains_itself(network, at, channels):
-    explanation = attached(network, at).explain(images())
-    assert explanation.attention.shape == explanation.std.shape == (B, 32, 32)
-    assert explanation.levels.max() < 4
-
-
-@parametrize_networks
 def test_an_attached_network_is_saved_and_loaded_with_its_backbone(network, at, channels, tmp_path):
     model, x = attached(network, at).eval(), images()
     model.save_pretrained(tmp_path)
@@ -162,22 +155,19 @@ def test_a_pass_that_failed_leaves_no_trace():
     assert model(x).logits.shape == (B, C)
 
 
-def test_the_callers_network_is_neither_changed_nor_shared():
+@pytest.mark.parametrize(("masked", "part"), [(False, "tail"), (True, "body")])
+def test_the_callers_network_is_copied_with_its_weights_and_not_changed(masked, part):
     network, x = ResNet().train(), images()
     before = {k: v.clone() for k, v in network.state_dict().items()}
-    model = aib.attach(network, at="layer2", num_classes=C, image_size=32)
-    torch.nn.init.zeros_(model.tail.conv1.weight)
+    model = aib.attach(network, at="layer2", num_classes=C, image_size=32, masked=masked)
+    first = model.get_submodule(part).conv1.weight
+    assert torch.equal(first, network.conv1.weight)
+    torch.nn.init.zeros_(first)
     after = network.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(after[k], before[k]) for k in before)
     assert isinstance(network.fc, nn.Linear) and network.training
     assert network(x).shape == (B, 7)
-
-
-def test_the_networks_weights_are_kept():
-    network = ResNet()
-    model = aib.attach(network, at="layer2", num_classes=C, image_size=32)
-    assert torch.equal(model.tail.layer3[0].conv1.weight, network.layer3[0].conv1.weight)
 
 
 def test_an_unknown_layer_lists_close_ones():
