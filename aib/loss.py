@@ -24,16 +24,18 @@ def aib_loss(
     lambda_c: float = 0.1,
     lambda_area: float = 5.0,
     area: float | Tensor = 1.0,
+    lambda_binary: float | Tensor = 0.0,
 ) -> LossTerms:
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
     The released profile takes nll, KL and auxiliary in bits, and halves the KL of VGG at 32.
     As printed, the paper's minus sign applies to every term and would maximise three of them.
     Masked models add lambda_area * mean_i relu(area_i - area): what the mask of each image opens
-    beyond its budget `area`; 1 is no budget.
+    beyond its budget `area`; 1 is no budget. And lambda_binary * mean(m (1 - m)), whose gradient is
+    zero where m is clipped.
     Labels `y` are class indices, int64 [B], or probabilities, float [B,C].
-    Terms that a model does not have are zero. `beta` and `area` may be tensors, so that a schedule
-    does not recompile a compiled step.
+    Terms that a model does not have are zero. `beta`, `area` and `lambda_binary` may be tensors, so
+    that a schedule does not recompile a compiled step.
     """
     _check_labels(out.sample_logits, y)
     profile = PROFILES[out.profile]
@@ -54,9 +56,10 @@ def aib_loss(
         kl = divergence(out.latent.mu, out.latent.sigma).mean()  # over S and B
 
     mean_area = zero if out.attention is None else widen(out.attention.a_q).mean()
+    excess = binary = zero
     if out.mask is not None:
-        mean_area = widen(out.mask).mean()
-    excess = zero
+        m = widen(out.mask)
+        mean_area, binary = m.mean(), (m * (1 - m)).mean()
     if out.mask is not None and out.attention is not None:
         opened = area_per_image(out.attention.mu, out.mask)  # [B]
         mean_area, excess = opened.mean(), F.relu(opened - area).mean()
@@ -78,8 +81,8 @@ def aib_loss(
     total = unit * (nll + beta * out.kl_weight * kl + auxiliary)
     total = total + lambda_q * quantization + lambda_c * commitment
     if out.mask is not None:
-        total = total + lambda_area * excess
-    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, mean_area, excess)
+        total = total + lambda_area * excess + lambda_binary * binary
+    return LossTerms(total, nll, kl, quantization, commitment, auxiliary, mean_area, excess, binary)
 
 
 def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:

@@ -79,6 +79,9 @@ class Settings:
     """Weight of the commitment term."""
     lambda_area: NonNegative = 5.0
     """Weight of the penalty on a masked model's area above its budget."""
+    lambda_binary: NonNegative = 0.0
+    """Weight of the penalty on m (1 - m), which moves a mask m to 0 and 1. It rises from 0 while
+    the budget falls."""
     beta_warmup: NonNegative = 0.0
     """Epochs over which beta rises from 0 to its value."""
     label_smoothing: Fraction = 0.0

@@ -92,6 +92,7 @@ class LossTerms:
     auxiliary: Tensor  # of second heads: those that train the attention, and a network's own
     area: Tensor  # mean of the map; of a masked model, of the mask
     excess: Tensor  # masked models: area above the budget, mean over images
+    binary: Tensor  # masked models: mean of m (1 - m), 0 for a mask of zeros and ones
 
     def detached(self) -> dict[str, Tensor]:
         """The terms by name, without gradient, still on their device."""

@@ -28,7 +28,7 @@ from aib.loss import area_per_image
 from aib.masked import Masked, information_bits
 from aib.options import ModelOptions
 from aib.quantize import AnchorQuantizer
-from aib.training.optim import area_at
+from aib.training.optim import area_at, mask_ramp
 from aib.types import Attention, Noise
 from tests.helpers import SMALL, image_set
 from tests.networks.small import ResNet, Swin, ViT
@@ -345,6 +345,59 @@ def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
     assert float(aib.aib_loss(given, y).area) == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
 
 
+def test_the_loss_penalises_values_between_zero_and_one():
+    model, x, y = make(), images(), torch.tensor([0, 1, 2])
+    out = model(x, samples=(2, 1))
+    plain, penalised = (aib.aib_loss(out, y, lambda_binary=weight) for weight in (0.0, 3.0))
+    values = [v * (1 - v) for v in out.mask.flatten().tolist()]
+    binary = sum(values) / len(values)
+    assert float(plain.binary) == pytest.approx(binary, rel=1e-5) and binary > 0.01
+    assert float(penalised.total - plain.total) == pytest.approx(3 * binary, rel=1e-4)
+    rounded = model(x, samples=(2, 1), mask=out.mask[0].round())
+    assert float(aib.aib_loss(rounded, y).binary) == 0
+    assert float(aib.aib_loss(aib.create_model("tiny_aib", C)(images()), y).binary) == 0
+
+
+def test_the_penalty_moves_a_mask_to_its_nearer_end_unless_clipped():
+    model, x, y = make(stochastic=False), images(), torch.tensor([0, 1, 2])
+    model, x = model.double(), x.double()
+    mu = torch.tensor([0.01, 0.2, 0.8, 0.99], dtype=torch.float64)
+    maps = mu[:, None].expand(3, 4, 4).clone().requires_grad_()  # one value per row of the map
+
+    def penalty(values):
+        out = model(x, deterministic=True, attention_map=values)
+        return aib.aib_loss(out, y).binary
+
+    [found] = torch.autograd.grad(penalty(maps), maps)
+    step = 1e-6
+    for row in range(4):
+        change = torch.zeros_like(maps)
+        change[1, row, 2] = step
+        with torch.no_grad():
+            numeric = float(penalty(maps + change) - penalty(maps - change)) / (2 * step)
+        assert float(found[1, row, 2]) == pytest.approx(numeric, rel=1e-6, abs=1e-10)
+    assert (found[:, 1] > 0).all() and (found[:, 2] < 0).all()
+    [clipped] = torch.autograd.grad(penalty(torch.where(maps < 0.5, 0.01, 0.99) + 0 * maps), maps)
+    assert (clipped[:, [0, 3]] == 0).all()
+
+
+def test_penalties_of_the_mask_rise_together():
+    assert [mask_ramp(step, 1000) for step in (0, 50, 250, 450, 999)] == pytest.approx(
+        [0, 0, 0.5, 1, 1]
+    )
+
+
+def test_training_with_the_penalty_gives_a_mask_nearer_to_zeros_and_ones():
+    data = image_set(count=64, size=32)
+    settings = replace(SMALL, epochs=12, batch_size=16, lr=0.05, clip=2.0, schedule="cosine")
+    last = []
+    for weight in (0.0, 20.0):
+        torch.manual_seed(0)
+        model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.5)
+        last.append(aib.fit(model, data, replace(settings, lambda_binary=weight)).last["binary"])
+    assert last[1] < 0.7 * last[0]
+
+
 def test_the_budget_falls_from_one_to_its_value():
     assert [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)] == pytest.approx(
         [1, 1, 0.625, 0.25, 0.25]
@@ -394,4 +447,4 @@ def test_training_and_evaluation_report_area_and_bits():
     plain = aib.create_model("tiny_aib", data.num_classes, width=0.25)
     assert evaluate(plain, data, samples=(1, 1)).mask_bits is None
     row = aib.fit(plain, data, replace(SMALL, epochs=1)).last
-    assert "mask_bits" not in row and "excess" not in row
+    assert not {"mask_bits", "excess", "binary"} & set(row)

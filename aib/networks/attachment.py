@@ -68,7 +68,7 @@ def attach(
     a `grid` of h x w), and is needed only where more than one reading fits. The last Linear layer
     becomes BatchNorm1d and a linear layer; `latent_dim` adds the bottleneck. With
     `evaluator=True` as well this second pass is all there is, under random masks: the classifier
-    that judges maps (`aib/evaluator.py`).
+    that judges maps (`aib/baselines/evaluator.py`).
 
     Auxiliary heads that run in training (GoogLeNet, Inception v3) get `num_classes` as well, and a
     part in the loss (`Output.aux_heads`).

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from aib.errors import AibError
 
-TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "area", "excess")
+TERMS = (
+    "total", "nll", "kl", "quantization", "commitment", "auxiliary", "area", "excess", "binary",
+)  # fmt: skip
 MEANS = (*TERMS, "mask_bits")  # of each step, as logged
 NEVER = torch.iinfo(torch.int64).max
 

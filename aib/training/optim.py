@@ -103,8 +103,12 @@ def learning_rate(s: Settings, step: int, steps_per_epoch: int) -> float:
 
 def area_at(target: float, step: int, total_steps: int) -> float:
     """The area budget of a step: 1 until 5% of the training, linear to the target at 45%."""
-    share = (step / max(1, total_steps) - 0.05) / 0.40
-    return 1 - (1 - target) * min(1.0, max(0.0, share))
+    return 1 - (1 - target) * mask_ramp(step, total_steps)
+
+
+def mask_ramp(step: int, total_steps: int) -> float:
+    """The share of a masked model's penalties: 0 until 5% of the training, linear to 1 at 45%."""
+    return min(1.0, max(0.0, (step / max(1, total_steps) - 0.05) / 0.40))
 
 
 def beta_at(s: Settings, step: int, steps_per_epoch: int) -> float:

@@ -24,6 +24,7 @@ from aib.training.optim import (
     learning_rate,
     load_optimizer_state,
     make_optimizer,
+    mask_ramp,
 )
 
 
@@ -36,10 +37,12 @@ class Objective(nn.Module):
         s = settings
         self.weights = s.lambda_q, s.lambda_c, s.lambda_area
 
-    def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor, lambda_binary: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
         out = self.model(x)
-        terms = aib_loss(out, y, beta, *self.weights, area)
+        terms = aib_loss(out, y, beta, *self.weights, area, lambda_binary)
         label = y.argmax(-1) if y.is_floating_point() else y  # the larger part of a mixture
         wrong = (out.logits.detach().argmax(-1) != label).sum()
         values = terms.detached()
@@ -86,6 +89,7 @@ class TrainingStep:
         # Tensors: floats would be compiled into the step, or captured with it.
         self.beta = torch.zeros((), device=fabric.device)
         self.area = torch.ones((), device=fabric.device)
+        self.lambda_binary = torch.zeros((), device=fabric.device)
         # The learning rate of each group, for a captured step.
         count = len(optimizer.param_groups) if capture else 0
         self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
@@ -109,7 +113,7 @@ class TrainingStep:
         return torch.stack(metrics).sum(0), self.update()
 
     def set_rates(self, step: int) -> None:
-        """Set the learning rate, beta and area budget of this step."""
+        """Set the learning rate, beta, area budget and lambda_binary of this step."""
         rate = learning_rate(self.settings, step, self.steps_per_epoch)
         for i, group in enumerate(self.optimizer.param_groups):
             mine = rate * group["lr_scale"]
@@ -117,6 +121,7 @@ class TrainingStep:
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
         self.area.fill_(area_at(self.model.area, step, total_steps))
+        self.lambda_binary.fill_(self.settings.lambda_binary * mask_ramp(step, total_steps))
 
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
@@ -135,7 +140,7 @@ class TrainingStep:
         accumulate = self.settings.accumulate
         more = part < accumulate - 1
         with self.fabric.no_backward_sync(self.objective, enabled=more):
-            loss, metrics = self.objective(x, y, self.beta, self.area)
+            loss, metrics = self.objective(x, y, self.beta, self.area, self.lambda_binary)
             self.fabric.backward(loss / accumulate)
         return metrics * self.share
 

@@ -36,7 +36,7 @@ def test_wrong_predictions_are_counted_against_the_larger_label() -> None:
     objective = Objective(small_model(num_classes=4).eval(), SMALL)
     x, y = images(16), torch.arange(16) % 4
     soft = 0.6 * torch.eye(4)[y] + 0.4 * torch.eye(4)[y.flip(0)]
-    schedule = torch.tensor(0.01), torch.tensor(1.0)
+    schedule = torch.tensor(0.01), torch.tensor(1.0), torch.tensor(0.0)
     hard = objective(x, y, *schedule)[1][-1]
     assert 0 < hard <= 16
     assert objective(x, soft, *schedule)[1][-1] == hard
