@@ -20,7 +20,7 @@ from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics, Tick, silent
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
-from aib.networks import build_network, classes_of, is_library_name, preprocessing_of
+from aib.networks.by_name import build_network, classes_of, is_library_name, preprocessing_of
 from aib.paper import has_papers_form
 from aib.runs import Run
 
