@@ -4,6 +4,7 @@ The command line, its help, config.json and the presets are all made from it.
 """
 
 import typing
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -121,7 +122,8 @@ class Settings:
 
     # --- data
     holdout: Fraction = 0.0
-    """Fraction of the training set held out to choose settings on (never the test set)."""
+    """Fraction of the training set held out to choose settings on. The run then ends with their
+    evaluation, not with that of the test images, which `aib eval RUN` evaluates."""
     augment: bool = True
     """Random crops and flips (no flips where a mirrored image changes its class), and the five
     settings below. `--no-augment` trains on the images as they are."""
@@ -211,7 +213,7 @@ class Settings:
 
     @property
     def measured_split(self) -> str:
-        """The split that results are reported on: `val` where there is no test set."""
+        """The split that commands measure on by default: `val` where there is no test set."""
         from aib.data import has_split  # imports torch, which the command line does without
 
         return "test" if has_split(self.data, "test") else "val"
@@ -219,7 +221,22 @@ class Settings:
     @property
     def reported(self) -> str:
         """The name in evaluation.json of the evaluation that a training ends with."""
-        return f"{self.data} {self.measured_split}"
+        return f"{self.data} {self.final_split}"
+
+    @property
+    def final_split(self) -> str:
+        """The split that a training ends with: held-out images if there are any, else test."""
+        return "val" if self.holdout else self.measured_split
+
+    def own_evaluation(self, names: Collection[str]) -> str | None:
+        """Which of these names in evaluation.json is the run's own result, if any.
+
+        On test images, also those of a later `aib eval`, before held-out images.
+        """
+        test = f"{self.data} {self.measured_split}"
+        found = [name for name in names if name == test or name.startswith(f"{test} own ")]
+        found += [name for name in names if name == self.reported]
+        return found[0] if found else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types in one flat object, the model's options beside the other settings."""

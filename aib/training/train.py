@@ -43,7 +43,7 @@ class Trained:
 
     folder: Path
     model: Classifier
-    test: Evaluation
+    evaluation: Evaluation  # of the held-out images if there are any, else of the test images
     seconds: float
 
 
@@ -127,13 +127,13 @@ def _train(
     if not fabric.is_global_zero:
         return None
     run.write_weights(fitted.model)
-    test = fitted.validation
-    if test is None or settings.measured_split == "test":
-        images = load_data(settings, settings.measured_split)
+    evaluation = fitted.validation if settings.final_split == "val" else None
+    if evaluation is None:  # or nothing was left to train on resume
+        images = load_data(settings, settings.final_split)
         images = images.prepared_for(model.preprocessing)
-        test = evaluate_by(settings, fitted.model, images)
-    run.write_evaluation(settings.reported, test.to_dict())
-    return Trained(run.folder, fitted.model, test, fitted.seconds)
+        evaluation = evaluate_by(settings, fitted.model, images)
+    run.write_evaluation(settings.reported, evaluation.to_dict())
+    return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 
 
 def evaluator_settings(s: Settings) -> Settings:
