@@ -8,6 +8,10 @@ class AibError(Exception):
     """What was wrong, with which value, and what to do. The command line prints it and exits 2."""
 
 
+class AibWarning(UserWarning):
+    """Something that was ignored, and what to do. The command line prints it and goes on."""
+
+
 def install(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install 'aib[{extra}]'"

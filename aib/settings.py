@@ -65,9 +65,9 @@ class Settings:
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run; a
-    packaged model by its name, such as pets_masked; or vgg16:PATH, ImageNet's VGG-16 by
-    torchvision's or timm's names, for vgg models at 224."""
+    """Start from a trained model: a folder with model.safetensors, for example another run; or a
+    packaged model by its name, such as pets_masked, unless there is a model's folder of that name;
+    or vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -206,7 +206,7 @@ class Settings:
 
     def updated(self, **changes: Any) -> "Settings":
         """A copy with these values, each the name of a setting or of a model option."""
-        reject_unknown(changes, setting_types(), "no setting")
+        reject_unknown(changes, setting_types(), "no setting", "aib train --help")
         options = {name: value for name, value in changes.items() if name in OPTION_NAMES}
         others = {name: value for name, value in changes.items() if name not in options}
         return replace(self, options=replace(self.options, **options), **others)
@@ -258,7 +258,7 @@ class Settings:
         A missing key is one that an older version did not have: its default is what it did.
         """
         values = without_removed(values, where)
-        reject_unknown(values, setting_types(), f"{where}: no setting")
+        reject_unknown(values, setting_types(), f"{where}: no setting", "aib train --help")
         options = {name: value for name, value in values.items() if name in OPTION_NAMES}
         read: Settings = parse_json(cls, values, where)
         return replace(read, options=parse_json(ModelOptions, options, where))

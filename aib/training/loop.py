@@ -15,6 +15,7 @@ from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate
+from aib.evaluator import Evaluator
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -71,6 +72,11 @@ def fit(
             "aib.create_model"
         )
     s = settings or Settings()
+    if s.evaluator and not isinstance(model, Evaluator):
+        raise AibError(
+            f"fit trains the model that it is given, a {type(model).__name__}; make an evaluator "
+            "with aib.attach(..., masked=True, evaluator=True) or aib.create_model('vgg_evaluator')"
+        )
     options = {"preprocessing": preprocessing, "workers": s.workers, "seed": s.seed}
     images = adapt_images(data, model, s, train=True, **options)
     if isinstance(images, Prepared):

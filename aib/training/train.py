@@ -57,7 +57,10 @@ def train(
     """Train by these settings into `folder`. Processes other than the first return None."""
     # Fail before any work is done.
     if resume:
-        require_checkpoint(RunFolder(folder).checkpoint)
+        run = RunFolder(folder)
+        if not run.checkpoint.is_file():
+            run.check_unlocked()
+        require_checkpoint(run.checkpoint)
     else:
         check_unused(folder)
     if settings.evaluator:
@@ -144,10 +147,10 @@ def evaluator_settings(s: Settings) -> Settings:
             f"random weights, not from {s.init}"
         )
     default = asdict(ModelOptions())
-    kept = ("latent_dim", "noise_std")
+    kept = ("latent_dim", "noise_std", "propose")  # `tiny` has another stem with propose="twice"
     changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
     if is_network_name(s.model):
-        return s.updated(evaluator=True, masked=True, **changes)
+        return s.updated(evaluator=True, masked=True, propose=None, **changes)
     return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)
 
 
