@@ -5,7 +5,6 @@ import sys
 import traceback
 import warnings
 from io import TextIOWrapper
-from typing import Any
 
 from aib.errors import AibError, AibWarning, sentence_for
 from aib.validation import reject_unknown
@@ -39,10 +38,16 @@ USAGE = "\n".join(
 )
 
 
-def _format_warning(message: Warning | str, category: type[Warning], *where: Any) -> str:
+def _format_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
     if issubclass(category, AibWarning):
         return f"warning: {message}\n"
-    return _standard_format(message, category, *where)
+    return _standard_format(message, category, filename, lineno, line)
 
 
 _standard_format = warnings.formatwarning
