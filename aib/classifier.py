@@ -92,6 +92,12 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             raise AibError("this model has no single attention map that another could replace")
         if mask is not None and not self.takes_mask:
             raise AibError("this model masks no pixels; only masked models take a mask")
+        for name, value in (("attention_map", attention_map), ("mask", mask)):
+            if value is not None and not isinstance(value, Tensor):
+                raise AibError(
+                    f"{name} must be a tensor, not a {type(value).__name__}: torch.as_tensor(...) "
+                    "makes one"
+                )
         if mask is not None and attention_map is not None:
             raise AibError("give an attention_map or a mask, not both")
         sampling = Sampling(s, m, deterministic, Noise(*(noise or ())))

@@ -3,9 +3,10 @@
 import os
 import sys
 import traceback
+import warnings
 from io import TextIOWrapper
 
-from aib.errors import AibError, sentence_for
+from aib.errors import AibError, AibWarning, sentence_for
 from aib.validation import reject_unknown
 from aib.version import __version__
 
@@ -37,9 +38,25 @@ USAGE = "\n".join(
 )
 
 
+def _format_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    if issubclass(category, AibWarning):
+        return f"warning: {message}\n"
+    return _standard_format(message, category, filename, lineno, line)
+
+
+_standard_format = warnings.formatwarning
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    warnings.formatwarning = _format_warning
     if isinstance(sys.stdout, TextIOWrapper):
         # A file name may hold bytes that cannot be encoded; print them escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -62,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
 
             print(script("".join(words[1:2])))
             return 0
-        reject_unknown(words[:1], COMMANDS, "no command")
+        reject_unknown(words[:1], COMMANDS, "no command", "aib --help")
     except AibError as error:
         print(f"aib: {error}", file=sys.stderr)
         return 2

@@ -1,11 +1,16 @@
 """The error that users see, and messages for foreseeable errors of other libraries."""
 
 OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "storage size")
+PEER_LOST = "gloo/transport"  # in what torch raises when a connection between processes fails
 TOO_LARGE = ("overflow", "int too large", "too large to convert")
 
 
 class AibError(Exception):
     """What was wrong, with which value, and what to do. The command line prints it and exits 2."""
+
+
+class AibWarning(UserWarning):
+    """Something that was ignored, and what to do. The command line prints it and goes on."""
 
 
 def install(extra: str) -> str:
@@ -28,6 +33,11 @@ def sentence_for(error: Exception) -> str | None:
     text = str(error).lower()
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return "there is not enough memory for that; fewer images at a time, or smaller ones?"
+    if PEER_LOST in text:
+        return (
+            "another process of this training has ended, or its connection was lost; "
+            "`aib train --resume RUN` resumes from the last checkpoint, if there is one"
+        )
     if isinstance(error, OverflowError) or any(words in text for words in TOO_LARGE):
         return f"one of the numbers is too large ({text.partition(chr(10))[0]})"
     return None

@@ -79,7 +79,7 @@ class ModelOptions:
 
     def updated(self, **changes: Any) -> "ModelOptions":
         """A copy with these values; an unknown name is an error."""
-        reject_unknown(changes, OPTION_NAMES, "no model option")
+        reject_unknown(changes, OPTION_NAMES, "no model option", "aib train --help")
         return replace(self, **changes)
 
     def changed(self, part: str) -> list[str]:

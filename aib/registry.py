@@ -253,7 +253,8 @@ def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
     for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
         unused = [] if there else options.changed(part)
-        unused = [one for one in unused if not (judge and one == "noise_std")]
+        # An evaluator has the noise of the model that it judges, and its stem: see `tiny`.
+        unused = [one for one in unused if not (judge and one in ("noise_std", "propose"))]
         # Every saved model has a modulation; one that is not the profile's was asked for.
         if part == "aib attention" and options.modulation != get_modulation(None, options.profile):
             unused += [] if there else ["modulation"]
@@ -262,5 +263,5 @@ def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
 
 
 def _find(name: str) -> Entry:
-    reject_unknown([name], MODELS, "no model")
+    reject_unknown([name], MODELS, "no model", "aib models '*'")
     return MODELS[name]

@@ -220,11 +220,13 @@ def packaged_models() -> dict[str, Path]:
 def find_model(run: Path | None) -> Path:
     """The folder of a run, of a saved model or of a packaged model; by default the first of these.
 
-    A packaged model can be given by its name. `hf:owner/name` stays as it is, for `open_runs`.
+    A packaged model can be given by its name, unless a model's folder of that name is here.
+    `hf:owner/name` stays as it is, for `open_runs`.
     """
     known = packaged_models()
     if run is not None:
-        return known.get(str(run), run) if not run.exists() else run
+        is_model = (run / CONFIG).is_file() or (run / WEIGHTS).is_file()
+        return run if is_model else known.get(str(run), run)
     if not known:
         raise AibError(
             "no pretrained model is packaged with this version; train one "

@@ -4,6 +4,7 @@ The command line, its help, config.json and the presets are all made from it.
 """
 
 import typing
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -66,9 +67,9 @@ class Settings:
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run; a
-    packaged model by its name, such as pets_masked; or vgg16:PATH, ImageNet's VGG-16 by
-    torchvision's or timm's names, for vgg models at 224."""
+    """Start from a trained model: a folder with model.safetensors, for example another run; or a
+    packaged model by its name, such as pets_masked, unless there is a model's folder of that name;
+    or vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -123,7 +124,8 @@ class Settings:
 
     # --- data
     holdout: Fraction = 0.0
-    """Fraction of the training set held out to choose settings on (never the test set)."""
+    """Fraction of the training set held out to choose settings on. The run then ends with their
+    evaluation, not with that of the test images, which `aib eval RUN` evaluates."""
     augment: bool = True
     """Random crops and flips (no flips where a mirrored image changes its class), and the five
     settings below. `--no-augment` trains on the images as they are."""
@@ -206,7 +208,7 @@ class Settings:
 
     def updated(self, **changes: Any) -> "Settings":
         """A copy with these values, each the name of a setting or of a model option."""
-        reject_unknown(changes, setting_types(), "no setting")
+        reject_unknown(changes, setting_types(), "no setting", "aib train --help")
         options = {name: value for name, value in changes.items() if name in OPTION_NAMES}
         others = {name: value for name, value in changes.items() if name not in options}
         return replace(self, options=replace(self.options, **options), **others)
@@ -218,7 +220,7 @@ class Settings:
 
     @property
     def measured_split(self) -> str:
-        """The split that results are reported on: `val` where there is no test set."""
+        """The split that commands measure on by default: `val` where there is no test set."""
         from aib.data import has_split  # imports torch, which the command line does without
 
         return "test" if has_split(self.data, "test") else "val"
@@ -226,7 +228,22 @@ class Settings:
     @property
     def reported(self) -> str:
         """The name in evaluation.json of the evaluation that a training ends with."""
-        return f"{self.data} {self.measured_split}"
+        return f"{self.data} {self.final_split}"
+
+    @property
+    def final_split(self) -> str:
+        """The split that a training ends with: held-out images if there are any, else test."""
+        return "val" if self.holdout else self.measured_split
+
+    def own_evaluation(self, names: Collection[str]) -> str | None:
+        """Which of these names in evaluation.json is the run's own result, if any.
+
+        On test images, also those of a later `aib eval`, before held-out images.
+        """
+        test = f"{self.data} {self.measured_split}"
+        found = [name for name in names if name == test or name.startswith(f"{test} own ")]
+        found += [name for name in names if name == self.reported]
+        return found[0] if found else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types in one flat object, the model's options beside the other settings."""
@@ -248,7 +265,7 @@ class Settings:
         A missing key is one that an older version did not have: its default is what it did.
         """
         values = without_removed(values, where)
-        reject_unknown(values, setting_types(), f"{where}: no setting")
+        reject_unknown(values, setting_types(), f"{where}: no setting", "aib train --help")
         options = {name: value for name, value in values.items() if name in OPTION_NAMES}
         read: Settings = parse_json(cls, values, where)
         return replace(read, options=parse_json(ModelOptions, options, where))

@@ -41,6 +41,7 @@ def between(low: float, high: float) -> Rule:
     return Rule(f"from {low:g} to {high:g}", lambda value: low <= value <= high)
 
 
+SHOWN = 12  # names in an error message
 Count = Annotated[int, at_least(1)]
 NonNegativeInt = Annotated[int, at_least(0)]
 NonNegative = Annotated[float, at_least(0)]
@@ -124,13 +125,23 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
     return float(value) if kind is float else value
 
 
-def reject_unknown(given: Iterable[str], known: Iterable[str], message: str) -> None:
-    """Raise an error for the first unknown name: the message, and the closest known names."""
+def reject_unknown(
+    given: Iterable[str], known: Iterable[str], message: str, listing: str = ""
+) -> None:
+    """Raise an error for the first unknown name: the message, and the closest known names.
+
+    Where none is close, it names the command `listing` that lists all, or else the first ones.
+    """
     known = list(known)
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=3) or known
-            raise AibError(f"{message} {name!r}; did you mean {', '.join(close)}?")
+            if close := difflib.get_close_matches(name, known, n=3):
+                hint = f"did you mean {', '.join(close)}?"
+            elif listing:
+                hint = f"`{listing}` lists all"
+            else:
+                hint = f"there are {', '.join(known[:SHOWN])}{', ...' * (len(known) > SHOWN)}"
+            raise AibError(f"{message} {name!r}; {hint}")
 
 
 def describe(hint: Any) -> str:

@@ -207,7 +207,7 @@ def measurement(accuracy, auroc=0.9, bits=20.0, perplexity=10.0):
 def write_measurement(folder: Path, name: str, *values, **more) -> None:
     """Write the measurement of a finished run into the sweep in `folder`."""
     text = json.dumps(measurement(*values, **more))
-    write_whole(folder / name / "sweep_figures.json", lambda path: path.write_text(text))
+    write_whole(folder / name / "sweep_metrics.json", lambda path: path.write_text(text))
 
 
 def write_sweep(folder: Path) -> Path:

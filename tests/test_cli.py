@@ -56,6 +56,23 @@ def test_a_typo_is_answered_with_what_was_meant(capsys, tmp_path, monkeypatch, w
     assert code == 2 and meant in err
 
 
+@pytest.mark.parametrize(
+    ("words", "listing"),
+    [
+        (["qqqq"], "no command 'qqqq'; `aib --help` lists all"),
+        (["train", "qqqq"], "no preset 'qqqq'; `aib train --list` lists all"),
+        (["train", "--data", "qqqq"], "no data set 'qqqq'; `aib data list` lists all"),
+        (["train", "--model", "qqqq"], "no model 'qqqq'; `aib models '*'` lists all"),
+    ],
+)
+def test_a_name_like_no_other_is_answered_with_the_command_that_lists_them(
+    capsys, tmp_path, monkeypatch, words, listing
+):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *words)
+    assert code == 2 and err.endswith(f"{listing}\n")
+
+
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_the_help_of_a_command_has_an_example(capsys, command):
     code, out, _ = run(capsys, command, "--help")

@@ -11,7 +11,7 @@ from PIL import Image
 import aib
 from aib.cli import main
 from aib.commands.options import parse_samples
-from aib.data import ImageSet
+from aib.data import ImageSet, load
 from aib.evaluation import EvaluationMetrics, evaluate, match_classes, wilson_interval
 from aib.preprocessing import Preprocessing
 from tests.helpers import image_set, small_model
@@ -202,6 +202,29 @@ def test_a_folder_without_test_images_is_evaluated_on_held_out_images(
     assert main(["eval", run, "--data", foreign, "--device", "cpu", "--json"]) == 0
     (other,) = json.loads(capsys.readouterr().out)["evaluations"]
     assert other["images"] == 20
+
+
+def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, loaded = tmp_path / "run", []
+
+    def load_data(settings: aib.Settings, split: str) -> ImageSet:
+        loaded.append(split)
+        return load(settings.data, split, holdout=settings.holdout)
+
+    monkeypatch.setattr("aib.training.train.load_data", load_data)
+    words = "train --data shapes:count=50 --model tiny_aib_qt --width 0.25 --epochs 1"
+    words += f" --batch-size 8 --accelerator cpu --out {run}"
+    assert main([*words.split(), "--holdout", "0.2"]) == 0
+    said = capsys.readouterr().out
+    assert "on the held-out images" in said and f"`aib eval {run}` evaluates them" in said
+    assert set(loaded) == {"train", "val"}
+    evaluations = json.loads((run / "evaluation.json").read_text())
+    assert [(e["split"], e["images"]) for e in evaluations.values()] == [("val", 10)]
+    assert main(["eval", str(run), "--device", "cpu", "--json"]) == 0
+    (own,) = json.loads(capsys.readouterr().out)["evaluations"]
+    assert own["split"] == "test"
 
 
 def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(

@@ -51,6 +51,9 @@ def test_a_packaged_model_is_found_by_name_and_is_the_default(
     monkeypatch.chdir(tmp_path)
     assert find_model(None) == find_model(Path("small")) == tmp_path / "models" / "small"
     (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "photo.jpg").touch()
+    assert find_model(Path("small")) == tmp_path / "models" / "small"
+    small_model().save_pretrained(tmp_path / "small")
     assert find_model(Path("small")) == Path("small")
     monkeypatch.setattr(runs, "PACKAGED", tmp_path / "nothing")
     with pytest.raises(aib.AibError, match="no pretrained model"):

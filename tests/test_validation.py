@@ -10,7 +10,16 @@ import pytest
 from aib import AibError
 from aib.evaluation import CalibrationBins, Evaluation, read_evaluations
 from aib.files import write_json
-from aib.validation import Rule, above, at_least, between, check, check_fields, parse_json
+from aib.validation import (
+    Rule,
+    above,
+    at_least,
+    between,
+    check,
+    check_fields,
+    parse_json,
+    reject_unknown,
+)
 
 EVEN = Rule("that is even", lambda value: value % 2 == 0)
 
@@ -99,6 +108,14 @@ def test_an_evaluation_is_read_back(tmp_path):
     assert read_evaluations(tmp_path / "evaluation.json") == {"shapes test": evaluation}
     assert bins.error == pytest.approx(100 * (0.4 / 4 + 3 * 0.1 / 4))
     assert read_evaluations(tmp_path / "missing.json") == {}
+
+
+def test_without_a_close_name_or_a_command_some_of_many_names_are_listed():
+    with pytest.raises(AibError, match="^no class 'x'; there are aa, bb$"):
+        reject_unknown(["x"], ["aa", "bb"], "no class")
+    names = [f"name{i}" for i in range(40)]
+    with pytest.raises(AibError, match=r"there are name0, .*, name11, \.\.\.$"):
+        reject_unknown(["x"], names, "no class")
 
 
 def test_an_evaluation_of_an_older_version_is_read(tmp_path):

@@ -28,7 +28,7 @@ from aib.report.push import model_card, result_row
 from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config
-from tools.results.collect import interpreted
+from tools.results.collect import interpreted, reported_evaluation
 from tools.results.command import portable, train_command
 
 HALVED = "half precision"  # in the name of the evaluation with the packaged weights
@@ -47,6 +47,8 @@ def package(
     settings = opened.settings
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
+    evaluations = read_json(run / EVALUATION) or {}
+    name = reported_evaluation(run, settings, evaluations)
     recipe = settings.recipe()
     trained = {
         "recipe": {k: without_folders(v) if k == "init" else v for k, v in recipe.items()},
@@ -63,8 +65,8 @@ def package(
         data = data.subset(sample_indices(len(data), images, seed=0))
         measured = evaluate(small.model, data, deterministic=images is not None, batch_size=16)
         both = {
-            settings.reported: (read_json(run / EVALUATION) or {})[settings.reported],
-            f"{settings.reported}, {HALVED}": measured.to_dict(),
+            name: evaluations[name],
+            f"{name}, {HALVED}": measured.to_dict(),
         }
         write_json(halved / EVALUATION, both, indent=1)
         maps = interpreted(run)

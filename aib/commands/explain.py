@@ -40,7 +40,8 @@ def explain(
 
     Args:
         images: image files, or folders of them; pictures drawn by aib are skipped.
-        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; by default
+        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
+            packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         method: the model's own map, or a post-hoc one through captum.

@@ -42,7 +42,8 @@ def export_(
     Example: aib export runs/cifar10 --format onnx --int8
 
     Args:
-        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; by default
+        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
+            packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.
         format: onnx, or torch-export (a .pt2 file).
         out: the file to write; by default model.onnx or model.pt2 in the run, or in hub/owner/name

@@ -98,7 +98,7 @@ def main(argv: list[str]) -> None:
 
 
 def start(options: Options, name: str) -> None:
-    """Train, then print the test results."""
+    """Train, then print the results on test or held-out images."""
     from aib.training.interrupt import Interrupted
     from aib.training.progress import make_reporter
     from aib.training.train import train
@@ -114,10 +114,13 @@ def start(options: Options, name: str) -> None:
         raise SystemExit(128 + stopped.signal) from None
     if trained is None:  # not the first process
         return
-    what = "the test set" if trained.test.split == "test" else "the held-out images"
+    split = trained.evaluation.split
+    what = "the test set" if split == "test" else "the held-out images"
     print(f"trained in {trained.seconds:.0f} s; results of the last epoch on {what}:")
-    print_evaluation(trained.test)
+    print_evaluation(trained.evaluation)
     print(f"the run is in {trained.folder}")
+    if split != options.settings.measured_split:
+        print(f"the test images were not used; `aib eval {trained.folder}` evaluates them")
 
 
 def print_presets() -> None:

@@ -33,7 +33,8 @@ def view(
     Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
 
     Args:
-        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; give it
+        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
+            packaged model by its name, unless there is a model's folder of that name. Give it
             twice to compare two side by side. The default is the packaged pretrained model.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         host: address to listen on. Other machines reach the page unless it is a loopback address.

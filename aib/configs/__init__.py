@@ -13,7 +13,7 @@ PRESETS: dict[str, Preset] = {
 
 def get_preset(name: str) -> Preset:
     """A preset by name; the error for an unknown name lists the closest ones."""
-    reject_unknown([name], PRESETS, "no preset")
+    reject_unknown([name], PRESETS, "no preset", "aib train --list")
     return PRESETS[name]
 
 

@@ -5,6 +5,7 @@ masks/train/ and so on.
 """
 
 import os
+import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ from aib.data.decode import open_rgb
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import from_user
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -49,6 +50,7 @@ def read(
         (file, label) for label, name in enumerate(classes) for file in image_files(top / name)
     ]
     skipped: list[str] = []
+    every = [file for file, _ in found]
     if check:
         found, skipped = _readable(found, strict)
     if not found:
@@ -63,7 +65,10 @@ def read(
             "add images to it or remove it"
         )
     paths = tuple(file for file, _ in found)
-    masks = _masks(path, split, top, classes, paths)
+    folder = _mask_folder(path, split, top, classes)
+    masks = _masks(folder, top, paths) if folder else ()
+    if folder:
+        _warn_of_unused(folder, top, every)
     files = ImageFiles(paths, masks=masks, mask_values=from_user)
     if check and masks:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -98,21 +103,36 @@ def _top(path: Path, split: str) -> Path:
     raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
 
 
-def _masks(
-    path: Path, split: str, top: Path, classes: tuple[str, ...], files: tuple[Path, ...]
-) -> tuple[Path | None, ...]:
-    """The mask of each image, None where there is none; empty without a folder of masks."""
+def _mask_folder(path: Path, split: str, top: Path, classes: tuple[str, ...]) -> Path | None:
     folders = (top / MASKS, path / MASKS / split)
-    folder = next((f for f in folders if _holds_masks(f, classes)), None)
-    if folder is None:
-        return ()
-    expected = [(folder / file.relative_to(top)).with_suffix(".png") for file in files]
+    return next((f for f in folders if _holds_masks(f, classes)), None)
+
+
+def _mask_path(folder: Path, top: Path, file: Path) -> Path:
+    return (folder / file.relative_to(top)).with_suffix(".png")
+
+
+def _masks(folder: Path, top: Path, files: tuple[Path, ...]) -> tuple[Path | None, ...]:
+    """The mask of each image, None where there is none."""
+    expected = [_mask_path(folder, top, file) for file in files]
     masks = tuple(mask if mask.is_file() else None for mask in expected)
     if not any(masks):
         raise AibError(
             f"{folder} has a mask for none of the images: that of {files[0]} would be {expected[0]}"
         )
     return masks
+
+
+def _warn_of_unused(folder: Path, top: Path, files: list[Path]) -> None:
+    """Warn of mask files that belong to no image."""
+    used = {_mask_path(folder, top, file) for file in files}
+    if unused := [mask for mask in image_files(folder) if mask not in used]:
+        warnings.warn(
+            f"{len(unused):,} of the masks in {folder} are not used, such as {unused[0]}: a mask "
+            "has the name of its image and the suffix .png",
+            AibWarning,
+            stacklevel=2,
+        )
 
 
 def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:

@@ -231,5 +231,6 @@ SPECS = {
 
 def spec_of(name: str) -> Spec:
     """The spec of a data set; an error names the closest ones."""
-    reject_unknown([name], [*SPECS, "shapes_spurious", "folder:PATH"], "there is no data set")
+    known = [*SPECS, "shapes_spurious", "folder:PATH"]
+    reject_unknown([name], known, "there is no data set", "aib data list")
     return SPECS[name]

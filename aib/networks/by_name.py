@@ -171,7 +171,7 @@ def _find(name: str) -> tuple[ModuleType, str]:
         )
     architecture = model.partition(".")[0]  # timm: resnet50.a1_in1k is the same with other weights
     known = [one.partition(":")[2] for one in list_networks(f"{library}:")]
-    reject_unknown([architecture], known, f"{library} has no model")
+    reject_unknown([architecture], known, f"{library} has no model", f"aib models '{library}:*'")
     return _library(library), model
 
 

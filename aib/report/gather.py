@@ -1,5 +1,6 @@
 """Gather what a run's page shows: the files in its folder, and what has to be measured."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ class RunContent:
 
     @property
     def own_evaluation(self) -> Evaluation | None:
-        """The evaluation at the end of training."""
-        return self.evaluations.get(self.settings.reported) if self.settings else None
+        """On test images if they were evaluated, else on held-out images."""
+        return own_evaluation(self.settings, self.evaluations)
 
 
 def gather(
@@ -64,7 +65,12 @@ def gather(
     # Pictures are drawn together with the study: of other weights, both are left out.
     pictures = tuple(sorted((run.folder / "figures").glob("*.png"))) if study else ()
     evaluations, gallery = read_evaluations(run.folder / EVALUATION), None
-    calibrated = evaluations.get(run.settings.reported) if run.settings else None
+    calibrated = own_evaluation(run.settings, evaluations)
+    if calibrated and run.settings and calibrated.split != run.settings.measured_split:
+        notes.append(
+            f"The test images were not evaluated, as training held out images to choose settings "
+            f"on: `aib eval {run.source}` evaluates them."
+        )
     if data is not None or (calibrated is not None and calibrated.calibration_bins is None):
         calibrated = None
     if not stored:
@@ -97,6 +103,14 @@ def gather(
         pictures=pictures,
         notes=tuple(notes),
     )
+
+
+def own_evaluation(
+    settings: Settings | None, evaluations: Mapping[str, Evaluation]
+) -> Evaluation | None:
+    """The run's own result among its evaluations; None for a saved model."""
+    name = settings.own_evaluation(evaluations) if settings else None
+    return evaluations[name] if name else None
 
 
 def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:

@@ -53,12 +53,13 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
         {
             "run": run.label,
             "model": run.model,
-            "error %": number(e.top1_error if (e := run.own_evaluation) else None, 2),
+            "images": _split(e) if (e := run.own_evaluation) else NOTHING,
+            "error %": number(e.top1_error if e else None, 2),
             "paper %": _paper(run),
         }
         for run in runs
     ]
-    shown = [blocks.table(table_of("Test error", errors))]
+    shown = [blocks.table(table_of("Error", errors))]
     studies = {run.label: run.study for run in runs if run.study is not None}
     same = {(s.data, s.split, s.images, s.seed) for s in studies.values()}
     if len(same) > 1:
@@ -107,7 +108,8 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
     own, study, cards = run.own_evaluation, run.study, []
     if own:
         low, high = own.top1_interval
-        cards.append((f"{own.top1_error:.2f}%", f"test error ({low:.2f} to {high:.2f})"))
+        what = f"{_split(own)} error ({low:.2f} to {high:.2f})"
+        cards.append((f"{own.top1_error:.2f}%", what))
     if _paper(run) != NOTHING:
         cards.append((f"{_paper(run)}%", "the paper's error"))
     if evaluation := own or run.calibrated:
@@ -154,6 +156,10 @@ def _evaluation(run: RunContent) -> list[Markup]:
             blocks.text(text, soft=True),
         ]
     return shown
+
+
+def _split(e: Evaluation) -> str:
+    return "held-out" if e.split == "val" else e.split
 
 
 def _row(e: Evaluation, paper: str) -> dict[str, str]:
@@ -223,8 +229,8 @@ def _classes(classes: Sequence[ClassMetrics]) -> list[Markup]:
 
 
 def _paper(run: RunContent) -> str:
-    s = run.settings
-    return number(paper_error(s.model, s.data, s.recipe()) if s else None, 2)
+    s = run.settings  # the paper trained on all training images
+    return number(paper_error(s.model, s.data, s.recipe()) if s and not s.holdout else None, 2)
 
 
 def _reproduce(content: RunContent) -> list[Markup]:

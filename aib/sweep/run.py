@@ -37,7 +37,8 @@ from aib.weights import CONFIG, WEIGHTS
 
 OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
 POLL = 0.2  # seconds
-MEASUREMENT = "sweep_figures.json"  # in a run's folder
+MEASUREMENT = "sweep_metrics.json"  # in a run's folder
+OLD_MEASUREMENT = "sweep_figures.json"  # of older versions
 MAP_METRICS = ("auroc", "pointing", "energy_inside", "entropy_bits", "contrast")
 OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of files of older versions
 
@@ -66,7 +67,7 @@ class RunMetrics:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The metrics of a run and how they were measured: sweep_figures.json in its folder."""
+    """The metrics of a run and how they were measured: sweep_metrics.json in its folder."""
 
     weights_sha256: str
     metrics: RunMetrics
@@ -116,6 +117,7 @@ def is_done(folder: Path) -> bool:
 def read_measurement(folder: Path) -> Measurement | None:
     """The measurement of a run; None if there is none yet, or it is damaged and made again."""
     path = folder / MEASUREMENT
+    path = path if path.is_file() else folder / OLD_MEASUREMENT
     try:
         found = rename_old_keys(read_json(path))
         return found and parse_json(Measurement, found, str(path))
@@ -135,7 +137,7 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     device = "cpu" if settings.accelerator == "cpu" else None
     [run] = open_runs((folder,), device, settings.backbone)
     evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
-    feed = feed_for(run, run.labelled_images(), workers=settings.workers)
+    feed = feed_for(run, run.labelled_images(split=evaluation.split), workers=settings.workers)
     with evaluating(run.model):
         seen = measure_images(run.model, feed, {})
     low, high = evaluation.top1_interval

@@ -103,6 +103,12 @@ class RunFolder:
             self._lock_file = None
             lock.release()
 
+    def check_unlocked(self) -> None:
+        """Raise if another process is training in the folder."""
+        if (self.folder / LOCK).is_file():
+            with self.locked():
+                pass
+
     def check_exists(self) -> None:
         """Raise if the folder was removed, or replaced by that of another run."""
         mine, lock = self._lock_file, self.folder / LOCK

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from lightning.fabric import Fabric
 from torch.utils.data import DataLoader, Dataset
 
+from aib.baselines.evaluator import Evaluator
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
@@ -71,6 +72,11 @@ def fit(
             "aib.create_model"
         )
     s = settings or Settings()
+    if s.evaluator and not isinstance(model, Evaluator):
+        raise AibError(
+            f"fit trains the model that it is given, a {type(model).__name__}; make an evaluator "
+            "with aib.attach(..., masked=True, evaluator=True) or aib.create_model('vgg_evaluator')"
+        )
     options = {"preprocessing": preprocessing, "workers": s.workers, "seed": s.seed}
     images = adapt_images(data, model, s, train=True, **options)
     if isinstance(images, Prepared):

@@ -43,7 +43,7 @@ class Trained:
 
     folder: Path
     model: Classifier
-    test: Evaluation
+    evaluation: Evaluation  # of the held-out images if there are any, else of the test images
     seconds: float
 
 
@@ -57,7 +57,10 @@ def train(
     """Train by these settings into `folder`. Processes other than the first return None."""
     # Fail before any work is done.
     if resume:
-        require_checkpoint(RunFolder(folder).checkpoint)
+        run = RunFolder(folder)
+        if not run.checkpoint.is_file():
+            run.check_unlocked()
+        require_checkpoint(run.checkpoint)
     else:
         check_unused(folder)
     if settings.evaluator:
@@ -127,13 +130,13 @@ def _train(
     if not fabric.is_global_zero:
         return None
     run.write_weights(fitted.model)
-    test = fitted.validation
-    if test is None or settings.measured_split == "test":
-        images = load_data(settings, settings.measured_split)
+    evaluation = fitted.validation if settings.final_split == "val" else None
+    if evaluation is None:  # or nothing was left to train on resume
+        images = load_data(settings, settings.final_split)
         images = images.prepared_for(model.preprocessing)
-        test = evaluate_by(settings, fitted.model, images)
-    run.write_evaluation(settings.reported, test.to_dict())
-    return Trained(run.folder, fitted.model, test, fitted.seconds)
+        evaluation = evaluate_by(settings, fitted.model, images)
+    run.write_evaluation(settings.reported, evaluation.to_dict())
+    return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 
 
 def evaluator_settings(s: Settings) -> Settings:
@@ -144,10 +147,10 @@ def evaluator_settings(s: Settings) -> Settings:
             f"random weights, not from {s.init}"
         )
     default = asdict(ModelOptions())
-    kept = ("latent_dim", "noise_std")
+    kept = ("latent_dim", "noise_std", "propose")  # `tiny` has another stem with propose="twice"
     changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
     if s.trains_network:
-        return s.updated(evaluator=True, masked=True, **changes)
+        return s.updated(evaluator=True, masked=True, propose=None, **changes)
     return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)
 
 

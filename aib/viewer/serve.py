@@ -19,6 +19,8 @@ POLICY = (
     b"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'self'; "
     b"form-action 'self'"
 )
+UPLOAD = "/gradio_api/upload"  # where Gradio limits the size of files itself
+MAX_BODY = 2**20  # bytes of any other request, which names files and holds values of sliders
 # Of the system: Gradio's own would be fetched.
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]
 
@@ -143,7 +145,8 @@ class Guard:
 
     A site may let its own name point at this machine (DNS rebinding); then the Host header shows
     that name. Or it may send requests from its own page; then the Origin header shows it. Every
-    response tells the browser to fetch nothing from other addresses.
+    response tells the browser to fetch nothing from other addresses. Large requests are refused
+    before they are read.
     """
 
     def __init__(self, app: App, host: str) -> None:
@@ -172,6 +175,10 @@ class Guard:
             return PlainTextResponse(f"this page takes no requests from {origin}\n", 403)
         if "://" in scope["path"]:  # /file=http://..., which Gradio would fetch
             return PlainTextResponse("this page fetches nothing from a network\n", 403)
+        size = headers.get("content-length", "0")
+        unlimited = "transfer-encoding" in headers or not size.isdecimal() or int(size) > MAX_BODY
+        if unlimited and scope["path"] != UPLOAD:
+            return PlainTextResponse(f"a request may have {MAX_BODY:,} bytes\n", 413)
         return None
 
 

@@ -13,6 +13,7 @@ from aib.errors import AibError
 from aib.registry import create_model
 from aib.settings import Settings
 from aib.training.train import evaluator_settings
+from tests.helpers import SMALL, image_set, small_model
 
 
 def masks(count, side=32, seed=0):
@@ -98,6 +99,25 @@ def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
     )
     with pytest.raises(AibError, match="area changes nothing"):
         create_model("tiny_evaluator", area=0.5)
+
+
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_an_evaluator_has_the_layers_of_the_model_that_it_judges(propose):
+    before = Settings(model="tiny_aib_masked").updated(propose=propose, width=0.25)
+    after = evaluator_settings(before)
+    judged, judge = (create_model(s.model, options=s.options) for s in (before, after))
+    shapes = [[p.shape for p in part.parameters()] for part in (judged.body, judge.body)]
+    assert shapes[0] == shapes[1]
+
+
+def test_fit_does_not_make_an_evaluator_of_another_model():
+    settings, data = SMALL.updated(evaluator=True, epochs=1), image_set(16)
+    with pytest.raises(
+        AibError, match="fit trains the model that it is given, a Masked; make an eval"
+    ):
+        aib.fit(small_model("tiny_aib_masked", 4), data, settings)
+    model = small_model("tiny_evaluator", 4)
+    assert aib.fit(model, data, settings).steps == 2
 
 
 def test_an_evaluator_is_trained_from_a_preset_and_is_a_run_like_any_other(tmp_path, capsys):

@@ -26,8 +26,8 @@ def failure(capsys, *argv: str) -> str:
     ("words", "named"),
     [
         ("show cifar11", "cifar10"),
-        ("verify mnist", "cifar10"),
-        ("fetch mnist", "cifar10"),
+        ("verify mnist", "aib data list"),
+        ("fetch mnist", "aib data list"),
         ("fetch shapes", "shapes is generated"),
         ("show cifar10 --root empty", "empty .*aib data fetch cifar10"),
         ("show shapes:cluter=1", "clutter"),

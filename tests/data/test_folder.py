@@ -112,7 +112,9 @@ def test_without_test_images_the_last_validation_is_the_result(tmp_path) -> None
     official.write_folder(tmp_path / "photos", per_class=5)
     s = Settings(data=f"folder:{tmp_path}/photos:image_size=16", model="tiny_aib", epochs=1)
     trained = train(s.updated(width=0.25, batch_size=4, accelerator="cpu"), tmp_path / "run")
-    assert trained is not None and trained.test.split == "val" and trained.test.images == 3
+    assert (
+        trained is not None and trained.evaluation.split == "val" and trained.evaluation.images == 3
+    )
     last = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[-1])
     stored = json.loads((tmp_path / "run/evaluation.json").read_text())
     assert stored == {f"{s.data} val": last["validation"]}  # its speed, too: evaluated once

@@ -1,5 +1,8 @@
 """Masks go where their images go: crop, resize policy, flip, memory; and those of a folder."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,7 @@ from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.augment import EpochPlan, crop_batch, crop_image
 from aib.data.decode import open_rgb, upright_size
 from aib.data.masks import from_user
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
 from tests.data import official
 
@@ -164,6 +167,27 @@ def test_a_folder_may_have_masks_and_they_are_no_class(tmp_path, layout):
     assert data.class_names == ("class_0", "class_1", "class_2") and len(data) == 12
     assert data.mask(6) is None and (data.mask(0)[:40, :40] == 1).all()
     assert data.mask(0).sum() == 40 * 40 and not data.has_only_boxes
+
+
+def test_masks_without_an_image_are_counted_in_a_warning(tmp_path):
+    official.write_folder(tmp_path)
+    write_masks(tmp_path / "masks")
+    stray = tmp_path / "masks/class_1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # every mask has its image
+        load(f"folder:{tmp_path}", "train")
+    (tmp_path / "class_0/0.png").write_bytes(b"damaged")  # it still is the image of its mask
+    (stray / "0.png").rename(stray / "0_mask.png")
+    (stray / "1.png").rename(stray / "1.jpg")
+    message = f"2 of the masks in {tmp_path / 'masks'} are not used, such as {stray}/0_mask.png: "
+    with pytest.warns(AibWarning, match=re.escape(message)):
+        data = load(f"folder:{tmp_path}", "train", holdout=0)
+    assert data.files.masks.count(None) == 2
+    with pytest.warns(AibWarning) as found:
+        sheet = str(tmp_path / "sheet.png")
+        assert main(["data", "show", f"folder:{tmp_path}", "--out", sheet]) == 0
+    shown = warnings.formatwarning(found[0].message, found[0].category, "folder.py", 1)
+    assert shown.startswith(f"warning: {message}")
 
 
 def test_a_class_may_be_called_masks(tmp_path):

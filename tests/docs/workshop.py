@@ -15,7 +15,6 @@ from aib.configs.own import SMALLEST, own_images
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
 from aib.evaluation import Evaluation
-from aib.runs import read_settings
 from aib.settings import Settings
 from aib.training.folder import RunFolder
 from tests.data import official
@@ -76,9 +75,10 @@ def write_run(folder: Path) -> None:
     settings = Settings(data=name, model=model_name, holdout=0.2).updated(width=0.25)
     run = RunFolder.create(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
+    split = settings.measured_split
     metrics = Evaluation(
-        data.name, "val", "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",
+        data.name, split, "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",
         "probabilities", 100.0,
     )  # fmt: skip
-    run.write_evaluation(read_settings(folder).reported, metrics.to_dict())
+    run.write_evaluation(f"{name} {split}", metrics.to_dict())
     run.write_weights(model)

@@ -70,6 +70,24 @@ def test_names_from_files_are_escaped(tmp_path):
     assert "<b>" not in (tmp_path / "p.html").read_text()
 
 
+def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evaluated(run, tmp_path):
+    folder = make_run(tmp_path / "run", holdout=0.1)
+    found = json.loads((run / "evaluation.json").read_text())["shapes test"]
+    evaluations = {"shapes val": found | {"split": "val", "top1_error": 14.5}}
+
+    def page() -> str:
+        (folder / "evaluation.json").write_text(json.dumps(evaluations))
+        assert main(["report", str(folder), "--stored"]) == 0
+        return (folder / "report.html").read_text()
+
+    text = page()
+    assert "14.50%" in text and "held-out error" in text and "test error" not in text
+    assert "The test images were not evaluated" in text
+    evaluations["shapes test own 4x12 over probabilities, fp32, seed 0"] = found
+    text = page()
+    assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
+
+
 def test_stored_measures_nothing_and_uses_the_results_of_interpret(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
@@ -110,6 +128,7 @@ def test_each_metric_has_one_value_on_the_page(text):
     [
         ({"model": "vgg_aib_qt"}, "4.10"),
         ({"model": "vgg_aib_qt", "width": 0.5}, None),
+        ({"model": "vgg_aib_qt", "holdout": 0.1}, None),
     ],
 )
 def test_the_papers_error_is_shown_for_models_of_the_paper(settings, error, tmp_path):

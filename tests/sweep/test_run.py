@@ -54,7 +54,7 @@ def test_a_finished_run_is_skipped(sweep):
     assert before == {p: p.stat().st_mtime_ns for p in (sweep / "base,seed=3").iterdir()}
 
 
-WRITTEN = ["model.safetensors", "evaluation.json", "sweep_figures.json"]  # in this order
+WRITTEN = ["model.safetensors", "evaluation.json", "sweep_metrics.json"]  # in this order
 
 
 @pytest.mark.parametrize("first_lost", range(3))
@@ -71,11 +71,18 @@ def test_a_killed_run_is_completed(sweep, tmp_path, first_lost):
 
 def test_a_measurement_of_an_older_version_is_read_and_a_damaged_one_is_not(sweep, tmp_path):
     copy = copied(sweep / "base,seed=3", tmp_path / "run")
-    text = (copy / "sweep_figures.json").read_text()
+    text = (copy / "sweep_metrics.json").read_text()
+    (copy / "sweep_metrics.json").rename(copy / "sweep_figures.json")
     (copy / "sweep_figures.json").write_text(text.replace('"metrics"', '"figures"'))
     assert is_done(copy) and read_measurement(copy) == measured(sweep)
-    (copy / "sweep_figures.json").write_text(text[:12])
+    (copy / "sweep_metrics.json").write_text(text[:12])
     assert not is_done(copy)  # made again
+
+
+def test_with_a_holdout_held_out_images_are_measured(tmp_path):
+    sweep_plan("beta=0.01", base=SMALL_RUN.updated(holdout=0.2, epochs=1)).write(tmp_path)
+    run_one(tmp_path, "base,seed=3")
+    assert (measured(tmp_path).split, measured(tmp_path).images) == ("val", 11)
 
 
 CHILD = """

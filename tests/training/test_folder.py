@@ -78,6 +78,8 @@ def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
     before = (run.folder / "config.json").read_bytes()
     with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
         train(SHORT, run.folder)
+    with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
+        train(SHORT, run.folder, resume=True)
     assert (run.folder / "config.json").read_bytes() == before
 
 

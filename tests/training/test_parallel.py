@@ -57,7 +57,7 @@ def train_on(devices: int) -> dict:
     return found
 
 
-def test_a_run_on_two_devices_validates_tests_and_ends(tmp_path: Path) -> None:
+def test_a_run_on_two_devices_validates_and_ends(tmp_path: Path) -> None:
     more = "--ema 0.9 --ema-batch-norm 2 --mixup 0.4 --trivial-augment --freeze quantizer"
     settings = f"--epochs 2 --holdout 0.2 --log-every 2 {more}"
     out = python(*TRAINING, *settings.split(), cwd=tmp_path)
@@ -156,3 +156,15 @@ def test_workers_end_with_a_first_process_that_is_killed_before_they_meet(
     training.kill()
     training.communicate()
     wait_until(lambda: not members(training.pid), "the second process ends, too")
+
+
+@pytest.mark.slow
+@on_linux
+def test_a_killed_worker_is_reported_in_a_sentence(
+    tmp_path: Path, training: subprocess.Popen
+) -> None:
+    wait_until((tmp_path / "run" / "metrics.jsonl").exists, "the first epoch ends")
+    [worker] = [number for number in members(training.pid) if number != training.pid]
+    os.kill(worker, signal.SIGKILL)
+    _, err = training.communicate(timeout=120)
+    assert training.returncode == 2 and "another process of this training has ended" in err

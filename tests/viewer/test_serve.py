@@ -146,6 +146,14 @@ def test_other_origins_are_refused(visitor, origin):
     assert Path(path).exists() and not any(kept.name == "b.png" for kept in cached(visitor))
 
 
+@pytest.mark.parametrize("path", ["queue/join", "run/upload"])
+def test_a_large_request_is_refused_before_it_is_read(visitor, path):
+    body = b'{"data": ["' + b" " * 2**20 + b'"]}'
+    for content in (body, iter([body])):  # with its length in front, and in chunks
+        answer = visitor.http.post(f"/gradio_api/{path}", content=content)
+        assert answer.status_code == 413 and "1,048,576 bytes" in answer.text
+
+
 def test_sessions_that_are_never_closed_make_room(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "SESSIONS", 2)
     page_viewer, scenes = viewer(tmp_path, samples=(1, 1)), []

@@ -13,6 +13,7 @@ from aib.interpret.stored import RESULT
 from aib.options import without_removed
 from aib.registry import create_model
 from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
+from aib.settings import Settings
 from aib.weights import CONFIG, read_config
 from tools.results.command import portable
 
@@ -54,13 +55,21 @@ def summary(run: Path) -> dict[str, Any]:
         "seed": settings.seed,
         "epochs": settings.epochs,
         "minutes": train_seconds(run) / 60,  # compilation included
-        "reported": without_folders(settings.reported),
+        "reported": without_folders(reported_evaluation(run, settings, evaluations)),
         "evaluations": {without_folders(name): e for name, e in evaluations.items()},
         "held_out": held_out[-1] if held_out else None,
         "training_error": errors[-1] if errors else None,  # of the last steps, with augmentation
         "interpret": interpreted(run),
         "environment": portable(config["environment"]),
     }
+
+
+def reported_evaluation(run: Path, settings: Settings, evaluations: dict[str, Any]) -> str:
+    """Return the name of the run's own evaluation: on test images, if its data has any."""
+    name = settings.own_evaluation(evaluations)
+    if name is None or evaluations[name]["split"] != settings.measured_split:
+        raise AibError(f"{run} was not evaluated on test images: run `aib eval {run}` first")
+    return name
 
 
 def count_parameters(recipe: dict[str, Any]) -> int | None:

@@ -22,7 +22,8 @@ def write_finished_run(folder: Path, error: float, **settings) -> Path:
     run = RunFolder.create(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
-    run.write_evaluation(s.reported, evaluation(error, s.data, s.measured_split))
+    split = s.measured_split
+    run.write_evaluation(f"{s.data} {split}", evaluation(error, s.data, split))
     return folder
 
 

@@ -13,7 +13,8 @@ from aib.cli import main
 from aib.commands import train
 from aib.configs import get_preset
 from aib.settings import Settings
-from tests.tools.results.stored import RESULTS, changed, stored, write_finished_run
+from aib.training.folder import RunFolder
+from tests.tools.results.stored import RESULTS, changed, evaluation, stored, write_finished_run
 from tools.results.collect import collect
 from tools.results.command import portable, train_command
 from tools.results.read import read_results
@@ -73,6 +74,20 @@ def test_an_unfinished_run_is_an_error(tmp_path):
     (folder / "evaluation.json").unlink()
     with pytest.raises(aib.AibError, match="is not a finished run"):
         collect([folder], "t")
+
+
+def test_a_run_with_a_holdout_counts_once_it_was_evaluated_on_test_images(tmp_path):
+    folder = write_finished_run(tmp_path / "a", 4.0, holdout=0.1)  # as older versions left it
+    assert collect([folder], "t")["runs"][0]["reported"] == "cifar10 test"
+    (folder / "evaluation.json").unlink()
+    run = RunFolder(folder)
+    run.write_evaluation("cifar10 val", evaluation(6.0, split="val"))
+    run.write_evaluation("stl10 test own 4x12", evaluation(50.0, "stl10"))
+    with pytest.raises(aib.AibError, match="not evaluated on test images: run `aib eval"):
+        collect([folder], "t")
+    run.write_evaluation("cifar10 test own 4x12 over probabilities", evaluation(5.0))
+    (found,) = collect([folder], "t")["runs"]
+    assert found["evaluations"][found["reported"]]["top1_error"] == 5.0
 
 
 def without(name: str) -> dict:
