@@ -15,6 +15,6 @@ PRESETS = [
         "cifar100_wrn_fast",
         FAST_WRN.updated(data="cifar100", model="wrn_aib_qt", cutout=8),
         "wrn_aib_qt by the faster recipe",
-        Measured((19.84,), 8.0),
+        Measured((20.01,), 13.2),
     ),
 ]
