@@ -163,8 +163,13 @@ def every_run(files: Iterable[RunsFile]) -> Table:
 
 
 def _command(run: StoredRun) -> str:
-    """`aib train` for a named model; for others, or with a dropped setting, what was typed."""
-    known = run.model in MODELS and run.recipe.keys() <= setting_types().keys()
+    """`aib train` for a named model; for others the command that was typed.
+
+    None with a setting that was dropped since: the results file has what was typed.
+    """
+    if not run.recipe.keys() <= setting_types().keys():
+        return NOTHING
+    known = run.model in MODELS
     return train_command(run.recipe) if known else run.environment["command"] or NOTHING
 
 
