@@ -22,7 +22,9 @@ from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError
 from aib.explanation import Explanation, Region
-from aib.figures.picture import Array, Box, image_tile
+from aib.figures.overlay import Array
+from aib.figures.picture import image_tile
+from aib.figures.row import Box
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
