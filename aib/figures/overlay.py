@@ -48,7 +48,7 @@ def _picture(image: Any) -> npt.NDArray[np.float64]:
                     f"a floating-point image must lie in [0,1] (undo its normalisation), not "
                     f"[{float(values.min()):g}, {float(values.max()):g}]"
                 )
-            values = values * 255
+            values = (values * 255).round(decimals=3)  # a byte / 255 is that byte again
         elif image.dtype != torch.uint8:
             raise AibError(f"an image tensor must be uint8 or floating point, not {image.dtype}")
         return values.permute(1, 2, 0).numpy()

@@ -35,6 +35,7 @@ ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to map
 Frames = Sequence[tuple[tuple[int, int], Box]]
 METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
+MASKED_SAMPLES = 2  # of a masked model: each is a pass of the whole network
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
 
 
@@ -55,7 +56,8 @@ def explain(
     [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. Files, PIL
     images and arrays are resized as the model's preprocessing says. `method` is "own" for the
     model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
-    map. The noise comes from `seed`, so that the same call gives the same explanation.
+    map. The noise comes from `seed`, so that the same call gives the same explanation. `samples`
+    are (S, M), by default as many as in evaluation, but S = 2 for a masked model.
 
     `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
     map scaled to [0,1]. `expected` is a class to compare the predicted one with: `class_maps` has
@@ -63,6 +65,8 @@ def explain(
     """
     check("threshold", threshold, Fraction)
     label = None if expected is None else _label(model, expected)
+    if samples is None and model.takes_mask:
+        samples = (min(MASKED_SAMPLES, model.eval_samples[0]), model.eval_samples[1])
     x, images, frames = _read(model, source)
     found = explain_batch(
         model, x, method=method, samples=samples, deterministic=deterministic, seed=seed
