@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# CI sets `uv pip`, which can choose torch's CPU build: on Linux x86 pip takes the one for CUDA.
+PIP ?= $(BIN)/python -m pip
 INSTALLED := $(VENV)/.installed
 INSTALLED_DOCS := $(VENV)/.installed_docs
 JOBS ?= 2
@@ -37,13 +39,13 @@ docs: $(INSTALLED_DOCS)
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("aib needs Python 3.11 or newer; say which with make PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
+	$(PIP) install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	@# pip would compile on one core, and the tests of every package too.
 	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	@touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(PIP) install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
 clean:

@@ -10,7 +10,6 @@ from aib.errors import AibError
 from aib.version import __version__
 
 if TYPE_CHECKING:
-    from aib.attachment import attach
     from aib.attention import SpatialAttention
     from aib.bottleneck import AIB
     from aib.classifier import Classifier
@@ -20,20 +19,21 @@ if TYPE_CHECKING:
     from aib.interpret.maps import explain
     from aib.latent import LinearHead, VariationalHead
     from aib.loss import aib_loss
+    from aib.networks.attachment import attach
     from aib.options import ModelOptions
     from aib.preprocessing import Preprocessing
     from aib.pretrained import from_pretrained
-    from aib.push import push_to_hub
     from aib.quantize import AnchorQuantizer
     from aib.registry import create_model, list_models
+    from aib.report.push import push_to_hub
     from aib.settings import Settings
     from aib.training.loop import fit
+    from aib.training.warm_start import load_backbone
     from aib.types import Attention, Latent, LossTerms, Output
-    from aib.warm_start import load_backbone
 
 # The same names for the interpreter, by module.
 _MODULES = {
-    "aib.attachment": ["attach"],
+    "aib.networks.attachment": ["attach"],
     "aib.attention": ["SpatialAttention"],
     "aib.bottleneck": ["AIB"],
     "aib.classifier": ["Classifier"],
@@ -46,13 +46,13 @@ _MODULES = {
     "aib.options": ["ModelOptions"],
     "aib.preprocessing": ["Preprocessing"],
     "aib.pretrained": ["from_pretrained"],
-    "aib.push": ["push_to_hub"],
+    "aib.report.push": ["push_to_hub"],
     "aib.quantize": ["AnchorQuantizer"],
     "aib.registry": ["create_model", "list_models"],
     "aib.settings": ["Settings"],
     "aib.training.loop": ["fit"],
     "aib.types": ["Attention", "Latent", "LossTerms", "Output"],
-    "aib.warm_start": ["load_backbone"],
+    "aib.training.warm_start": ["load_backbone"],
 }
 _PACKAGES = ("data", "export", "interpret")  # as in aib.data.load(...)
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}

@@ -12,8 +12,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from aib.attention import SpatialAttention, modulate, sample_attention
+from aib.backbones.compose import make_parts, make_recipe
 from aib.classifier import Classifier
-from aib.compose import make_parts, make_recipe
 from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
 from aib.profiles import Modulation, get_modulation

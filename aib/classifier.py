@@ -9,10 +9,11 @@ import torch
 from huggingface_hub import ModelCard, ModelHubMixin
 from torch import Tensor, nn
 
-from aib.card import Card
 from aib.errors import AibError
-from aib.explanation import Explanation, explain_output
-from aib.hub import readable_errors
+from aib.explanation import Explanation
+from aib.gaussian import kl_to_standard_normal, nats_to_bits
+from aib.hub.card import Card
+from aib.hub.download import readable_errors
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
@@ -110,9 +111,15 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         """Whether the model can be run under a given `mask` of pixels."""
         return False
 
-    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[B], bits of each image that its mask lets through; None without a mask."""
+    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[S,B,H,W], bits of each pixel that the mask lets through; None without a mask."""
         return None
+
+    @torch.no_grad()
+    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[B], bits of each image that its mask lets through, averaged over the samples."""
+        bits = self.pixel_bits(x, out)
+        return None if bits is None else bits.sum((2, 3)).mean(0)
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
@@ -178,15 +185,25 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
         """The explanation in this model's output for images x."""
-        mean_map, levels = (None, None) if out.attention is None else self.mean_map(out.attention)
-        return explain_output(
-            out,
-            x.shape[2:],
-            mean_map=mean_map,
-            level_indices=levels,
-            quantizer=self.quantizer,
+        attention, latent, quantizer = out.attention, out.latent, self.quantizer
+        mean_map, levels = (None, None) if attention is None else self.mean_map(attention)
+        sigma = None if attention is None else attention.sigma
+        bits = None
+        if latent is not None:  # averaged over the attention samples
+            bits = nats_to_bits(kl_to_standard_normal(latent.mu, latent.sigma)).mean(0)  # [B]
+        return Explanation(
+            probabilities=out.logits.softmax(-1),
+            size=(x.shape[2], x.shape[3]),
             class_names=self.preprocessing.class_names,
             samples=samples,
+            method=None if attention is None else "own",
+            map=mean_map,
+            sigma=sigma,
+            level_indices=levels,
+            anchors=None if quantizer is None else quantizer.anchors.detach().sort().values,
+            sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
+            sample_maps=None if attention is None or sigma is None else attention.a_q,
+            kl_bits=bits,
         )
 
     def config(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from aib.choices import Averaging, Precision
 from aib.classifier import Classifier, seeded_evaluation
 from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.data.stl10 import CIFAR10_NAME
@@ -20,7 +19,7 @@ from aib.errors import AibError
 from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal
 from aib.types import widen
-from aib.validation import parse_json
+from aib.validation import Averaging, Precision, parse_json
 
 BINS = 15  # of confidence, for the calibration error
 

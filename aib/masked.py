@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.attention import sample_attention
+from aib.backbones.propose import FirstPass
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.explanation import Explanation
@@ -24,7 +25,6 @@ from aib.gaussian import nats_to_bits
 from aib.latent import LinearHead, VariationalHead
 from aib.options import Area
 from aib.preprocessing import Preprocessing
-from aib.propose import FirstPass
 from aib.quantize import AnchorQuantizer
 from aib.types import (
     Attention,
@@ -149,13 +149,11 @@ class Masked(Classifier):
             return attention.mu, None
         return attention.mu, self.quantizer.rank(self.quantizer.nearest(attention.mu))
 
-    @torch.no_grad()
-    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[B], bits of each image that its mask lets through, averaged over the samples."""
+    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[S,B,H,W], bits of each pixel that the mask lets through."""
         if out.mask is None:
             return None
-        bits = information_bits(widen(x), widen(out.mask), self.noise_std)  # [S,B,H,W]
-        return bits.sum((2, 3)).mean(0)
+        return information_bits(widen(x), widen(out.mask), self.noise_std)
 
     @property
     def is_random(self) -> bool:

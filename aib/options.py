@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from aib.choices import Modulation, NumAnchors, ProfileName
 from aib.errors import AibError
 from aib.validation import (
     Count,
     Fraction,
+    Modulation,
     NonNegativeInt,
+    NumAnchors,
     Positive,
+    ProfileName,
     Rule,
     check_fields,
     reject_unknown,

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from aib.attachment import OPTIONS, attach, attach_by_name
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
+from aib.data.memory import check_image_memory
 from aib.errors import AibError
-from aib.hub import fetch_model, is_address
-from aib.memory import check_image_memory
-from aib.networks import build_network, is_library_name
+from aib.hub.download import fetch_model, is_address
+from aib.networks.attachment import attach, attach_by_name
+from aib.networks.by_name import build_network, is_library_name
+from aib.networks.options import OPTIONS
 from aib.options import ModelOptions, without_removed
 from aib.preprocessing import Preprocessing
 from aib.registry import create_model

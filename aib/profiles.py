@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from aib.choices import Modulation, ProfileName
-from aib.validation import check
+from aib.validation import Modulation, ProfileName, check
 
 Initialisation = Literal["he", "he_fan_out", "xavier"]
 

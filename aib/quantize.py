@@ -7,9 +7,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.choices import NumAnchors
 from aib.types import widen
-from aib.validation import check
+from aib.validation import NumAnchors, check
 
 
 class Quantized(NamedTuple):

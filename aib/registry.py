@@ -14,18 +14,23 @@ from torch import nn
 from aib.attention import SpatialAttention
 from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.backbones.parts import guided, init_weights
+from aib.backbones.propose import FeatureProposal, FirstPass, ProposalNet, halvings
 from aib.backbones.vgg import conv_bn_relu
-from aib.baselines import AttentionBranch, PayAttention, ProgressiveAttention, gap_tail
+from aib.baselines import (
+    PayAttention,
+    ProgressiveAttention,
+    build_abn,
+    build_evaluator,
+    build_gap,
+    build_plain,
+)
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.evaluator import Evaluator
-from aib.latent import LinearHead, VariationalHead, make_head
 from aib.masked import Masked
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_modulation, get_profile
-from aib.propose import FeatureProposal, FirstPass, ProposalNet, halvings
 from aib.quantize import AnchorQuantizer
 from aib.validation import reject_unknown
 
@@ -38,14 +43,6 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
 }
 
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
-
-
-def _head(
-    num_classes: int, options: ModelOptions, parts: Parts, latent_dim: int | None
-) -> VariationalHead | LinearHead:
-    """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
-    norm = options.head_norm
-    return make_head(parts.embedding_dim, num_classes, latent_dim, parts.decoder, norm=norm)
 
 
 def build_aib(
@@ -64,27 +61,8 @@ def build_aib(
         num_classes,
         attention=_spatial(num_classes, options, parts, quantised) if attention else None,
         quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
-        head=_head(num_classes, options, parts, parts.latent_dim),
+        head=parts.head(num_classes, options, parts.latent_dim),
         modulation=options.modulation,
-        profile=options.profile,
-        min_size=parts.min_size,
-    )
-
-
-def build_plain(
-    num_classes: int,
-    options: ModelOptions,
-    parts: Parts,
-    attention: AttentionBranch | None = None,
-) -> Classifier:
-    """Builder: the backbone with one linear layer to the logits."""
-    return AIB(
-        parts.stem,
-        parts.tail,
-        num_classes,
-        attention=attention,
-        head=_head(num_classes, options, parts, None),
-        modulation="residual",
         profile=options.profile,
         min_size=parts.min_size,
     )
@@ -110,7 +88,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         first_pass = None
     return Masked(
         body,
-        _head(num_classes, options, parts, options.latent_dim),
+        parts.head(num_classes, options, options.latent_dim),
         SpatialAttention(
             trunk, get_profile(options.profile).sigma_kernel if options.sample_map else None
         ),
@@ -122,32 +100,6 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         profile=options.profile,
         min_size=max(parts.min_size, 8),
     )
-
-
-def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: what judges maps. The masked form's body and head, for random masks."""
-    return Evaluator(
-        nn.Sequential(parts.stem, parts.tail),
-        _head(num_classes, options, parts, options.latent_dim),
-        num_classes,
-        noise_std=options.noise_std,
-        profile=options.profile,
-        min_size=parts.min_size,
-    )
-
-
-def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: VGG with global average pooling."""
-    tail, embedding_dim = gap_tail(options.width)
-    parts = replace(parts, tail=tail, embedding_dim=embedding_dim, min_size=4)
-    return build_plain(num_classes, options, parts)
-
-
-def build_abn(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: attention branch network, features modulated by f (1 + a)."""
-    assert parts.class_maps is not None  # WRN's at 32 x 32
-    branch = guided(parts.class_maps(num_classes), num_classes)
-    return build_plain(num_classes, options, parts, AttentionBranch(branch))
 
 
 def _spatial(
@@ -296,8 +248,8 @@ def create_model(
 
 def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
     """Raise an error for an option that changes nothing in this model."""
-    judge = isinstance(model, Evaluator)
-    masked = isinstance(model, Masked) and not judge
+    masked = model.takes_mask and model.takes_map
+    judge = model.takes_mask and not masked
     attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
     for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
         unused = [] if there else options.changed(part)

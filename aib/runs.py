@@ -13,8 +13,8 @@ from aib.environment import pick_device
 from aib.errors import AibError
 from aib.evaluation import match_classes
 from aib.files import read_json, sha256, write_whole
-from aib.hub import PREFIX, fetch_model, is_address, parse_address
-from aib.networks import is_library_name
+from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
+from aib.networks.by_name import is_library_name
 from aib.pretrained import from_pretrained
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256

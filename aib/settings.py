@@ -10,15 +10,17 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from aib.choices import Cache, Layout, Precision, is_network_name
 from aib.errors import AibError
 from aib.options import OPTION_NAMES, ModelOptions, without_removed
 from aib.validation import (
+    Cache,
     Count,
     Fraction,
+    Layout,
     NonNegative,
     NonNegativeInt,
     Positive,
+    Precision,
     Rule,
     Seed,
     check_fields,
@@ -177,7 +179,7 @@ class Settings:
         check_fields(self)
         if self.backbone is not None:
             object.__setattr__(self, "model", self.backbone)  # the name in every table
-        if not is_network_name(self.model):
+        if not self.trains_network:
             self._reject_network_settings()
         if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
             raise AibError(
@@ -208,6 +210,11 @@ class Settings:
         options = {name: value for name, value in changes.items() if name in OPTION_NAMES}
         others = {name: value for name, value in changes.items() if name not in options}
         return replace(self, options=replace(self.options, **options), **others)
+
+    @property
+    def trains_network(self) -> bool:
+        """Whether `model` names a network, of a library or of the user's own: no model of aib."""
+        return ":" in self.model
 
     @property
     def measured_split(self) -> str:

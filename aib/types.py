@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from aib.choices import Averaging, ProfileName
 from aib.errors import AibError
+from aib.validation import Averaging, ProfileName
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,19 @@ Fraction = Annotated[float, Rule("of at least 0 and below 1", lambda value: 0 <=
 # Some random generators take no other seeds.
 Seed = Annotated[int, Rule("of at least 0 and below 2^31", lambda value: 0 <= value < 2**31)]
 
+# The values that options choose from. The command line validates them without importing torch.
+ProfileName = Literal["paper", "released"]
+Modulation = Literal["gate", "residual"]
+Layout = Literal["nchw", "nhwc", "tokens"]  # of features
+NumAnchors = Annotated[int, at_least(2)]
+Precision = Literal["fp32", "bf16", "fp16"]
+Cache = Literal["auto", "memory", "disk", "none"]  # of decoded images
+Averaging = Literal["probabilities", "logits"]
+Format = Literal["onnx", "torch-export"]
+PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
+Method = Literal["own", PosthocMethod]
+THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
+
 
 def check(name: str, value: object, hint: Any) -> None:
     """Raise a readable error unless `value` has the annotated type and obeys its rules."""

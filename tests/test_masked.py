@@ -14,18 +14,24 @@ from torch import nn
 import aib
 from aib.attention import SpatialAttention
 from aib.backbones import tiny
+from aib.backbones.propose import (
+    FeatureProposal,
+    FirstPass,
+    ProposalNet,
+    batch_norm_buffers,
+    halvings,
+)
 from aib.errors import AibError
 from aib.evaluation import evaluate
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.loss import area_per_image
 from aib.masked import Masked, information_bits
 from aib.options import ModelOptions
-from aib.propose import FeatureProposal, FirstPass, ProposalNet, batch_norm_buffers, halvings
 from aib.quantize import AnchorQuantizer
 from aib.training.optim import area_at
 from aib.types import Attention, Noise
 from tests.helpers import SMALL, image_set
-from tests.networks import ResNet, Swin, ViT
+from tests.networks.small import ResNet, Swin, ViT
 
 C, K, SIDE = 5, 4, 16
 

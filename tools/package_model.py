@@ -17,14 +17,14 @@ from tempfile import TemporaryDirectory
 
 from safetensors.torch import load_file, save_file
 
-from aib.card import CARD, code, plain
 from aib.data.specs import SPECS
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.evaluation import evaluate, read_evaluations
 from aib.files import read_json, sha256, without_folders, write_json, write_whole
+from aib.hub.card import CARD, code, plain
 from aib.interpret.stored import RESULT
-from aib.push import model_card, result_row
+from aib.report.push import model_card, result_row
 from aib.runs import EVALUATION, PACKAGED, open_runs
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config

@@ -8,9 +8,10 @@ from typing import Literal
 from torch import Tensor, nn
 
 from aib.attention import ClassMaps
-from aib.options import Propose
+from aib.backbones.propose import ScoreLayer
+from aib.latent import LinearHead, VariationalHead, make_head
+from aib.options import ModelOptions, Propose
 from aib.profiles import Initialisation
-from aib.propose import ScoreLayer
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,13 @@ class Parts:
     shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
     masked: MaskedDefaults = MaskedDefaults()
     max_tap: int = 0  # the largest `tap` that the backbone can be built with
+
+    def head(
+        self, num_classes: int, options: ModelOptions, latent_dim: int | None
+    ) -> VariationalHead | LinearHead:
+        """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
+        norm = options.head_norm
+        return make_head(self.embedding_dim, num_classes, latent_dim, self.decoder, norm=norm)
 
 
 def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:

@@ -4,10 +4,15 @@ It has no attention: its class activation map is computed after the decision, an
 of its last convolution.
 """
 
+from dataclasses import replace
+
 from torch import nn
 
-from aib.backbones.parts import Embed, scaled
+from aib.backbones.parts import Embed, Parts, scaled
 from aib.backbones.vgg import block, conv_bn_relu
+from aib.baselines.plain import build_plain
+from aib.classifier import Classifier
+from aib.options import ModelOptions
 
 
 def gap_tail(width: float) -> tuple[nn.Module, int]:
@@ -20,3 +25,10 @@ def gap_tail(width: float) -> tuple[nn.Module, int]:
         block(c3, c, 3, pool=True), block(c, c, 3), conv_bn_relu(c, c_out), Embed()
     )
     return tail, c_out
+
+
+def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: VGG with global average pooling."""
+    tail, embedding_dim = gap_tail(options.width)
+    parts = replace(parts, tail=tail, embedding_dim=embedding_dim, min_size=4)
+    return build_plain(num_classes, options, parts)

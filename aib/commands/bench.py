@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aib.choices import Cache, Precision
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
 from aib.errors import AibError
 from aib.options import Propose
+from aib.validation import Cache, Precision
 
 if TYPE_CHECKING:
     import torch

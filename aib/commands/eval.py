@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.choices import Averaging, Precision
 from aib.commands.options import parse_samples
-from aib.validation import check_seed
+from aib.validation import Averaging, Precision, check_seed
 
 if TYPE_CHECKING:
     from aib.evaluation import Evaluation

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from aib.choices import THRESHOLD, Method
 from aib.commands.bar import progress
 from aib.commands.options import parse_samples
 from aib.errors import AibError
-from aib.validation import Fraction, check, check_seed
+from aib.validation import THRESHOLD, Fraction, Method, check, check_seed
 
 
 def explain(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.choices import Format
 from aib.commands.bar import progress
 from aib.errors import AibError
-from aib.validation import check_seed
+from aib.validation import Format, check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor

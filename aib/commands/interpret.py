@@ -183,7 +183,7 @@ def interpret(
 
 def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
     """The plan with an evaluator, if it fits all runs."""
-    from aib.evaluator import Evaluator, check_evaluator
+    from aib.baselines.evaluator import Evaluator, check_evaluator
 
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.table import Column, Table
 
-from aib.choices import ProfileName
 from aib.commands.options import wide_console
 from aib.errors import AibError
 from aib.figures.table import number
+from aib.validation import ProfileName
 
 if TYPE_CHECKING:
     from aib.bench.counts import Row
@@ -43,7 +43,7 @@ def models(
         json: print JSON instead of a table.
     """
     from aib.bench.counts import measure, remarks
-    from aib.networks import is_library_name
+    from aib.networks.by_name import is_library_name
     from aib.registry import list_models
 
     if is_library_name(filter):
@@ -63,7 +63,7 @@ def models(
 
 def show_networks(filter: str, json: bool) -> None:
     """Print the networks of a library that match, with the default of `at`."""
-    from aib.networks import default_layer, list_networks
+    from aib.networks.by_name import default_layer, list_networks
 
     names = list_networks(filter)
     if not names:
@@ -81,13 +81,8 @@ def show_networks(filter: str, json: bool) -> None:
 
 def show_layers(name: str, json: bool) -> None:
     """Print the layers of a network that may be given as `at`, with the size of their map."""
-    from aib.networks import (
-        build_network,
-        default_layer,
-        layer_grids,
-        preprocessing_of,
-        resolve_layer,
-    )
+    from aib.networks.by_name import build_network, default_layer, preprocessing_of, resolve_layer
+    from aib.networks.layers import layer_grids
 
     network = build_network(name)
     policy = preprocessing_of(name, network)

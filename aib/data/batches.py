@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from aib.choices import Cache
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.decoded import DecodedCopy, crop_copies, decode_once, fits_in_memory
@@ -19,6 +18,7 @@ from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.preprocessing import normalise
+from aib.validation import Cache
 
 
 @dataclass(frozen=True)

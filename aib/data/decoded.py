@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from aib.choices import Cache
 from aib.data.augment import MAX_RATIO, MIN_AREA
 from aib.data.decode import to_tensor
 from aib.data.files import cache_folder
 from aib.data.imageset import ImageFiles, ImageSet
+from aib.data.memory import machine_memory
 from aib.errors import AibError
-from aib.memory import machine_memory
+from aib.validation import Cache
 
 # Side of a copy, as a multiple of the model's image size. A crop covers 0.8 of a side on average,
 # so that it has about the model's size: neither enlarged nor reduced.

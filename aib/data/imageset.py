@@ -13,10 +13,10 @@ from torch.utils.data import Dataset
 
 from aib.data.decode import centre_square, resized, to_tensor, upright_size
 from aib.data.masks import IGNORED, boxes_to_masks, to_uint8
+from aib.data.memory import machine_memory
 from aib.data.sources import ImageFiles, ImageItems
 from aib.data.specs import Spec
 from aib.errors import AibError
-from aib.memory import machine_memory
 from aib.preprocessing import Preprocessing
 
 # Image files are decoded once and stay in memory up to this image size.
@@ -24,7 +24,7 @@ SMALL_SIDE = 64
 CHUNK = 1 << 22  # pixels per step of resizing
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageSet(Dataset):
     """N labelled images, either in memory (`images`) or on disk (`files`).
 
@@ -63,6 +63,13 @@ class ImageSet(Dataset):
                 f"labels of {self.name} run from {low} to {high}, but it has {self.num_classes} "
                 "classes"
             )
+
+    def __repr__(self) -> str:
+        side = self.preprocessing.image_size
+        return (
+            f"ImageSet({self.name} {self.split}: {len(self):,} images of {side} x {side} pixels, "
+            f"{self.num_classes} classes, in {'memory' if self.files is None else 'files'})"
+        )
 
     @classmethod
     def of(

@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.choices import Format
 from aib.classifier import Classifier, model_name
-from aib.masked import Masked, information_bits
 from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
+from aib.validation import Format
 from aib.version import __version__
 from aib.weights import weights_sha256
 
@@ -47,9 +46,9 @@ class OnePass(nn.Module):
         found = {"logits": out.logits}
         if out.attention is None:
             return found
-        if out.mask is not None and isinstance(self.model, Masked):
-            found["map"] = out.mask[0]
-            found["bits"] = information_bits(x, out.mask[0], self.model.noise_std)
+        bits = self.model.pixel_bits(x, out)
+        if out.mask is not None and bits is not None:
+            found["map"], found["bits"] = out.mask[0], bits[0]
         found["map" if out.mask is None else "attention"] = out.attention.a_q[0]
         if out.attention.sigma is not None:
             found["sigma"] = out.attention.sigma

@@ -35,10 +35,10 @@ def without(table: Table, column: str) -> Table:
 
 
 def without_empty_columns(table: Table) -> Table:
-    """The table without the columns that have no value in any row."""
+    """The table without the columns that have no value in any row; no rows if none has one."""
     columns = range(len(table.head))
     filled = [i for i in columns if any(row[i] not in (NOTHING, "") for row in table.rows)]
-    return with_columns(table, filled)
+    return with_columns(table, filled) if filled else replace(table, head=(), rows=())
 
 
 def number(value: float | None, digits: int, times: float = 1.0) -> str:

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.choices import THRESHOLD, Method, PosthocMethod
 from aib.classifier import Classifier, evaluating, model_name, seeded_evaluation
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
@@ -29,7 +28,7 @@ from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
-from aib.validation import Fraction, check, reject_unknown
+from aib.validation import THRESHOLD, Fraction, Method, PosthocMethod, check, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 Frames = Sequence[tuple[tuple[int, int], Box]]

@@ -138,6 +138,7 @@ class Study:
     split: str | None = None
     of_images: int | None = None  # that the data set has
     seed: int = 0
+    seconds: float | None = None  # that it took, without opening the run; not in older files
     class_names: tuple[str, ...] = ()
     environment: dict[str, Any] = field(default_factory=dict)
     posthoc_note: str | None = None  # what the post-hoc maps of an older study attribute

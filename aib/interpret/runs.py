@@ -1,5 +1,6 @@
 """The images on which runs are compared, and the study of one run."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics, Tick, silent
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
-from aib.networks import build_network, classes_of, is_library_name, preprocessing_of
+from aib.networks.by_name import build_network, classes_of, is_library_name, preprocessing_of
 from aib.paper import has_papers_form
 from aib.runs import Run
 
@@ -138,7 +139,8 @@ def study_run(
         "environment": environment(),
         "threshold_images": None if others is None else _description(others),
     }
-    return study(
+    began = time.perf_counter()
+    found, per_image = study(
         run.model,
         feed,
         plan,
@@ -149,6 +151,7 @@ def study_run(
         threshold_images=others,
         tick=tick,
     )
+    return replace(found, seconds=time.perf_counter() - began), per_image
 
 
 def _description(feed: Batches) -> str:

@@ -8,10 +8,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, missing_extra
-from aib.evaluator import Evaluator, check_evaluator
 from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps

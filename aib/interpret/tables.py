@@ -162,10 +162,10 @@ def thresholded(studies: Studies) -> Table:
         if found.max_box_acc is not None
     ]
     note = (
-        f"On {_subset(studies)} images; maps scaled to 0-1 and cut at a threshold. MaxBoxAccV2: "
-        "share of images whose largest component has the box of the object (IoU 0.3, 0.5 and 0.7, "
-        "averaged). PxAP: area under the precision-recall curve of all pixels. As published, the "
-        "threshold is the best one on these same images."
+        f"On {_subset(studies)} images; maps scaled to their own range and cut at a threshold. "
+        "MaxBoxAccV2: share of images whose largest component has the box of the object, averaged "
+        "over three IoUs. PxAP: area under the precision-recall curve of all pixels. As published, "
+        "the threshold is the best one on these same images."
     )
     sources = sorted({s.threshold_images for s in studies.values() if s.threshold_images})
     if sources:

@@ -13,7 +13,6 @@ from urllib.parse import quote
 import torch
 
 from aib.attention import SpatialAttention
-from aib.choices import is_network_name
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
@@ -285,7 +284,7 @@ def _without_weights(settings: Settings, images: ImageSet) -> Classifier:
     A network by name is built as it is, since a pass through it shows where its layers lie.
     """
     settings = replace(settings, init=None, freeze=())
-    if is_network_name(settings.model):
+    if settings.trains_network:
         return build_model(settings, images, resume=True)
     with torch.device("meta"):
         return build_model(settings, images)

@@ -8,9 +8,9 @@ from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import torch
 
+from aib.data.memory import machine_memory
 from aib.errors import AibError
 from aib.files import write_whole
-from aib.memory import machine_memory
 
 SCHEMA = 2
 # The only classes that the pickle of a checkpoint may name, besides torch's storages.

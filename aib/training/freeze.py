@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from aib.attachment import find_layer
 from aib.errors import AibError
+from aib.networks.layers import find_layer
 
 
 class FrozenLayers:

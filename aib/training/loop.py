@@ -25,7 +25,7 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
-from aib.warm_start import check_statistics
+from aib.training.warm_start import check_statistics
 
 TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from aib.attachment import attach_by_name, options_for
-from aib.choices import is_network_name
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.evaluation import Evaluation
-from aib.networks import is_library_name
+from aib.networks.attachment import attach_by_name
+from aib.networks.by_name import is_library_name
+from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
 from aib.runs import find_model, packaged_models
@@ -26,7 +26,7 @@ from aib.training.interrupt import Interrupted
 from aib.training.loop import evaluate_by, fit
 from aib.training.optim import HOW
 from aib.training.progress import Reporter
-from aib.warm_start import (
+from aib.training.warm_start import (
     VGG16,
     LoadedWeights,
     check_frozen,
@@ -146,7 +146,7 @@ def evaluator_settings(s: Settings) -> Settings:
     default = asdict(ModelOptions())
     kept = ("latent_dim", "noise_std")
     changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
-    if is_network_name(s.model):
+    if s.trains_network:
         return s.updated(evaluator=True, masked=True, **changes)
     return s.updated(evaluator=False, model=evaluator_name(s.model), **changes)
 
@@ -196,7 +196,7 @@ def build_model(
     """
     require_trainable(s.data, data)
     torch.manual_seed(s.seed)
-    if is_network_name(s.model):
+    if s.trains_network:
         model = _attach(s, data, download=not resume)
     else:
         size = family(s.model, data.preprocessing.image_size)

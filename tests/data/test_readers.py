@@ -75,3 +75,11 @@ def test_cub_cropped_shows_the_box_alone(tmp_path):
     cropped = load("cub200:partial,crop", "train", root=tmp_path, holdout=0)
     assert cropped.boxes is None
     assert (cropped.pixels(0)[0] == 255).all() and (cropped.pixels(0)[2] == 0).all()
+
+
+def test_a_set_is_printed_in_one_line_without_its_files(tmp_path):
+    official.write_cub(tmp_path)
+    birds = load("cub200:partial", "train", root=str(tmp_path))
+    text = repr(birds)
+    assert "cub200 train" in text and f"{len(birds)} images" in text
+    assert len(text) < 120 and str(tmp_path) not in text

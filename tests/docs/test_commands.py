@@ -20,7 +20,6 @@ import aib
 from aib import cli
 from aib.commands import train as train_command
 from aib.data.specs import CIFAR10
-from tests import libraries
 from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
 from tests.docs.ways import WAYS, Way, way_of
 from tests.docs.workshop import (
@@ -30,7 +29,8 @@ from tests.docs.workshop import (
     write_photos,
     write_run,
 )
-from tests.hub import serving
+from tests.hub.server import serving
+from tests.networks import libraries
 from tools.results.__main__ import main as results_main
 
 # A command on two pages is run once.

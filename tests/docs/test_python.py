@@ -11,10 +11,10 @@ import aib
 from aib import registry
 from aib.data import SPECS, ImageSet
 from aib.data.load import READERS
-from tests import libraries
 from tests.docs.blocks import PAGES, blocks, name_of
 from tests.helpers import make_run
-from tests.hub import serving
+from tests.hub.server import serving
+from tests.networks import libraries
 
 
 class Backbone(nn.Module):

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aib.baselines.evaluator import Evaluator
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
-from aib.evaluator import Evaluator
 from aib.interpret.metrics.seeded import Stream, uniform
 from aib.latent import LinearHead
 from aib.types import Attention, Given, Output, Sampling

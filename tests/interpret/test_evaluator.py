@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.cli import main
 from aib.data import Batches, ImageSet
 from aib.errors import AibError
-from aib.evaluator import Evaluator, check_evaluator
 from aib.interpret import Plan, study
 from aib.interpret.comparison import compare
 from aib.interpret.metrics.evaluator import SHARES, EvaluatorResults, Judge, kept_curves

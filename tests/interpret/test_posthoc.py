@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
+from aib.backbones.propose import ScoreLayer
 from aib.errors import AibError
 from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.posthoc import gradcam_layer, posthoc_maps
-from aib.propose import ScoreLayer
 from tests.helpers import SmallNet, eval_model
 
 

@@ -9,6 +9,7 @@ from aib.evaluation import Evaluation
 from aib.figures.table import NOTHING, Table, number, without_empty_columns
 from aib.files import without_folders
 from aib.registry import MODELS
+from aib.settings import setting_types
 from tools.results.command import train_command
 from tools.results.read import RunsFile, StoredRun, by_recipe, options
 
@@ -162,8 +163,8 @@ def every_run(files: Iterable[RunsFile]) -> Table:
 
 
 def _command(run: StoredRun) -> str:
-    """`aib train` for a named model; for others the command that was typed."""
-    known = run.model in MODELS
+    """`aib train` for a named model; for others, or with a dropped setting, what was typed."""
+    known = run.model in MODELS and run.recipe.keys() <= setting_types().keys()
     return train_command(run.recipe) if known else run.environment["command"] or NOTHING
 
 

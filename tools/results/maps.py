@@ -26,6 +26,15 @@ METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
     ("deletion, random", 2, lambda study: _value(study.faithfulness, "random", "deletion")),
     (ANOTHER, 1, lambda study: cost(study)),
 ]
+MASKS: list[tuple[str, int, Callable[[Study], float | None]]] = [
+    ("AUROC", 3, lambda study: own_localisation(study).auroc),
+    ("pointing %", 1, lambda study: _percent(own_localisation(study).pointing)),
+    ("area %", 1, lambda study: study.mask and study.mask.area),
+    ("m = 0 %", 1, lambda study: study.mask and study.mask.closed),
+    ("m = 1 %", 1, lambda study: study.mask and study.mask.open),
+    ("rounding costs", 1, lambda study: study.mask and study.mask.rounded.value),
+    (ANOTHER, 1, lambda study: cost(study)),
+]
 NOTE = (
     "Means over seeds, ± their standard deviation. Columns with a comma are controls for the "
     "column before. The last cost is in points of accuracy."
@@ -55,6 +64,28 @@ def maps_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
         )
     head = ("model", "options", "seeds", "error %", *(name for name, _, _ in METRICS), "map is")
     return without_empty_columns(Table("Over seeds", head, tuple(rows), NOTE))
+
+
+def masks_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+    """One row per recipe of masked models: error, maps, and how closed and how binary masks are."""
+    rows = [
+        (
+            options(group[0], runs, brief),
+            str(len(group)),
+            studies[0].split,
+            spread([_error_in_study(run) for run in group]),
+            *(mean([find(study) for study in studies], digits) for _, digits, find in MASKS),
+        )
+        for group, studies in studied(run for run in runs if run.study and run.study.mask)
+    ]
+    head = ("options", "seeds", "images", "error %", *(name for name, _, _ in MASKS))
+    return without_empty_columns(Table("Masks", head, tuple(rows), NOTE))
+
+
+def _error_in_study(run: StoredRun) -> float:
+    """The error on the split that the study was made on, averaged over samples."""
+    held_out = run.study is not None and run.study.split == "val"
+    return (run.held_out if held_out and run.held_out else run.evaluation).top1_error
 
 
 def stability_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from aib.data.specs import SPECS
 from aib.figures.table import without_empty_columns
 from aib.interpret.decision_tables import reliance
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
-from aib.sweep.results import SweepResults
 from aib.sweep.show import sweep_tables
 from tools.results.errors import (
     OWN_TEST_IMAGES,
@@ -21,7 +19,7 @@ from tools.results.errors import (
 from tools.results.maps import maps_table, posthoc_notes, studied
 from tools.results.markdown import contents, section
 from tools.results.read import Results, RunsFile, data_set
-from tools.results.speed import latency_table, loading_table, speed_table
+from tools.results.speed import latency_table, loading_table, speed_table, study_table
 
 INDEX = "README.md"
 SPEED = "speed.md"
@@ -42,7 +40,7 @@ HEAD = f"""{GENERATED} The files in
 def pages(results: Results) -> dict[str, str]:
     """Every page by its file name."""
     names = dict.fromkeys(data_set(run.data) for file in results.runs.values() for run in file.runs)
-    names |= dict.fromkeys(data_set(found["base"]["data"]) for found in results.sweeps.values())
+    names |= dict.fromkeys(data_set(found.base.data) for found in results.sweeps.values())
     ordered = sorted(
         names, key=lambda name: (list(SPECS).index(name) if name in SPECS else 99, name)
     )
@@ -89,10 +87,10 @@ def data_page(results: Results, name: str) -> str:
     for file in sorted(files, key=_the_papers_first):
         lines += map_sections(file)
     for sweep, found in results.sweeps.items():
-        if data_set(found["base"]["data"]) == name:
-            lines.append(f"\n## Ablations: {found['preset']}\n")
+        if data_set(found.base.data) == name:
+            lines.append(f"\n## Ablations: {found.preset}\n")
             lines.append(f"File: [results/{sweep}](../../results/{sweep}).")
-            for table in sweep_tables(SweepResults.from_dict(found, Path(sweep))):
+            for table in sweep_tables(found):
                 lines += section(table, "###")
     lines += section(every_run(files))
     return _page(title(name), lines)
@@ -142,8 +140,8 @@ def _the_papers_first(file: RunsFile) -> tuple[bool, str]:
 def speed_sections(results: Results) -> list[str]:
     lines: list[str] = []
     for make in (speed_table, loading_table, latency_table):
-        table = make(results.benchmarks)
-        lines += section(table)
+        lines += section(make(results.benchmarks))
+    lines += section(study_table(run for file in results.runs.values() for run in file.runs))
     links = ", ".join(f"[{name}](../../results/{name})" for name in results.benchmarks)
     return [*lines, f"\nFiles: {links}."]
 

@@ -11,6 +11,7 @@ from aib.evaluation import Evaluation
 from aib.files import read_json
 from aib.interpret.results import Study
 from aib.paper import OTHER_FORM, paper_error
+from aib.sweep.results import SweepResults
 
 COPIED = ("name", "data", "model", "recipe", "seed", "epochs", "minutes", "reported", "environment")
 
@@ -96,14 +97,14 @@ class Results:
 
     runs: Mapping[str, RunsFile]
     benchmarks: Mapping[str, Mapping[str, Any]]
-    sweeps: Mapping[str, Mapping[str, Any]]
+    sweeps: Mapping[str, SweepResults]
 
 
 def read_results(folder: Path) -> Results:
     """Read every JSON file of the folder."""
     runs: dict[str, RunsFile] = {}
     benchmarks: dict[str, Mapping[str, Any]] = {}
-    sweeps: dict[str, Mapping[str, Any]] = {}
+    sweeps: dict[str, SweepResults] = {}
     for path in sorted(folder.glob("*.json")):
         found = read_json(path) or {}
         if found.get("kind") == "runs":
@@ -111,7 +112,7 @@ def read_results(folder: Path) -> Results:
         elif "what" in found:
             benchmarks[path.name] = found
         elif "panels" in found:
-            sweeps[path.name] = found
+            sweeps[path.name] = SweepResults.from_dict(found, path)
         else:
             raise AibError(f"{path} is not a file of tools.results collect, aib bench or aib sweep")
     if not (runs or benchmarks or sweeps):

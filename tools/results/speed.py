@@ -1,9 +1,10 @@
 """Tables of `aib bench`: throughput, loading, and latency on a CPU."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aib.figures.table import NOTHING, Table, number
+from tools.results.read import StoredRun
 
 Bench = Mapping[str, Any]
 
@@ -61,6 +62,26 @@ def loading_table(files: Mapping[str, Bench]) -> Table:
     )  # fmt: skip
     note = "Images are decoded once; later epochs crop from the copy, on the device if it fits."
     return Table("Loading", head, tuple(rows), note)
+
+
+def study_table(runs: Iterable[StoredRun]) -> Table:
+    """How long the studies of `aib interpret` took, those on a GPU."""
+    rows = [
+        (
+            str(study.data),
+            f"`{run.model}`",
+            f"{study.images:,}",
+            f"{study.subset_images:,}",
+            "yes" if study.evaluator else "no",
+            f"{study.seconds:.0f}",
+            study.environment["device"],
+        )
+        for run in runs
+        if (study := run.study) and study.seconds and "NVIDIA" in study.environment["device"]
+    ]
+    head = ("data", "model", "images", "of them with post-hoc maps", "evaluator", "seconds",
+            "hardware")  # fmt: skip
+    return Table("Studies of maps", head, tuple(rows), "Without opening the run and drawing.")
 
 
 def latency_table(files: Mapping[str, Bench]) -> Table:

@@ -22,6 +22,7 @@ from tools.results.maps import (
     background_table,
     cost,
     maps_table,
+    masks_table,
     mean,
     stability_table,
     studied,
@@ -106,6 +107,11 @@ def maps(results: Results, *files: str) -> Table:
     return maps_table(_runs(results, files), brief=True)
 
 
+def masks(results: Results, *files: str) -> Table:
+    """Masked models of these files: what their masks close, and what rounding them costs."""
+    return masks_table(_runs(results, files), brief=True)
+
+
 def stability(results: Results, *files: str) -> Table:
     """The paper's interpretability score of these files' runs."""
     return stability_table(_runs(results, files), brief=True)
@@ -170,6 +176,7 @@ MAKERS = (
     runs,
     verdict,
     maps,
+    masks,
     stability,
     definitions,
     background,

@@ -1,8 +1,9 @@
 """Would another classifier decide the same from the pixels that a map keeps?
 
-An evaluator was trained on random masks and has never seen the maps it judges (`aib.evaluator`). It
-sees the best 5 to 50% of each image's pixels, by the map, and noise elsewhere. A map that encodes
-the class in its shape gains nothing here; one that selects evidence beats the controls.
+An evaluator (`baselines/evaluator.py`) was trained on random masks and has never seen the maps it
+judges. It sees the best 5 to 50% of each image's pixels, by the map, and noise elsewhere. A map
+that encodes the class in its shape gains nothing here; one that selects evidence beats the
+controls.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aib.baselines.evaluator import Evaluator
 from aib.classifier import evaluating
-from aib.evaluator import Evaluator
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, mean_estimates
 from aib.interpret.metrics.checks import resize_maps
 from aib.interpret.metrics.faithfulness import removal_order

@@ -14,6 +14,9 @@ from tests.tools.results.stored import (
     write_finished_run,
 )
 from tools.results.errors import BESIDE, EVERY_RUN, OTHER_DATA, OTHERS
+from tools.results.markdown import section
+from tools.results.read import StoredRun
+from tools.results.speed import study_table
 
 
 def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
@@ -89,6 +92,11 @@ def test_empty_columns_are_left_out():
     assert without_empty_columns(table) == Table("t", ("a", "c"), (("1", "-"), ("2", "3")), "note")
 
 
+def test_a_table_without_any_value_has_no_section():
+    table = Table("t", ("a", "b"), (("-", ""), ("-", "-")), "note")
+    assert list(section(without_empty_columns(table))) == []
+
+
 def test_errors_on_other_data_are_averaged_and_the_paper_s_stand_beside_its_protocol(tmp_path):
     runs = [
         write_finished_run(tmp_path / f"s{i}", 4.0, seed=i, model="vgg_aib_qt") for i in range(2)
@@ -112,3 +120,11 @@ def test_folders_of_the_machine_are_not_shown(tmp_path):
     text = pages_of_runs(tmp_path, [run])["folder.md"]
     assert [row["data"] for row in records(text, OTHER_DATA)] == ["folder:birds test"]
     assert "/home" not in text
+
+
+def test_speed_shows_how_long_studies_took_on_a_gpu():
+    content = stored("shapes_clutter.json")["runs"][:2]
+    for run, device in zip(content, ("one NVIDIA H200", "x86_64 CPU"), strict=True):
+        run["interpret"] |= {"seconds": 84.6, "environment": {"device": device}}
+    table = study_table(map(StoredRun.from_dict, content))
+    assert [(row[0], row[-2]) for row in table.rows] == [(content[0]["interpret"]["data"], "85")]

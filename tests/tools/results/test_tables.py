@@ -1,11 +1,20 @@
 """The tables between markers in README and docs come from results/."""
 
+import json
+
 import pytest
 
 import aib
 from aib.configs import get_preset
 from aib.paper import PAPER_ERRORS, paper_error
-from tests.tools.results.stored import RESULTS, ROOT, pages_of_runs, write_finished_run
+from tests.tools.results.stored import (
+    RESULTS,
+    ROOT,
+    evaluation,
+    pages_of_runs,
+    stored,
+    write_finished_run,
+)
 from tools.results.__main__ import documents, main
 from tools.results.read import read_results
 from tools.results.tables import TABLES, fill
@@ -48,6 +57,28 @@ def test_runs_of_a_file_have_intervals_and_no_evaluators(tmp_path):
     table = TABLES["runs"](read_results(tmp_path / "stored"), "some")
     assert [row[0] for row in table.rows] == ["`vgg`"]
     assert "5.00 (4.00 to 6.00)" in table.rows[0]
+
+
+def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
+    """Never the test error beside a study of held-out images."""
+    content = stored("shapes_masked.json")
+    [run] = content["runs"]
+    runs = []
+    for seed, rounded, weight in ((0, 5.0, 0.0), (1, 7.0, 0.0), (0, 1.0, 3.0)):
+        one = json.loads(json.dumps(run)) | {"held_out": evaluation(8.0 + seed, "shapes", "val")}
+        recipe = run["recipe"] | {"seed": seed, "holdout": 0.1}
+        one |= {"seed": seed, "recipe": recipe | ({"lambda_area": weight} if weight else {})}
+        one["interpret"]["split"] = "val"
+        one["interpret"]["mask"]["rounded"] = rounded
+        runs.append(one)
+    (tmp_path / "some.json").write_text(json.dumps(content | {"runs": runs}))
+    table = TABLES["masks"](read_results(tmp_path), "some")
+    plain, penalised = (dict(zip(table.head, row, strict=True)) for row in table.rows)
+    assert (plain["images"], plain["seeds"], plain["error %"]) == ("val", "2", "8.50 ± 0.71")
+    assert plain["rounding costs"] == "6.0 ± 1.4" and plain["m = 0 %"] == "51.9 ± 0.0"
+    assert penalised["options"] == "lambda area 3.0" and penalised["rounding costs"] == "1.0"
+    own = TABLES["masks"](read_results(RESULTS), "shapes_masked")  # a study of test images
+    assert own.rows[0][:2] == ("1", "test") and own.rows[0][2] == "4.60"
 
 
 @pytest.mark.parametrize(

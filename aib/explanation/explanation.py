@@ -1,30 +1,22 @@
-"""What a model decided on a batch of images, and the map behind the decision: one type for all."""
+"""The map behind a decision, with its picture and its files: one type for all models and maps."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.explanation.decision import Decision
 from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.row import Box, Panel, draw_row
 from aib.figures.saved import check_targets, digest, distinct_names, save_files
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.files import sha256
-from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.preprocessing import Preprocessing
-from aib.quantize import AnchorQuantizer
-from aib.types import Output
-
-# A plain rule, chosen on no images: unsure is a decision with more than half of the entropy of a
-# guess among all classes.
-UNSURE = 0.5
 
 
 @dataclass(frozen=True)
@@ -37,26 +29,20 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Decision):
     """Made by one forward pass. What a model does not have, or was not asked for, is None.
 
     Maps are stored on their own grid [B,h,w]; `attention`, `std` and `levels` give them at image
     size. `aib.explain` also fills in the last block, which `draw` and `save` need.
     """
 
-    probabilities: Tensor  # [B,C], averaged over the samples as the model's profile says
-    size: tuple[int, int]  # H, W of the images
-    class_names: tuple[str, ...] = ()
-    samples: str = "deterministic"  # "4x12": attention x latent samples
     method: str | None = None  # how the map was made: "own", "gradcam", ...; None without a map
     layer: str | None = None  # the layer that Grad-CAM read
     map: Tensor | None = None  # [B,h,w], without noise; quantised where the model quantises
     sigma: Tensor | None = None  # [B,h,w]
     level_indices: Tensor | None = None  # [B,h,w], 0 to Q - 1 in rising order of the anchors
     anchors: Tensor | None = None  # [Q], rising
-    sample_probabilities: Tensor | None = None  # [S*M,B,C]
     sample_maps: Tensor | None = None  # [S,B,h,w], as the features met them
-    kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
     energy_passed: Tensor | None = None  # [B], feature energy after modulation over that before
     mask: Tensor | None = None  # [B,H,W], masked models: the share of each pixel that is seen
     seen: Tensor | None = None  # [B,3,H,W], masked models: the normalised image under the mask
@@ -70,21 +56,7 @@ class Explanation:
     expected: int | None = None  # the class that the predicted one is compared with
     class_method: str | None = None  # how the class maps were made
     class_maps: Tensor | None = None  # [B,2,H,W], of the predicted and of the expected class
-    seed: int | None = None  # of the samples
     made_with: dict[str, Any] = field(default_factory=dict)  # model, preprocessing, versions
-
-    def __len__(self) -> int:
-        return len(self.probabilities)
-
-    @property
-    def prediction(self) -> Tensor:
-        """[B], the class with the highest probability."""
-        return self.probabilities.argmax(-1)
-
-    @property
-    def probability(self) -> Tensor:
-        """[B], of the predicted class."""
-        return self.probabilities.amax(-1)
 
     @property
     def attention(self) -> Tensor | None:
@@ -114,62 +86,6 @@ class Explanation:
     def levels(self) -> Tensor | None:
         """[B,H,W], the anchors' indices in rising order of their values, at image size."""
         return None if self.level_indices is None else enlarge(self.level_indices, self.size)
-
-    @property
-    def spread(self) -> Tensor | None:
-        """[B,C], standard deviation of each probability over the samples; None for one sample."""
-        each = self.sample_probabilities
-        return each.std(0) if each is not None and len(each) > 1 else None
-
-    @property
-    def entropy_bits(self) -> Tensor:
-        """[B], entropy of the decision."""
-        return entropy_bits(self.probabilities)
-
-    @property
-    def max_entropy_bits(self) -> float:
-        """Entropy of a guess among all classes."""
-        return math.log2(self.probabilities.shape[-1])
-
-    @property
-    def unsure(self) -> Tensor:
-        """[B], whether the entropy is above half of the greatest."""
-        return self.entropy_bits > UNSURE * self.max_entropy_bits
-
-    def certainty(self, image: int = 0) -> str:
-        """How certain one image's decision is, in a line."""
-        bits = f"entropy {float(self.entropy_bits[image]):.2f} of {self.max_entropy_bits:.2f} bits"
-        return bits + (
-            ": unsure, it may show none of the classes" if bool(self.unsure[image]) else ""
-        )
-
-    @property
-    def scope(self) -> str:
-        """What even a certain decision does not mean, in a sentence."""
-        count = self.probabilities.shape[-1]
-        return f"one of the {count} classes that the model knows; any other picture gets one too"
-
-    @property
-    def disagreement_bits(self) -> Tensor | None:
-        """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
-        each = self.sample_probabilities
-        if each is None or len(each) < 2:
-            return None
-        return (entropy_bits(each.mean(0)) - entropy_bits(each).mean(0)).clamp_min(0)
-
-    def names(self) -> list[str]:
-        """The predicted classes by name, or by number where the model has no names."""
-        return [self.name_of(i) for i in self.prediction.tolist()]
-
-    def name_of(self, label: int) -> str:
-        """A class by name, or by number where the model has no names."""
-        return self.class_names[label] if self.class_names else str(label)
-
-    def top(self, image: int, count: int = 5) -> list[tuple[str, float]]:
-        """The likeliest classes of one image with their probabilities."""
-        best = self.probabilities[image].topk(min(count, self.probabilities.shape[-1]))
-        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return [(self.name_of(label), probability) for label, probability in pairs]
 
     def cpu(self) -> "Explanation":
         """The same with every tensor on the CPU, maps in float32."""
@@ -325,43 +241,6 @@ class Explanation:
             picture = self.draw(i, subtitle)
             written.append(save_files(folder, name, picture, maps[i], mask, classes, record))
         return written
-
-
-def explain_output(
-    out: Output,
-    size: Sequence[int],
-    *,
-    mean_map: Tensor | None = None,
-    level_indices: Tensor | None = None,
-    quantizer: AnchorQuantizer | None = None,
-    class_names: tuple[str, ...] = (),
-    samples: str = "deterministic",
-) -> Explanation:
-    """The explanation in a forward pass's output; `mean_map` [B,h,w] is its map without noise."""
-    attention, kl = out.attention, None
-    if out.latent is not None:  # averaged over the attention samples
-        kl = nats_to_bits(kl_to_standard_normal(out.latent.mu, out.latent.sigma)).mean(0)  # [B]
-    sigma = None if attention is None else attention.sigma
-    anchors = None if quantizer is None else quantizer.anchors.detach().sort().values
-    return Explanation(
-        probabilities=out.logits.softmax(-1),
-        size=(size[0], size[1]),
-        class_names=class_names,
-        samples=samples,
-        method=None if attention is None else "own",
-        map=mean_map,
-        sigma=sigma,
-        level_indices=level_indices,
-        anchors=anchors,
-        sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
-        sample_maps=None if attention is None or sigma is None else attention.a_q,
-        kl_bits=kl,
-    )
-
-
-def entropy_bits(probabilities: Tensor) -> Tensor:
-    """Entropy in bits over the last dimension."""
-    return nats_to_bits(torch.special.entr(probabilities).sum(-1))
 
 
 def _map_name(method: str | None) -> str:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import aib
+from aib.baselines.evaluator import Evaluator, random_masks
 from aib.cli import main
 from aib.configs import PRESETS
 from aib.errors import AibError
-from aib.evaluator import Evaluator, random_masks
 from aib.registry import create_model
 from aib.settings import Settings
 from aib.training.train import evaluator_settings

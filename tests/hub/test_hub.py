@@ -13,10 +13,10 @@ from huggingface_hub import ModelCard, constants
 import aib
 from aib import cli
 from aib.files import read_json, sha256, without_folders, write_json
-from aib.hub import parse_address
+from aib.hub.download import parse_address
 from aib.runs import open_run, packaged_models
 from tests.helpers import images, make_run, photo, small_model
-from tests.hub import be_offline, serving
+from tests.hub.server import be_offline, serving
 
 
 @pytest.fixture
@@ -167,14 +167,14 @@ def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
     first.save_pretrained(tmp_path / "1")
     small_model(seed=2).save_pretrained(tmp_path / "2")
     hub.upload("me/mine", tmp_path / "1")
-    download = aib.hub.hf_hub_download
+    download = aib.hub.download.hf_hub_download
 
     def download_and_move(*args, **kwargs):
         path = download(*args, **kwargs)
         hub.upload("me/mine", tmp_path / "2")
         return path
 
-    monkeypatch.setattr(aib.hub, "hf_hub_download", download_and_move)
+    monkeypatch.setattr(aib.hub.download, "hf_hub_download", download_and_move)
     assert same_weights(aib.from_pretrained("me/mine"), first)
 
 

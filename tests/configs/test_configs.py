@@ -11,7 +11,7 @@ from aib.data import ImageSet
 from aib.training.loop import fit
 from aib.training.optim import beta_at, learning_rate
 from aib.training.train import build_model
-from aib.warm_start import backbone_of
+from aib.training.warm_start import backbone_of
 
 
 def test_there_is_a_preset_for_each_of_the_papers_own_results() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aib.errors import AibError
-from aib.layout import ToGrid, read_layout
+from aib.networks.layout import ToGrid, read_layout
 
 VIT = ("tokens", 1, (4, 4))
 

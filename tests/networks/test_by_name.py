@@ -12,23 +12,17 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
+from aib.baselines.evaluator import Evaluator
 from aib.cli import main
-from aib.evaluator import Evaluator
-from aib.networks import (
-    LAYERS,
-    build_network,
-    classes_of,
-    default_layer,
-    layer_grids,
-    list_networks,
-)
+from aib.networks.by_name import build_network, classes_of, default_layer, list_networks
+from aib.networks.layers import LAYERS, layer_grids
 from aib.runs import read_settings
 from aib.settings import Settings
 from aib.sweep.plan import make_plan, parse_grid
 from aib.training.train import build_model, load_data
-from tests import libraries
 from tests.data import official
 from tests.helpers import SmallNet, images
+from tests.networks import libraries
 
 C = 3
 SHORT = "--epochs 1 --batch-size 4 --workers 0 --accelerator cpu --lr 0.01".split()

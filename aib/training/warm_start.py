@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
-from aib.masked import Masked
 from aib.weights import WEIGHTS, load_tensors, read_tensors, shapes, unique_tensors
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
@@ -126,7 +125,7 @@ def backbone_of(model: Classifier) -> tuple[str, nn.Module]:
             "weights of VGG-16 fit the vgg models for images of 224, such as vgg_aib_masked with "
             f"image_size=224, not {what}"
         )
-    prefix = "body.0." if isinstance(model, Masked) else "stem."
+    prefix = "body.0." if model.takes_mask else "stem."
     return prefix, model.get_submodule(prefix[:-1])
 
 

@@ -1,5 +1,7 @@
 """explain(): what was decided and where the model looked, at image size."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -59,19 +61,14 @@ def test_a_quantised_map_takes_only_the_anchors_levels():
     assert torch.equal(expl.levels[:, 3::4, 3::4], nearest)
 
 
-def test_the_mode_of_every_layer_is_restored():
+def test_the_mode_of_every_layer_is_restored_also_after_an_error():
     model = make().train()
     model.stem.eval()  # frozen statistics, say
-    model.explain(images(B))
-    assert model.training and model.tail.training
-    assert not any(layer.training for layer in model.stem.modules())
-
-
-def test_the_mode_is_restored_after_an_error_too():
-    model = make().train()
-    with pytest.raises(aib.AibError):
-        model.explain(torch.zeros(1))
-    assert model.training and model.tail.training
+    for x, outcome in ((images(B), nullcontext()), (torch.zeros(1), pytest.raises(aib.AibError))):
+        with outcome:
+            model.explain(x)
+        assert model.training and model.tail.training
+        assert not any(layer.training for layer in model.stem.modules())
 
 
 def test_explaining_counts_no_anchors_and_keeps_no_graph():

@@ -12,10 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from aib.backbones.parts import Parts
 from aib.classifier import Classifier
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead
 from aib.masked import Masked
+from aib.options import ModelOptions
 from aib.types import Given, Output, Sampling
 
 # Cells per side of the random masks, from large blobs to small ones. Every fourth mask is of single
@@ -51,6 +53,18 @@ class Evaluator(Masked):
     def takes_map(self) -> bool:
         """A mask is all it takes."""
         return False
+
+
+def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: what judges maps. The masked form's body and head, for random masks."""
+    return Evaluator(
+        nn.Sequential(parts.stem, parts.tail),
+        parts.head(num_classes, options, options.latent_dim),
+        num_classes,
+        noise_std=options.noise_std,
+        profile=options.profile,
+        min_size=parts.min_size,
+    )
 
 
 def random_masks(

@@ -7,11 +7,11 @@ from typing import Any
 
 from huggingface_hub import EvalResult, HfApi
 
-from aib.card import CARD, PICTURE
 from aib.errors import AibError
 from aib.evaluation import Evaluation, read_evaluations
 from aib.files import read_json, without_folders, write_json
-from aib.hub import readable_errors
+from aib.hub.card import CARD, PICTURE
+from aib.hub.download import readable_errors
 from aib.interpret.stored import stored_verdict
 from aib.runs import EVALUATION, METRICS, RESULT, Run, find_model, open_run
 from aib.settings import MACHINE

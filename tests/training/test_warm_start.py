@@ -17,9 +17,9 @@ from aib.training.loop import Loop, fit
 from aib.training.optim import learning_rate
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
-from aib.warm_start import check_statistics, load_trained
-from tests import libraries
+from aib.training.warm_start import check_statistics, load_trained
 from tests.helpers import image_set, photo
+from tests.networks import libraries
 
 WIDTH = 0.0625  # of VGG-16: 4 to 32 channels
 FORMS = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "vgg_aib_masked", "vgg_evaluator"]

@@ -1,7 +1,7 @@
 """Add attention with an information bottleneck to any network, at one of its layers."""
 
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,30 +9,25 @@ from torch import Tensor, nn
 
 from aib.attention import SpatialAttention
 from aib.backbones.parts import guided, maps_of_classes
+from aib.backbones.propose import FeatureProposal, FirstPass
+from aib.baselines.evaluator import Evaluator
 from aib.bottleneck import AIB
-from aib.choices import Layout
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
-from aib.evaluator import Evaluator
 from aib.latent import make_head, mlp_decoder
-from aib.layout import ToGrid, read_layout
 from aib.masked import Masked
-from aib.networks import build_network, preprocessing_of, resolve_layer
+from aib.networks.by_name import build_network, preprocessing_of, resolve_layer
+from aib.networks.layers import find_layer, last_linear
+from aib.networks.layout import ToGrid, read_layout
+from aib.networks.options import OPTIONS, check_evaluator_options, check_options
+from aib.networks.probe import probe_channels, probe_features
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing, check_image_size
-from aib.probe import find_layer, last_linear, probe_channels, probe_features
 from aib.profiles import get_profile
-from aib.propose import FeatureProposal, FirstPass
 from aib.quantize import AnchorQuantizer, NumAnchors
 from aib.types import Given, Output, Sampling, split_heads
-from aib.validation import check, reject_unknown
+from aib.validation import Layout, check
 
-# The options of `create_model` that apply to any network, without and with masked=True.
-OPTIONS = {
-    False: ("latent_dim", "modulation", "attention_guide", "profile"),
-    True: ("latent_dim", "area", "noise_std", "sample_map", "profile"),
-}
-READING = ("layout", "prefix_tokens", "grid")  # of the features, with masked=True
 LATENT_DIM = 256
 
 
@@ -73,7 +68,7 @@ def attach(
     a `grid` of h x w), and is needed only where more than one reading fits. The last Linear layer
     becomes BatchNorm1d and a linear layer; `latent_dim` adds the bottleneck. With
     `evaluator=True` as well this second pass is all there is, under random masks: the classifier
-    that judges maps (`aib/evaluator.py`).
+    that judges maps (`aib/baselines/evaluator.py`).
 
     Auxiliary heads that run in training (GoogLeNet, Inception v3) get `num_classes` as well, and a
     part in the loss (`Output.aux_heads`).
@@ -103,14 +98,14 @@ def attach(
     if at is None:
         raise AibError("name the layer of the network with at=, such as at='layer3'")
     image_size = 224 if image_size is None else image_size
-    _check_options(masked, [*options, *(name for name, v in reading.items() if v is not None)])
+    check_options(masked, [*options, *(name for name, v in reading.items() if v is not None)])
     chosen = ModelOptions(**options)
     check_classes(num_classes)
     check_image_size(image_size)
     check("quantizer", quantizer, NumAnchors | None)
     check("evaluator", evaluator, bool)
     if evaluator:
-        _check_evaluator_options(masked, quantizer, chosen)
+        check_evaluator_options(masked, quantizer, chosen)
     network = deepcopy(backbone)  # the caller's network stays unchanged
     head = head or last_linear(network)
     embedding_dim = _remove_head(network, head)
@@ -210,7 +205,7 @@ def attach_by_name(
     model.recipe |= {"backbone": name, "pretrained": pretrained}
     if pretrained:  # all but new layers, such as the last ones of auxiliary heads
         before = dict(network.named_parameters())
-        inside = "body" if isinstance(model, Masked) else "tail"
+        inside = "body" if model.takes_mask else "tail"
         layers = model.get_submodule(inside).named_parameters()
         model.pretrained_names = frozenset(
             f"{inside}.{n}" for n, p in layers if n in before and torch.equal(p, before[n])
@@ -218,15 +213,6 @@ def attach_by_name(
         if own is not None:
             model.pretrained_statistics = own.mean, own.std
     return model
-
-
-def options_for(name: str, masked: bool, options: ModelOptions) -> dict[str, Any]:
-    """The arguments of `attach` among the options; another one that was changed is an error."""
-    default = asdict(ModelOptions())
-    changed = {key: value for key, value in asdict(options).items() if value != default[key]}
-    quantizer = changed.pop("num_anchors", None)
-    _check_options(masked, list(changed), name)
-    return {"quantizer": quantizer, **changed}
 
 
 class AttachedAIB(AIB):
@@ -251,28 +237,6 @@ class AttachedAIB(AIB):
         f, attention, aux_logits = self.attend(f, *self._pass.pop("arguments"))
         self._pass["results"] = attention, aux_logits
         return f
-
-
-def _check_options(masked: bool, given: list[str], name: str = "attach") -> None:
-    """Raise an error for an unknown option, and for one of the other kind of model."""
-    check("masked", masked, bool)
-    modulating, masking = OPTIONS[False], (*OPTIONS[True], *READING)
-    reject_unknown(given, dict.fromkeys((*modulating, *masking)), f"{name} has no option")
-    for option in given:
-        if option not in (masking if masked else modulating):
-            kind = "attention that modulates features" if masked else "masked models"
-            raise AibError(
-                f"{option} is for {kind}: leave it out{'' if masked else ', or add masked=True'}"
-            )
-
-
-def _check_evaluator_options(masked: bool, quantizer: int | None, options: ModelOptions) -> None:
-    """Raise an error for what changes nothing in an evaluator, which has no map."""
-    if not masked:
-        raise AibError("an evaluator is a masked model without a map: add masked=True")
-    unused = [name for name in options.changed("mask") if name != "noise_std"]
-    for name in [*unused, *(["quantizer"] if quantizer is not None else [])]:
-        raise AibError(f"an evaluator has no map: {name} changes nothing")
 
 
 def _remove_head(network: nn.Module, head: str) -> int:

@@ -10,9 +10,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from aib.choices import Layout
 from aib.errors import AibError
-from aib.validation import Count, NonNegativeInt, check
+from aib.validation import Count, Layout, NonNegativeInt, check
 
 Shape = Sequence[int]
 

@@ -1,39 +1,16 @@
-"""Find the layers of a network, and pass blank images through it before anything is attached."""
+"""Pass blank images through a network before anything is attached."""
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from aib.compose import describe
+from aib.backbones.compose import describe
 from aib.errors import AibError
-from aib.layout import image_readings
+from aib.networks.layers import find_layer
+from aib.networks.layout import image_readings
 from aib.types import split_heads
-
-
-def find_layer(network: nn.Module, name: str) -> nn.Module:
-    """A layer by its dotted name; the error for an unknown name lists the closest ones."""
-    layers = dict(network.named_modules())
-    if name in layers:
-        return layers[name]
-    close = difflib.get_close_matches(name, layers, n=5, cutoff=0.4)
-    close = close or [known for known, _ in network.named_children()][:5]
-    raise AibError(
-        f"{type(network).__name__} has no layer {name!r}; close to it: {', '.join(close)}"
-    )
-
-
-def last_linear(network: nn.Module) -> str:
-    """Name of the last Linear layer: in a classifier, the one that computes the logits."""
-    names = [name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)]
-    if not names:
-        raise AibError(
-            f"{type(network).__name__} has no Linear layer to replace; wrap the network so that it "
-            "ends in one"
-        )
-    return names[-1]
 
 
 def probe_channels(

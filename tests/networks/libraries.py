@@ -14,7 +14,7 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from torch import nn
 
-from tests.networks import EncoderBlock, Permute, ResNet
+from tests.networks.small import EncoderBlock, Permute, ResNet
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "owl"]

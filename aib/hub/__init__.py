@@ -1,0 +1,1 @@
+"""Models of the Hugging Face Hub: how to download one, and the card of one."""
