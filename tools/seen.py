@@ -13,8 +13,8 @@ from typing import Any
 
 from aib.errors import AibError
 from aib.explanation import Explanation
-from aib.figures.overlay import overlay
-from aib.figures.picture import Array, draw_mosaic, image_tile
+from aib.figures.overlay import Array, overlay
+from aib.figures.picture import draw_mosaic, image_tile
 from aib.files import write_whole
 from aib.interpret.maps import explain
 from aib.runs import Run, find_model, open_run

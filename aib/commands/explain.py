@@ -1,5 +1,6 @@
 """`aib explain`: pictures of where a model looked, raw maps, boxes, and how they were made."""
 
+import gc
 import json as jsonlib
 import sys
 from collections.abc import Sequence
@@ -50,12 +51,14 @@ def explain(
         threshold: where to cut the map for mask and box: the mask of a masked model as it is, any
             other map scaled to [0,1].
         out: folder to write to; only files of earlier explanations are replaced.
-        samples: attention x latent samples, such as 4x12; by default as the model's profile says.
+        samples: attention x latent samples, such as 4x12; by default as in evaluation, but only two
+            masks of a masked model, as each is a pass of the whole network.
         deterministic: use the means instead of samples.
         seed: random seed of the samples.
         device: cpu or cuda; by default cuda if available.
         json: print the records as JSON.
     """
+    gc.disable()  # torch is imported faster while nobody searches it for garbage
     from aib.data.decode import open_rgb
     from aib.figures.manifest import (
         MANIFEST,
@@ -70,6 +73,7 @@ def explain(
     from aib.interpret.stored import stored_verdict
     from aib.runs import find_model, open_runs
 
+    gc.enable()
     check_seed(seed)
     check("threshold", threshold, Fraction)
     files = find_images(images)

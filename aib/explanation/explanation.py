@@ -5,22 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
 from aib.explanation.decision import Decision
-from aib.figures.overlay import overlay
-from aib.figures.picture import (
-    BITS_COLORS,
-    SIGMA_COLORS,
-    Array,
-    Box,
-    Panel,
-    draw_row,
-    image_tile,
-    limits,
-    magnified,
-)
+from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
+from aib.figures.picture import image_tile, limits, magnified
+from aib.figures.row import Box, Panel, draw_row
 from aib.figures.saved import check_targets, digest, distinct_names, save_files
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.files import sha256
@@ -113,20 +105,26 @@ class Explanation(Decision):
         parts |= {n: v[:, one] for n in per_sample if (v := getattr(self, n)) is not None}
         return replace(self, **parts)
 
-    def draw(self, image: int = 0, subtitle: str = "") -> Any:
-        """One image's picture as a matplotlib figure: image, map over it, levels, uncertainty.
+    def draw(self, image: int = 0, subtitle: str = "") -> Image.Image:
+        """One image's picture: image, map over it, levels, uncertainty.
 
         For a masked model also what the classifier saw, and the bits that the mask lets through.
         """
         one = self[image].cpu()
+        panels, title = one.panels(), one._percent(int(one.prediction[0]))
+        if one.expected is not None:
+            title += f"  (expected: {one._percent(one.expected)})"
+        height, width = one.images[0].shape[:2]
+        frame = one.regions[0].part if one.regions else (0, 0, width, height)
+        return draw_row(panels, frame, title=f"{title}, {one.certainty()}", subtitle=subtitle)
+
+    def panels(self, image: int = 0) -> list[Panel]:
+        """The parts of one image's picture."""
+        one = self[image].cpu()
         shown, seen = one.shown_map, one.seen_pixels
         if shown is None or not one.images:
             raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
-        label, image_box = int(one.prediction[0]), None
-        height, width = one.images[0].shape[:2]
-        frame: Box = (0, 0, width, height)
-        for region in one.regions:
-            frame, image_box = region.part, region.box
+        image_box = one.regions[0].box if one.regions else None
         large = magnified(one.images[0])
 
         def over(title: str, map: Tensor, ends: tuple[float, float], **options: Any) -> Panel:
@@ -136,7 +134,6 @@ class Explanation(Decision):
 
         ends = limits(shown) if one.mask is None else (0.0, 1.0)  # a mask is a share
         note = stretch_note(*ends) if one.method == "own" else ""
-        title = one._percent(label)
         name = "image" + (f"\n(box: {one._cut})" if image_box else "")
         panels = [Panel(name, one.images[0], box=image_box)]
         if seen is not None:
@@ -154,12 +151,11 @@ class Explanation(Decision):
             sigma = one.sigma[0].numpy()
             panels.append(Panel("uncertainty σ", sigma, limits(one.sigma), SIGMA_COLORS))
         if one.class_maps is not None and one.expected is not None:
-            title += f"  (expected: {one._percent(one.expected)})"
-            of = ((label, "predicted"), (one.expected, "expected"))
+            of = ((int(one.prediction[0]), "predicted"), (one.expected, "expected"))
             for (i, role), map in zip(of, one.class_maps[0], strict=True):
                 name = f"{_map_name(one.class_method)} map\n{role}: {one._percent(i)}"
                 panels.append(over(name, map, limits(one.class_maps)))
-        return draw_row(panels, frame, title=f"{title}, {one.certainty()}", subtitle=subtitle)
+        return panels
 
     @property
     def _cut(self) -> str:
@@ -242,8 +238,8 @@ class Explanation(Decision):
         for i, name in enumerate(names):
             classes = None if self.class_maps is None else self.class_maps[i]
             record, mask = self.record(i) | self.made_with, self.regions[i].mask
-            figure = self.draw(i, subtitle)
-            written.append(save_files(folder, name, figure, maps[i], mask, classes, record))
+            picture = self.draw(i, subtitle)
+            written.append(save_files(folder, name, picture, maps[i], mask, classes, record))
         return written
 
 

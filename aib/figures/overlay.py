@@ -1,16 +1,21 @@
-"""A map over its image."""
+"""A map in colours, over its image."""
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
 from aib.figures.scale import FLAT, enlarge
 
+Array = npt.NDArray[Any]
 Picture = npt.NDArray[np.uint8]
+COLORS = MAP_COLORS, SIGMA_COLORS, BITS_COLORS = "viridis", "magma", "cividis"
 
 
 def overlay(
@@ -27,7 +32,7 @@ def overlay(
         raise AibError(f"alpha must lie between 0 and 1, not {alpha}")
     picture = _picture(image)
     levels = _levels(map, picture.shape[:2], scale)
-    colors = _colormap(colormap)(levels)[:, :, :3] * 255  # [H,W,3]
+    colors = color_table(colormap)[(256 * levels).clip(0, 255).astype(int)]  # [H,W,3]
     mixed = (1 - alpha) * picture + alpha * colors
     return np.rint(mixed).clip(0, 255).astype(np.uint8)
 
@@ -43,7 +48,7 @@ def _picture(image: Any) -> npt.NDArray[np.float64]:
                     f"a floating-point image must lie in [0,1] (undo its normalisation), not "
                     f"[{float(values.min()):g}, {float(values.max()):g}]"
                 )
-            values = values * 255
+            values = (values * 255).round(decimals=3)  # a byte / 255 is that byte again
         elif image.dtype != torch.uint8:
             raise AibError(f"an image tensor must be uint8 or floating point, not {image.dtype}")
         return values.permute(1, 2, 0).numpy()
@@ -67,10 +72,15 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
     return levels
 
 
-def _colormap(name: str) -> Any:
-    # Imported here: matplotlib takes half a second to load.
+@cache
+def color_table(name: str) -> Picture:
+    """The 256 colours of a matplotlib colormap, uint8 [256,3]."""
+    if name in COLORS:  # from a file with a row for each: matplotlib takes half a second to load
+        with Image.open(Path(__file__).with_name("colors.png")) as image:
+            return np.asarray(image)[COLORS.index(name)]
     from matplotlib import colormaps
 
     if name not in colormaps:
         raise AibError(f"matplotlib has no colormap named {name!r}; 'viridis' and 'magma' are two")
-    return colormaps[name]
+    colors = colormaps[name](np.linspace(0, 1, 256))[:, :3]
+    return np.rint(255 * colors).astype(np.uint8)

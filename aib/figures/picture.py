@@ -1,22 +1,18 @@
-"""Pictures of maps: one explanation with its colour bars, and grids of small images."""
+"""Pictures of maps: how they are saved, their tiles, and grids of small images."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
-from aib.figures.overlay import overlay
+from aib.figures.overlay import MAP_COLORS, Array, overlay
 from aib.files import write_whole
 
-Array = npt.NDArray[Any]
-Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; the last two exclusive
-MAP_COLORS, SIGMA_COLORS, BITS_COLORS = "viridis", "magma", "cividis"
 MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
 
@@ -30,17 +26,16 @@ def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
     )
 
 
-def save_mask(mask: Array, path: Path) -> None:
-    """Write a mask, bool [H,W], as PNG with the values 0 and 255, atomically."""
+def save_image(image: Image.Image, path: Path) -> None:
+    """Write an image as PNG, atomically."""
     note = PngInfo()
     for key, value in MARK.items():
         note.add_text(key, value)
-    image = Image.fromarray(mask.astype(np.uint8) * 255)
     write_whole(path, lambda partial: image.save(partial, format="PNG", pnginfo=note))
 
 
 def is_figure(path: Path) -> bool:
-    """Whether `save_figure` or `save_mask` wrote this file."""
+    """Whether `save_figure` or `save_image` wrote this file."""
     try:
         if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe would block
             return False
@@ -48,53 +43,6 @@ def is_figure(path: Path) -> bool:
             return all(image.info.get(key) == value for key, value in MARK.items())
     except Exception:  # damaged files raise any kind of exception
         return False
-
-
-class Panel(NamedTuple):
-    """Values [h,w] in colours between `ends`, with a colour bar; or an RGB picture [H,W,3]."""
-
-    title: str
-    values: Array
-    ends: tuple[float, float] | None = None  # None: no colour bar
-    colors: str = MAP_COLORS
-    box: Box | None = None  # drawn over it
-
-
-def draw_row(panels: Sequence[Panel], frame: Box, *, title: str, subtitle: str = "") -> Any:
-    """Draw panels side by side. `frame` is where they lie in the coordinates of their boxes."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    height, width = panels[0].values.shape[:2]
-    aspect = min(max(height / width, 0.5), 2.0)
-    figure = Figure(figsize=(3.0 * len(panels), 2.6 * aspect + 0.9), layout="constrained")
-    figure.suptitle(title, fontsize=13, fontweight="bold")
-    if subtitle:
-        figure.supxlabel(subtitle, fontsize=8, color="0.4")
-    left, top, right, bottom = frame
-    for axis, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
-        low, high = panel.ends or (0, 1)
-        scale = ScalarMappable(Normalize(low, max(high, low + 1e-9)), panel.colors)
-        axis.set_axis_off()
-        axis.set_title(panel.title, fontsize=10)
-        axis.imshow(
-            panel.values,
-            extent=(left, right, bottom, top),
-            cmap=scale.cmap,
-            norm=scale.norm,
-            interpolation="nearest",
-        )
-        if panel.box is not None:
-            x, y, *end = panel.box
-            size = (end[0] - x, end[1] - y)
-            axis.add_patch(Rectangle((x, y), *size, fill=False, edgecolor="crimson", linewidth=2))
-        if panel.ends is not None:
-            bar = figure.colorbar(scale, ax=axis, ticks=(low, high), fraction=0.046, pad=0.03)
-            bar.ax.set_yticklabels([f"{end:.3g}" for end in (low, high)], fontsize=8)
-            bar.outline.set_visible(False)
-    return figure
 
 
 def limits(map: Tensor) -> tuple[float, float]:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.picture import Array, is_figure, save_figure, save_mask
+from aib.figures.overlay import Array
+from aib.figures.picture import is_figure, save_image
 from aib.files import finite, read_json, sha256, write_json, write_whole
 
 
@@ -58,7 +60,7 @@ def check_target(path: Path, ours: bool) -> None:
 def save_files(
     folder: Path,
     name: str,
-    figure: Any,
+    drawn: Image.Image,
     map: Tensor,
     mask: Array,
     class_maps: Tensor | None,
@@ -69,9 +71,9 @@ def save_files(
     The targets have been checked. Returns the picture's path.
     """
     picture, raw, cut, raw_classes, json = files_of(folder, name)
-    save_figure(figure, picture)
+    save_image(drawn, picture)
     _save_array(raw, map)
-    save_mask(mask, cut)
+    save_image(Image.fromarray(mask.astype(np.uint8) * 255), cut)
     files = {"picture": picture.name, "map": raw.name, "map_sha256": sha256(raw), "mask": cut.name}
     if class_maps is not None:
         _save_array(raw_classes, class_maps)

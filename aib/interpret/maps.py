@@ -21,7 +21,9 @@ from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError
 from aib.explanation import Explanation, Region
-from aib.figures.picture import Array, Box, image_tile
+from aib.figures.overlay import Array
+from aib.figures.picture import image_tile
+from aib.figures.row import Box
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
@@ -32,6 +34,7 @@ ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to map
 Frames = Sequence[tuple[tuple[int, int], Box]]
 METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
+MASKED_SAMPLES = 2  # of a masked model: each is a pass of the whole network
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
 
 
@@ -52,7 +55,8 @@ def explain(
     [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. Files, PIL
     images and arrays are resized as the model's preprocessing says. `method` is "own" for the
     model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
-    map. The noise comes from `seed`, so that the same call gives the same explanation.
+    map. The noise comes from `seed`, so that the same call gives the same explanation. `samples`
+    are (S, M), by default as many as in evaluation, but S = 2 for a masked model.
 
     `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
     map scaled to [0,1]. `expected` is a class to compare the predicted one with: `class_maps` has
@@ -60,6 +64,8 @@ def explain(
     """
     check("threshold", threshold, Fraction)
     label = None if expected is None else _label(model, expected)
+    if samples is None and model.takes_mask:
+        samples = (min(MASKED_SAMPLES, model.eval_samples[0]), model.eval_samples[1])
     x, images, frames = _read(model, source)
     found = explain_batch(
         model, x, method=method, samples=samples, deterministic=deterministic, seed=seed

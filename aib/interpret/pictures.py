@@ -10,7 +10,8 @@ from torch import Tensor
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.figures.embed import COLORS, GRAY, page_style
-from aib.figures.picture import Array, draw_mosaic, image_tile, map_tile
+from aib.figures.overlay import Array
+from aib.figures.picture import draw_mosaic, image_tile, map_tile
 from aib.interpret.maps import own_maps
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification

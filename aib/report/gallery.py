@@ -8,8 +8,8 @@ from aib.classifier import Classifier
 from aib.data import Batches
 from aib.explanation import Explanation
 from aib.figures.embed import picture_uri
-from aib.figures.overlay import overlay
-from aib.figures.picture import BITS_COLORS, SIGMA_COLORS, Array, image_tile, magnified
+from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
+from aib.figures.picture import image_tile, magnified
 from aib.interpret.maps import explain_batch
 
 SIDE = 96  # pixels of a small picture in the page

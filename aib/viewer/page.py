@@ -10,7 +10,8 @@ import gradio as gr
 import numpy as np
 
 from aib.errors import AibError
-from aib.figures.picture import Array, magnified
+from aib.figures.overlay import Array
+from aib.figures.picture import magnified
 from aib.interpret.stored import stored_verdict
 from aib.runs import Run
 from aib.viewer import panels

@@ -9,16 +9,8 @@ from torch import Tensor
 
 from aib.errors import install
 from aib.explanation import Explanation
-from aib.figures.overlay import overlay
-from aib.figures.picture import (
-    BITS_COLORS,
-    MAP_COLORS,
-    SIGMA_COLORS,
-    Array,
-    image_tile,
-    limits,
-    magnified,
-)
+from aib.figures.overlay import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, overlay
+from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.stored import StoredVerdict

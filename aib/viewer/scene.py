@@ -12,7 +12,7 @@ from torch import Tensor
 from aib.data.decode import centre_square, open_rgb, resized, to_tensor
 from aib.errors import AibError
 from aib.explanation import Explanation
-from aib.figures.picture import Array
+from aib.figures.overlay import Array
 from aib.interpret.maps import explain_batch
 from aib.preprocessing import Preprocessing
 from aib.runs import Run

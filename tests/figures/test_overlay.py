@@ -5,7 +5,7 @@ from matplotlib import colormaps
 from PIL import Image
 
 from aib.errors import AibError
-from aib.figures.overlay import overlay
+from aib.figures.overlay import COLORS, color_table, overlay
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
 RAMP = torch.linspace(0.2, 0.4, 120).reshape(12, 10)
@@ -19,6 +19,12 @@ def test_alpha_mixes_image_and_colours():
     half = overlay(IMAGE, RAMP, "magma", alpha=0.5)
     assert abs(half.astype(float) - (IMAGE / 2 + colors / 2)).max() <= 1
     assert half.dtype == np.uint8 and half.shape == (12, 10, 3)
+
+
+@pytest.mark.parametrize("name", [*COLORS, "gray"])
+def test_colours_are_those_of_matplotlib(name):
+    expected = 255 * colormaps[name](np.arange(256))[:, :3]
+    assert abs(color_table(name) - expected).max() <= 0.5
 
 
 def test_every_kind_of_image_gives_the_same_picture():

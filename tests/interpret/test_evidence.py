@@ -63,10 +63,9 @@ def test_mask_and_box_are_where_the_map_exceeds_the_threshold(resize, left, thre
     assert record["box"] == box and record["threshold"] == threshold
     assert np.abs(np.subtract(box, (65, 50, 105, 80))).max() < 19  # two positions of the map
     assert record["image_size"] == [150, 90] and record["seen_part"] == [left, 0, 150 - left, 90]
-    for axis in (found.draw().axes[i] for i in (0, 2)):  # image and map
-        [drawn] = axis.patches
-        assert drawn.get_bbox().extents.tolist() == box
-        assert axis.images[0].get_extent() == [left, 150 - left, 90, 0]
+    panels = found.panels()
+    assert [panel.box for panel in panels] == [tuple(box), None, tuple(box), None]
+    assert found.regions[0].part == (left, 0, 150 - left, 90)
 
 
 def test_a_map_without_a_mask_is_cut_on_its_own_range():
@@ -104,7 +103,7 @@ def test_an_expected_class_is_compared_with_the_predicted_one(method, tmp_path):
     record = found.record()
     assert record["expected"] == NAMES[expected] and record["class_method"] == used
     assert record["expected_probability"] == float(found.probabilities[0, expected])
-    titles = [axis.get_title() for axis in found.draw().axes]
+    titles = [panel.title for panel in found.panels()]
     for role, label in (("predicted", int(found.prediction)), ("expected", expected)):
         percent = f"{100 * float(found.probabilities[0, label]):.1f}%"
         assert f"{used} map\n{role}: {NAMES[label]}  {percent}" in titles

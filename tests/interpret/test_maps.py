@@ -162,11 +162,21 @@ def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
         assert record["map_size"] == [32, 32] and record["map_range"] == [0, 1]
         assert record["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
         assert record["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
-    titles = [axis.get_title() for axis in found.draw(1).axes]
+    panels = found.panels(1)
+    titles = [panel.title for panel in panels]
     assert titles[:3] == ["image\n(box: map > 0.5)", "seen by the classifier", "attention map"]
     assert titles[3] == f"{float(bits[1]):,.0f} bits pass"
-    seen = found.draw(1).axes[1].images[0].get_array()
-    assert np.array_equal(seen, found.seen_pixels[1].permute(1, 2, 0))
+    assert np.array_equal(panels[1].values, found.seen_pixels[1].permute(1, 2, 0))
+
+
+def test_a_masked_model_is_explained_with_two_samples_unless_told():
+    model = eval_model("tiny_aib_masked", shapes(2))
+    batch = pixels(2)
+    found, two = aib.explain(model, batch), aib.explain(model, batch, samples=(2, 12))
+    assert found.samples == "2x12" and torch.equal(found.probabilities, two.probabilities)
+    assert aib.explain(model, batch, samples=(4, 12)).samples == "4x12"
+    assert aib.explain(model, batch, deterministic=True).samples == "deterministic"
+    assert aib.explain(eval_model(data=shapes(2)), batch).samples == "4x12"
 
 
 @pytest.mark.parametrize("kind", ["png", "npy", "json", "mask.png", "classes.npy"])

@@ -172,7 +172,7 @@ def test_stretched_colours_of_a_faint_attention_map_are_named():
     posthoc = replace(faint, method="gradcam")
     assert panels.maps(PICTURE, posthoc, 0.5, 0)[0][1] == "Grad-CAM, 0.4 to 0.45"
     drawn = replace(faint, images=(PICTURE,))
-    titles = [axis.get_title() for axis in drawn.draw().axes]
+    titles = [panel.title for panel in drawn.panels()]
     assert "attention map\n(faint: colours stretched)" in titles
-    titles = [axis.get_title() for axis in replace(drawn, map=explanation().map).draw().axes]
+    titles = [panel.title for panel in replace(drawn, map=explanation().map).panels()]
     assert "attention map" in titles

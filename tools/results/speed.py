@@ -81,7 +81,8 @@ def study_table(runs: Iterable[StoredRun]) -> Table:
     ]
     head = ("data", "model", "images", "of them with post-hoc maps", "evaluator", "seconds",
             "hardware")  # fmt: skip
-    return Table("Studies of maps", head, tuple(rows), "Without opening the run and drawing. That of cub200 shared the GPU with two trainings.")
+    note = "Without opening the run and drawing. That of cub200 shared the GPU with two trainings."
+    return Table("Studies of maps", head, tuple(rows), note)
 
 
 def latency_table(files: Mapping[str, Bench]) -> Table:
