@@ -121,4 +121,4 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
 
 def _name(data: ImageSet, label: int) -> str:
     name = data.class_names[label] if data.class_names else str(label)
-    return name if len(name) <= 12 else name[:11] + "…"
+    return name if len(name) <= 10 else name[:9] + "…"
