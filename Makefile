@@ -39,13 +39,13 @@ docs: $(INSTALLED_DOCS)
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("aib needs Python 3.11 or newer; say which with make PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
+	VIRTUAL_ENV=$(abspath $(VENV)) $(PIP) install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	@# pip would compile on one core, and the tests of every package too.
 	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	@touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)
-	$(PIP) install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	VIRTUAL_ENV=$(abspath $(VENV)) $(PIP) install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
 clean:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from aib.gaussian import positive_sigma, reparameterise
-from aib.profiles import Modulation
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Sampling, noise_or_sample, widen
+from aib.validation import Modulation
 
 
 class AttentionParameters(NamedTuple):

@@ -16,9 +16,10 @@ from aib.backbones.compose import make_parts, make_recipe
 from aib.classifier import Classifier
 from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
-from aib.profiles import Modulation, get_modulation
+from aib.profiles import get_modulation
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Given, Output, ProfileName, Sampling
+from aib.validation import Modulation
 
 
 class AIB(Classifier):

@@ -58,7 +58,12 @@ _standard_format = warnings.formatwarning
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    warnings.formatwarning = _format_warning
+    if argv is None:  # the process is ours
+        warnings.formatwarning = _format_warning
+        # Python would search all of torch for garbage, often while it is imported and once at the
+        # end: for almost a second.
+        gc.set_threshold(50_000)
+        atexit.register(gc.freeze)
     if isinstance(sys.stdout, TextIOWrapper):
         # A file name may hold bytes that cannot be encoded; print them escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -89,8 +94,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(command: str, argv: list[str], debug: bool) -> int:
-    # Python would search all of torch for garbage before it exits, for half a second.
-    atexit.register(gc.freeze)
     try:
         # Imported only now: a command does not wait for the imports of others.
         from aib.commands.options import run_command

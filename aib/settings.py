@@ -238,12 +238,10 @@ class Settings:
     def own_evaluation(self, names: Collection[str]) -> str | None:
         """Which of these names in evaluation.json is the run's own result, if any.
 
-        On test images, also those of a later `aib eval`, before held-out images.
+        On test images, also those of a later `aib eval` without options, before held-out images.
         """
-        test = f"{self.data} {self.measured_split}"
-        found = [name for name in names if name == test or name.startswith(f"{test} own ")]
-        found += [name for name in names if name == self.reported]
-        return found[0] if found else None
+        wanted = f"{self.data} {self.measured_split}", self.reported
+        return next((name for name in wanted if name in names), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types in one flat object, the model's options beside the other settings."""

@@ -225,6 +225,10 @@ def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(
     assert main(["eval", str(run), "--device", "cpu", "--json"]) == 0
     (own,) = json.loads(capsys.readouterr().out)["evaluations"]
     assert own["split"] == "test"
+    assert main(["eval", str(run), "--device", "cpu", "--deterministic", "--json"]) == 0
+    evaluations = json.loads((run / "evaluation.json").read_text())
+    named = aib.Settings(data="shapes:count=50", holdout=0.2).own_evaluation(evaluations)
+    assert evaluations[named] == own and len(evaluations) == 3
 
 
 def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(

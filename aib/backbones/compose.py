@@ -10,9 +10,9 @@ from aib.classifier import evaluating
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.profiles import get_profile
-from aib.quantize import AnchorQuantizer, NumAnchors
+from aib.quantize import AnchorQuantizer
 from aib.types import ProfileName
-from aib.validation import check
+from aib.validation import NumAnchors, check
 
 
 def make_parts(

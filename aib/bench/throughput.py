@@ -21,9 +21,10 @@ from aib.loss import aib_loss
 from aib.options import Propose
 from aib.preprocessing import check_image_size
 from aib.registry import create_model
-from aib.settings import Precision, Settings
+from aib.settings import Settings
 from aib.training.loop import fit
 from aib.training.progress import Reporter
+from aib.validation import Precision
 
 PLAIN_BATCH = 128
 

@@ -82,10 +82,14 @@ def eval_(
         for result in results:
             print_evaluation(result)
     # After printing: results are not lost if the folder cannot be written.
-    name = data or (opened.settings.data if opened.settings else images.name)
+    name = f"{data or (opened.settings.data if opened.settings else images.name)} {images.split}"
+    plain = not (samples or deterministic or average or seed) and precision == "fp32"
+    held_out = opened.settings is not None and opened.settings.holdout > 0
     for result in results:
         how = f"{result.classes} {result.samples} over {result.averaged}, {precision}, seed {seed}"
-        write_evaluation(opened.output, f"{name} {images.split} {how}", result.to_dict())
+        # A run with held-out images gets its own test result here, others at the end of training.
+        own = plain and held_out and result.classes == "own"
+        write_evaluation(opened.output, name if own else f"{name} {how}", result.to_dict())
 
 
 def print_evaluation(e: "Evaluation") -> None:

@@ -1,6 +1,5 @@
 """`aib explain`: pictures of where a model looked, raw maps, boxes, and how they were made."""
 
-import gc
 import json as jsonlib
 import sys
 from collections.abc import Sequence
@@ -58,7 +57,6 @@ def explain(
         device: cpu or cuda; by default cuda if available.
         json: print the records as JSON.
     """
-    gc.disable()  # torch is imported faster while nobody searches it for garbage
     from aib.data.decode import open_rgb
     from aib.figures.manifest import (
         MANIFEST,
@@ -73,7 +71,6 @@ def explain(
     from aib.interpret.stored import stored_verdict
     from aib.runs import find_model, open_runs
 
-    gc.enable()
     check_seed(seed)
     check("threshold", threshold, Fraction)
     files = find_images(images)

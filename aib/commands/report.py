@@ -44,7 +44,7 @@ def report(
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
-        images: largest number of test images for what has to be measured.
+        images: largest number of images for what has to be measured.
         subset: largest number of images for post-hoc maps, deletion and insertion.
         stored: measure nothing; show only what the run's folder holds.
         seed: seed of the sampled images and of the noise.

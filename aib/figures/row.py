@@ -64,8 +64,9 @@ def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
         left, top, right, bottom = frame
         x, y = width / (right - left), height / (bottom - top)
         x0, y0, x1, y1 = panel.box
-        corners = ((x0 - left) * x, (y0 - top) * y, (x1 - left) * x - 1, (y1 - top) * y - 1)
-        ImageDraw.Draw(tile).rectangle(corners, outline="crimson", width=3)
+        first = (x0 - left) * x, (y0 - top) * y
+        last = max((x1 - left) * x - 1, first[0]), max((y1 - top) * y - 1, first[1])
+        ImageDraw.Draw(tile).rectangle((first, last), outline="crimson", width=3)
     text = _draw_text(panel.title, 14)
     ends = [_draw_text(f"{end:.3g}", 11) for end in (high, low) if panel.ends is not None]
     beside = GAP // 2 + BAR + 4 + max(end.width for end in ends) if ends else 0

@@ -24,9 +24,9 @@ from aib.networks.probe import probe_channels, probe_features
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing, check_image_size
 from aib.profiles import get_profile
-from aib.quantize import AnchorQuantizer, NumAnchors
+from aib.quantize import AnchorQuantizer
 from aib.types import Given, Output, Sampling, split_heads
-from aib.validation import Layout, check
+from aib.validation import Layout, NumAnchors, check
 
 LATENT_DIM = 256
 

@@ -55,7 +55,8 @@ def gather(
     like: Run | None = None,
     tick: Tick = silent,
 ) -> RunContent:
-    """Read a run's folder; measure what is missing there on at most `images` test images.
+    """Read a run's folder; measure what is missing there on at most `images` images: test images,
+    or the held-out ones of a run whose test images were not evaluated.
 
     With `stored` nothing is measured and no data are read. `like` is the run whose images are
     used where several runs are compared.
@@ -75,7 +76,7 @@ def gather(
         calibrated = None
     if not stored:
         try:
-            dataset = run.labelled_images(data, None, root, like)
+            dataset = run.labelled_images(data, _split(like or run, data), root, like)
             feed = feed_for(run, dataset, images=min(images, len(dataset)), seed=seed)
             if calibrated is None:
                 calibrated = evaluate(run.model, dataset.subset(feed.indices), seed=seed)
@@ -111,6 +112,14 @@ def own_evaluation(
     """The run's own result among its evaluations; None for a saved model."""
     name = settings.own_evaluation(evaluations) if settings else None
     return evaluations[name] if name else None
+
+
+def _split(run: Run, data: str | None) -> str | None:
+    """The split that the run was evaluated on; None, the default, for other data."""
+    if data is not None or run.settings is None:
+        return None
+    own = own_evaluation(run.settings, read_evaluations(run.folder / EVALUATION))
+    return own.split if own else run.settings.final_split
 
 
 def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:

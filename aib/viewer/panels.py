@@ -9,7 +9,14 @@ from torch import Tensor
 
 from aib.errors import install
 from aib.explanation import Explanation
-from aib.figures.overlay import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, overlay
+from aib.figures.overlay import (
+    BITS_COLORS,
+    MAP_COLORS,
+    SIGMA_COLORS,
+    Array,
+    color_table,
+    overlay,
+)
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
@@ -113,12 +120,10 @@ def own_range(blank: Array, map: Tensor, colors: str, name: str) -> Tile:
 
 def levels(picture: Array, found: Explanation, lowest: int) -> Tile:
     """The quantised levels from `lowest` on, over the picture in grey."""
-    from matplotlib import colormaps
-
     assert found.level_indices is not None and found.anchors is not None
     count = len(found.anchors)
     grid = enlarge(found.level_indices, picture.shape[:2])[0].numpy()  # [H,W]
-    colours = colormaps[MAP_COLORS](grid / max(count - 1, 1), bytes=True)[:, :, :3]
+    colours = color_table(MAP_COLORS)[255 * grid // max(count - 1, 1)]
     grey = np.broadcast_to(picture.mean(-1, keepdims=True) * 0.75, picture.shape)
     tile = np.where((grid >= lowest)[:, :, None], colours, grey).astype(np.uint8)
     used = found.level_indices.unique()
@@ -195,11 +200,9 @@ def coloured(
 
 def with_scale(picture: Array, colors: str = MAP_COLORS, lowest: float = 0) -> Array:
     """The picture above a bar of its colours, the lowest value at the left; grey below `lowest`."""
-    from matplotlib import colormaps
-
     height, width = max(picture.shape[0] // 20, 1), picture.shape[1]
     values = np.arange(width) / max(width - 1, 1)
-    bar = colormaps[colors](values, bytes=True)[:, :3]  # [W,3]
+    bar = color_table(colors)[(255 * values).round().astype(int)]  # [W,3]
     bar[values < lowest] = 96
     return np.vstack([picture, np.broadcast_to(bar, (height, width, 3))])
 

@@ -178,7 +178,9 @@ class Guard:
         size = headers.get("content-length", "0")
         unlimited = "transfer-encoding" in headers or not size.isdecimal() or int(size) > MAX_BODY
         if unlimited and scope["path"] != UPLOAD:
-            return PlainTextResponse(f"a request may have {MAX_BODY:,} bytes\n", 413)
+            return PlainTextResponse(
+                f"a request needs a Content-Length of at most {MAX_BODY:,} bytes\n", 413
+            )
         return None
 
 

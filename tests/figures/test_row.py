@@ -26,6 +26,12 @@ def test_a_box_is_drawn_where_it_lies_in_the_image():
     assert where(picture, CRIMSON) == (top + 20, top + 119, left + 20, left + 199)
 
 
+def test_a_box_smaller_than_a_drawn_pixel_is_a_mark():
+    large = (0, 0, 4000, 2000)
+    picture = np.asarray(draw_row([Panel("", GREEN, box=(500, 300, 501, 301))], large, title=""))
+    assert (picture == CRIMSON).all(-1).any()
+
+
 @pytest.mark.parametrize("ends", [(0.0, 4.0), (2.0, 2.0)])
 def test_values_have_the_colours_of_their_bar(ends):
     colors = color_table("magma")

@@ -13,7 +13,9 @@ from aib.commands.train import Options
 from aib.figures.table import Table
 from aib.interpret.results import SCHEMA
 from aib.report.blocks import Section, blocks, meaning, render
+from aib.report.gather import gather
 from aib.report.run_page import training_command
+from aib.runs import open_run
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run
 
@@ -83,7 +85,10 @@ def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evalua
     text = page()
     assert "14.50%" in text and "held-out error" in text and "test error" not in text
     assert "The test images were not evaluated" in text
-    evaluations["shapes test own 4x12 over probabilities, fp32, seed 0"] = found
+    assert gather(open_run(folder), images=20, subset=2).study.split == "val"
+    evaluations["shapes test own deterministic over probabilities, fp32, seed 0"] = found
+    assert "14.50%" in page()
+    evaluations["shapes test"] = found
     text = page()
     assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
 

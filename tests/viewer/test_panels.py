@@ -95,9 +95,9 @@ def test_levels_from_the_lowest_asked_for_in_the_colours_of_their_rank(lowest, s
     hidden = (np.ptp(tile, axis=-1) == 0).mean()  # the picture in grey
     assert text == caption and 1 - hidden == shown
     if shown:
-        assert np.array_equal(tile[0, 0], colour(1.0))
+        assert np.abs(tile[0, 0] - colour(1.0)).max() <= 1
     if shown == 1:
-        assert np.array_equal(tile[-1, -1], colour(0.0))
+        assert np.abs(tile[-1, -1] - colour(0.0)).max() <= 1
 
 
 def test_the_opacity_mixes_map_and_picture():

@@ -27,8 +27,8 @@ METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
     (ANOTHER, 1, lambda study: cost(study)),
 ]
 MASKS: list[tuple[str, int, Callable[[Study], float | None]]] = [
-    ("AUROC", 3, lambda study: own_localisation(study).auroc),
-    ("pointing %", 1, lambda study: _percent(own_localisation(study).pointing)),
+    ("AUROC", 3, lambda study: study.own_localisation.auroc),  # over all images
+    ("pointing %", 1, lambda study: _percent(study.own_localisation.pointing)),
     ("area %", 1, lambda study: study.mask and study.mask.area),
     ("m = 0 %", 1, lambda study: study.mask and study.mask.closed),
     ("m = 1 %", 1, lambda study: study.mask and study.mask.open),
@@ -57,7 +57,7 @@ def maps_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
                 f"`{group[0].model}`",
                 options(group[0], runs, brief),
                 str(len(group)),
-                spread([run.error for run in group]),
+                spread([_error_in_study(run) for run in group]),
                 *metrics,
                 verdicts(studies),
             )

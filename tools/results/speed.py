@@ -81,7 +81,7 @@ def study_table(runs: Iterable[StoredRun]) -> Table:
     ]
     head = ("data", "model", "images", "of them with post-hoc maps", "evaluator", "seconds",
             "hardware")  # fmt: skip
-    note = "Without opening the run and drawing. That of cub200 shared the GPU with two trainings."
+    note = "Without opening the run and drawing. The files' notes say which shared the GPU."
     return Table("Studies of maps", head, tuple(rows), note)
 
 
