@@ -30,7 +30,7 @@ USAGE = "\n".join(
     [
         "usage: aib COMMAND [OPTIONS]",
         "",
-        "Attention with an information bottleneck: train, evaluate and explain image classifiers.",
+        "Image classifiers whose attention you can test: train, measure and explain them.",
         "",
         *(f"  {word:<10} {text}" for word, text in COMMANDS.items()),
         "",
