@@ -98,9 +98,6 @@ class Page:
     def text(self, part: str) -> str:
         return self.browser.find_element(By.ID, part).text
 
-    def body(self) -> str:
-        return self.browser.find_element(By.TAG_NAME, "body").text
-
     def pictures(self, part: str) -> list[str]:
         # in one call: Gradio may replace an element between two
         script = "return [...document.querySelectorAll(arguments[0])].map(image => image.src)"
