@@ -142,8 +142,7 @@ def test_perplexity_is_the_number_of_anchors_really_in_use(usage, perplexity):
 
 
 @given(
-    st.lists(st.integers(0, 5), min_size=2, max_size=50),
-    st.lists(grid, min_size=50, max_size=50),
+    st.lists(st.integers(0, 5), min_size=2, max_size=50), st.lists(grid, min_size=50, max_size=50)
 )
 def test_revival_moves_the_unused_next_to_used_ones_and_leaves_those_alone(usage, anchors):
     quantizer = quantizer_with(anchors[: len(usage)])

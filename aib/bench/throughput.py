@@ -61,12 +61,7 @@ class Workload:
 
 
 def bench_train(
-    work: Workload,
-    *,
-    steps: int,
-    workers: int = 2,
-    repeats: int = 3,
-    against: str | None = None,
+    work: Workload, *, steps: int, workers: int = 2, repeats: int = 3, against: str | None = None
 ) -> dict[str, Any]:
     """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s.
 

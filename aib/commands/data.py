@@ -64,12 +64,7 @@ def _row(name: str, root: str | None) -> dict[str, Any]:
     }
 
 
-def fetch(
-    name: Name,
-    /,
-    root: Root = None,
-    extra: bool = False,
-) -> None:
+def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     """Download a data set, check it and unpack it.
 
     It can be interrupted: only a complete data set is moved into place.

@@ -260,10 +260,7 @@ def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys)
     ("words", "written"),
     [
         ("eval hf:me/mine --data shapes:count=8", "evaluation.json"),
-        (
-            "interpret hf:me/mine --data shapes:count=8 --quick --workers 0",
-            "interpret.json",
-        ),
+        ("interpret hf:me/mine --data shapes:count=8 --quick --workers 0", "interpret.json"),
         ("report hf:me/mine --stored", "report.html"),
         ("export hf:me/mine --format torch-export", "model.pt2"),
     ],

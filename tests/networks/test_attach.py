@@ -77,7 +77,7 @@ def relu_twice():
         ({"at": "layer2.0.downsample"}, "layer2.0.downsample.*skip connection"),
         ({"network": DenseNet, "at": "features.denseblock1.0.conv"}, "skip connection"),
         ({"network": flat, "at": "1"}, r"'1' must give features .* gives \[2, 256\]"),
-        ({"network": flat, "at": "1", "masked": True}, r"'1' gives no grid .* gives \[2, 256\]"),
+        ({"network": flat, "at": "1", "masked": True}, r"'1' must give a grid .* gives \[2, 256\]"),
         ({"network": relu_twice, "at": "1"}, "'1' runs more than once"),
         ({"network": relu_twice, "at": "1", "masked": True}, "'1' runs more than once"),
         ({"network": Idle, "at": "idle"}, "'idle' does not run"),
