@@ -17,7 +17,7 @@ from aib.data import ImageSet, load
 from aib.files import write_whole
 from aib.settings import Settings
 from aib.sweep.plan import Plan, parse_grid
-from aib.sweep.results import collect_results, write_results
+from aib.sweep.results import write_results
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 
@@ -220,7 +220,7 @@ def write_sweep(folder: Path) -> Path:
     write_measurement(folder, "beta=0.1,seed=3", 50)
     write_measurement(folder, "K=8,seed=3", 70)
     write_measurement(folder, "K=8,seed=4", 71)
-    write_results(folder, collect_results(plan, folder, {"beta=0.1,seed=4": "no <b>luck</b>"}))
+    write_results(plan, folder, {"beta=0.1,seed=4": "no <b>luck</b>"})
     return folder
 
 

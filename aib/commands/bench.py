@@ -1,13 +1,11 @@
 """Speed on this machine, relative to a baseline in the same run."""
 
-import json as jsonlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aib.commands.bar import progress
-from aib.commands.options import parse_samples
+from aib.commands.options import parse_samples, print_json, progress
 from aib.errors import AibError
 from aib.options import Propose
 from aib.validation import Cache, Precision
@@ -188,7 +186,7 @@ def check_seconds(seconds: float) -> None:
 def print_result(result: dict[str, Any], as_json: bool) -> None:
     """Print JSON, or one line per value."""
     if as_json:
-        print(jsonlib.dumps(result, indent=2))
+        print_json(result)
         return
     latency = result.pop("latency", None)
     environment = result.pop("environment", {})

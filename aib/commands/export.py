@@ -1,13 +1,12 @@
 """`aib export`: write a trained model to one file that runs without aib."""
 
-import json as jsonlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.bar import progress
+from aib.commands.options import print_json, progress
 from aib.errors import AibError
 from aib.validation import Format, check_seed
 
@@ -81,7 +80,7 @@ def export_(
             tick("int8", 1)
             small = quantise(exported.path, exported.path.with_suffix(".int8.onnx"), *images)
     if json:
-        print(jsonlib.dumps(record(exported, small), indent=2))
+        print_json(record(exported, small))
     else:
         print_exported(exported)
         if small is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.bar import progress
+from aib.commands.options import progress
 from aib.errors import AibError
 from aib.files import write_whole
 from aib.validation import check_seed

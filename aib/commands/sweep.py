@@ -1,7 +1,6 @@
 """`aib sweep`: ablation studies."""
 
 import itertools
-import json as jsonlib
 import re
 import sys
 from dataclasses import dataclass, field
@@ -10,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.bar import progress
-from aib.commands.options import parse, rich_table, run_name, take_preset, wide_console
+from aib.commands.options import (
+    parse,
+    print_json,
+    progress,
+    rich_table,
+    run_name,
+    take_preset,
+    wide_console,
+)
 from aib.errors import AibError
 from aib.files import write_whole
 from aib.settings import Settings
@@ -87,7 +93,7 @@ def main(argv: list[str]) -> None:
 
 def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     """Do the runs that are left, then write and print the results."""
-    from aib.sweep.results import collect_results, write_results
+    from aib.sweep.results import write_results
     from aib.sweep.run import check_settings, is_done, read_measurement, run_all
     from aib.training.interrupt import SignalCatcher
 
@@ -112,7 +118,7 @@ def sweep(plan: "Plan", folder: Path, options: Options) -> None:
                 outcome = error if error == "stopped" else f"failed: {error}"
             message(f"{next(ended)} of {len(left)}: {run.name}: {outcome}")
             tick("runs", 1)
-            write_results(folder, collect_results(plan, folder, failed))
+            write_results(plan, folder, failed)
 
         run_all(folder, left, options.jobs, on_end, stop)
     finish(plan, folder, failed, options.json)
@@ -131,13 +137,12 @@ def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> No
     """Write sweep_results.json, the plot and the page; print the tables."""
     from aib.figures.picture import save_figure
     from aib.report.sweep_page import sweep_page
-    from aib.sweep.results import RESULTS, collect_results, write_results
+    from aib.sweep.results import RESULTS, write_results
     from aib.sweep.show import draw_panels, error_bar_note, sweep_tables
 
-    results = collect_results(plan, folder, failed)
-    write_results(folder, results)
+    results = write_results(plan, folder, failed)
     if json:
-        print(jsonlib.dumps(results.to_dict(), indent=2))
+        print_json(results.to_dict())
     if not results.finished:
         return
     picture, page = folder / "figures" / "ablation.png", folder / "report.html"

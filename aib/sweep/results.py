@@ -66,11 +66,6 @@ class Point:
     bits: Spread
     perplexity: Spread
 
-    def spread(self, metric: Metric) -> Spread:
-        """The spread of one of METRICS."""
-        found: Spread = getattr(self, metric.key)
-        return found
-
 
 @dataclass(frozen=True)
 class Line:
@@ -196,9 +191,11 @@ def _point(value: Value, point: str, runs: Sequence[RunResult]) -> Point:
     return Point(value, point, len(found), **spreads)
 
 
-def write_results(folder: Path, results: SweepResults) -> None:
+def write_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> SweepResults:
     """Write sweep_results.json in the sweep's folder."""
+    results = collect_results(plan, folder, failed)
     write_json(folder / RESULTS, results.to_dict())
+    return results
 
 
 def read_results(folder: Path) -> SweepResults:
