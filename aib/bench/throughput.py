@@ -214,8 +214,6 @@ def random_images(count: int, size: int) -> ImageSet:
 
 
 class _Recorder(Reporter):
-    """Collects the rows of metrics."""
-
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 

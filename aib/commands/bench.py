@@ -178,13 +178,11 @@ def data(
 
 
 def check_seconds(seconds: float) -> None:
-    """Check the duration of a measurement."""
     if not 0 < seconds < math.inf:
         raise AibError(f"seconds must be above 0 and finite, not {seconds:g}")
 
 
 def print_result(result: dict[str, Any], as_json: bool) -> None:
-    """Print JSON, or one line per value."""
     if as_json:
         print_json(result)
         return
@@ -198,7 +196,6 @@ def print_result(result: dict[str, Any], as_json: bool) -> None:
 
 
 def print_latency(latency: dict[str, Any]) -> None:
-    """Print one line per variant and batch size."""
     print(f"one deterministic pass, threads: {latency['threads']}")
     print(f"{'batch':>7}  {'':<20} {'median':>12} {'90%':>12}  eager / this")
     for row in latency["rows"]:

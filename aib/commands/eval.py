@@ -88,7 +88,6 @@ def eval_(
 
 
 def print_evaluation(e: "Evaluation") -> None:
-    """Print an evaluation."""
     from aib.evaluation import describe_samples
 
     matching = {

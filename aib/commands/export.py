@@ -125,7 +125,6 @@ def stack(images: "ImageSet", indices: "Tensor") -> "Tensor":
 
 
 def record(exported: "Exported", small: "Int8 | None") -> dict[str, Any]:
-    """All results in plain JSON types."""
     from aib.environment import environment
 
     return {
@@ -139,7 +138,6 @@ def record(exported: "Exported", small: "Int8 | None") -> dict[str, Any]:
 
 
 def print_exported(exported: "Exported") -> None:
-    """Print the file and its differences from PyTorch."""
     from aib.export.check import BATCHES
 
     found, about = exported.check, exported.metadata
@@ -156,7 +154,6 @@ def print_exported(exported: "Exported") -> None:
 
 
 def print_int8(small: "Int8") -> None:
-    """Print the quantised file and its differences from float32."""
     share = small.bytes / small.fp32_bytes
     print(f"{small.path}: int8, {small.bytes / 1e6:.2f} MB, {100 * share:.0f}% of float32")
     print(

@@ -102,7 +102,6 @@ def show_layers(name: str, json: bool) -> None:
 
 
 def print_table(rows: "list[Row]", notes: list[str]) -> None:
-    """Print counts and remarks as a table."""
     title = f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
     right = (Column(name, justify="right") for name in numbers)

@@ -61,7 +61,6 @@ def take_preset(argv: list[str]) -> tuple[Preset | None, list[str]]:
 
 
 def run_name(preset: Preset | None, s: Settings) -> str:
-    """The name of a run or sweep."""
     return preset.name if preset else f"{s.data}-{s.model}"
 
 
@@ -84,7 +83,6 @@ def rich_table(table: Table) -> RichTable:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON for programs."""
     print(json.dumps(value, indent=2))
 
 

@@ -159,5 +159,4 @@ def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> No
 
 
 def message(text: str) -> None:
-    """Print to standard error."""
     print(text, file=sys.stderr, flush=True)

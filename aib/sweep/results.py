@@ -86,7 +86,6 @@ class Panel:
 
     @property
     def points(self) -> list[Point]:
-        """The points of all lines."""
         return [point for line in self.lines for point in line.points]
 
 
@@ -125,7 +124,6 @@ class SweepResults:
 
     @property
     def finished(self) -> list[RunResult]:
-        """The runs that have metrics."""
         return [run for run in self.runs.values() if run.metrics is not None]
 
     def to_dict(self) -> dict[str, Any]:
