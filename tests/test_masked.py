@@ -71,7 +71,7 @@ def attach(network, at):
 
 ATTACHED = {
     "resnet": attach(ResNet(), "layer2"),
-    "vit": attach(ViT(), "encoder.1"),
+    "vit": attach(ViT(), "blocks.1"),
     "swin": attach(Swin(), "features.1"),
 }
 MODELS = {"separate": make(), "twice": make("twice"), "quantised": make(anchors=5), **ATTACHED}
@@ -107,10 +107,10 @@ def test_with_everything_open_the_model_is_the_plain_classifier():
     torch.testing.assert_close(out.sample_logits, plain.expand(2, 1, 3, C))
 
 
-@pytest.mark.parametrize(("network", "head"), [(ResNet, "fc"), (ViT, "heads.0"), (Swin, "head")])
+@pytest.mark.parametrize(("network", "head"), [(ResNet, "fc"), (ViT, "head"), (Swin, "head")])
 def test_with_everything_open_an_attached_model_is_the_callers_network(network, head):
     """What the caller's network gives to its own head, through BatchNorm and the new layer."""
-    at = {"fc": "layer2", "heads.0": "ln", "head": "norm"}[head]
+    at = {"fc": "layer2", "head": "norm"}[head]
     plain, x, embeddings = network().eval(), images(), []
     model = attach(plain, at)
     plain.get_submodule(head).register_forward_pre_hook(lambda _, e: embeddings.append(*e))

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from tests.docs.workshop import (
 )
 from tests.hub.server import serving
 from tests.networks import libraries
+from tests.viewer.fixtures import served
 from tools.results.__main__ import main as results_main
 
 # A command on two pages is run once.
@@ -122,7 +122,9 @@ def test_it_runs(command, workshop, request, capsys):
     elif way.how == "process":
         run_in_processes(words_of(command, way), workshop)
     elif way.how == "view":
-        run_viewer(words_of(command, way), workshop)
+        words = [word for word in words_of(command, way)[2:] if word != "--no-browser"]
+        with served(*words) as url, urllib.request.urlopen(url, timeout=120) as answer:
+            assert answer.status == 200 and b"aib view" in answer.read()
     elif way.how == "make":  # dry: most of them would run this very test
         run([*command.words[:1], "-n", *command.words[1:]], ROOT)
     elif way.how == "tool":
@@ -257,25 +259,3 @@ def run_in_processes(words: list[str], folder: Path) -> None:
 def test_the_demo_writes_its_report(tmp_path):
     run([sys.executable, "-m", "tools.demo"], tmp_path)
     assert list(tmp_path.glob("runs/demo-*/report.html"))
-
-
-def run_viewer(words: list[str], folder: Path) -> None:
-    """Start it, load the page once, and end it by Ctrl-C."""
-    quiet = [] if "--no-browser" in words else ["--no-browser"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aib", *words[1:], *quiet],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None and process.stderr is not None
-        address = next((w for line in process.stdout for w in line.split() if "http" in w), None)
-        assert address is not None, process.stderr.read()
-        with urllib.request.urlopen(address, timeout=120) as answer:
-            assert answer.status == 200 and b"aib view" in answer.read()
-    finally:
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors

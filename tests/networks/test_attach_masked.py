@@ -19,9 +19,9 @@ NETWORKS = {
     "resnet": (ResNet, "layer3", lambda f: f),
     "densenet": (DenseNet, "features.transition1", lambda f: f),
     "swin": (lambda: Swin(8), "features.1", lambda f: f.permute(0, 3, 1, 2)),
-    "vit": (ViT, "encoder.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
-    "vit of one size": (lambda: ViT(size=32), "ln", lambda f: f[:, 1:].mT.unflatten(2, (8, 8))),
-    "registers": (lambda: ViT(prefix=5), "ln", lambda f: f[:, 5:].mT.unflatten(2, (8, 8))),
+    "vit": (ViT, "blocks.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
+    "vit of one size": (lambda: ViT(size=32), "norm", lambda f: f[:, 1:].mT.unflatten(2, (8, 8))),
+    "registers": (lambda: ViT(prefix=5), "norm", lambda f: f[:, 5:].mT.unflatten(2, (8, 8))),
 }
 parametrize_networks = pytest.mark.parametrize("name", NETWORKS)
 
