@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import subprocess
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -127,7 +129,17 @@ def filled_model(name: str, image_size: int = 32, **options) -> aib.Classifier:
     return model.eval()
 
 
-# --- runs ---------------------------------------------------------------------------------------
+# --- processes and runs ---------------------------------------------------------------------------
+
+
+def run_process(*words: str | Path, cwd: Path, **environment: str) -> str:
+    """What a program prints; it must end without an error."""
+    variables = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"} | environment
+    done = subprocess.run(
+        list(map(str, words)), cwd=cwd, env=variables, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def make_run(

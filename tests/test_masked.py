@@ -180,15 +180,6 @@ def test_each_pass_has_running_statistics_of_its_own():
         torch.testing.assert_close(model.first_pass.get_buffer(name.replace(".", "/")), first[name])
 
 
-def test_with_a_map_given_the_first_pass_does_not_run():
-    model, calls = make("twice"), []
-    model.body.register_forward_pre_hook(lambda *_: calls.append(1))
-    model(images(), samples=(1, 1))
-    assert len(calls) == 2
-    model(images(), samples=(1, 1), attention_map=torch.rand(3, 4, 4))
-    assert len(calls) == 3
-
-
 def test_area_has_the_value_of_the_mask_and_the_gradient_of_the_proposal():
     mu = torch.rand(2, 3, 3, requires_grad=True)
     mask = torch.rand(4, 2, 6, 6)
@@ -297,15 +288,6 @@ def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_pat
     model.save_pretrained(tmp_path)
     again = aib.from_pretrained(tmp_path)
     assert torch.equal(again(x, deterministic=True).logits, out.logits)
-
-
-@pytest.mark.parametrize("strided", [False, True])
-@pytest.mark.parametrize("steps", [0, 1, 3])
-def test_a_proposal_has_one_score_per_position_of_its_grid(steps, strided):
-    net, side = ProposalNet(steps, 0.1, strided), 32 // 2**steps
-    assert net(torch.randn(2, 3, 32, 32)).shape == (2, 1, side, side)
-    first = net.to_grid[0](torch.randn(2, 3, 32, 32))
-    assert first.shape[2] == (16 if strided and steps else 32)
 
 
 def test_the_options_of_masked_models_reach_them():

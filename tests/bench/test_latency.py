@@ -1,6 +1,7 @@
 """Latency is measured for every available variant."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -46,6 +47,7 @@ def test_without_onnxruntime_the_others_are_measured_and_a_note_says_why(monkeyp
     assert main(["bench", *INFER.split(), "--device", "cpu", "--compile", "False"]) == 0
     out = capsys.readouterr().out
     assert "onnx was not measured: ONNX needs onnx: pip install 'aib[onnx]'" in out
+    assert re.search(r"^samples +1x1$", out, re.MULTILINE)
     assert out.count("eager channels-last") == 2 and "compiled" not in out
 
 
