@@ -11,9 +11,9 @@ from aib.classifier import evaluating
 from aib.errors import AibError
 from aib.networks.layout import read_layout
 
-# The default layer `at`, and the names of the networks that have it; the first that fits counts. It
-# is the last one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of one
-# grid it is the last block. A number below zero counts a layer's children from their end.
+# The default layer `at`, and the names of the networks that have it; the first that fits counts.
+# It is the last one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of
+# one grid it is the last block. A number below zero counts a layer's children from their end.
 DEFAULTS = {
     "timm": {
         "blocks.3": "*mobilenetv3_small*",

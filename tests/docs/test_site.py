@@ -14,7 +14,7 @@ from tests.helpers import run_process
 from tools.site import for_the_site, linked, place
 
 DOCS = ROOT / "docs"
-ERRORS = [block.text.strip() for block in blocks(DOCS / "troubleshooting.md")]
+ERRORS = [text.strip() for _, text in blocks(DOCS / "troubleshooting.md")]
 INSTALL = re.compile(r": pip install 'aib\[\w+\]'$")  # `missing_extra` adds it
 
 
