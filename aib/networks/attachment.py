@@ -19,7 +19,7 @@ from aib.latent import make_head, mlp_decoder
 from aib.masked import Masked
 from aib.networks.by_name import build_network, preprocessing_of, resolve_layer
 from aib.networks.layers import find_layer, last_linear
-from aib.networks.layout import image_readings, read_layout
+from aib.networks.layout import ToGrid, image_readings, read_layout
 from aib.networks.options import OPTIONS, check_evaluator_options, check_options
 from aib.networks.probe import probe_features
 from aib.options import ModelOptions
@@ -119,17 +119,9 @@ def attach(
         old = find_layer(network, auxiliary_head)
         assert isinstance(old, nn.Linear)
         _replace(network, auxiliary_head, nn.Linear(old.in_features, num_classes).to(old.weight))
+    to_grid = _read_grid(f, grown, at, image_size, reading if masked else None)
+    channels = to_grid(f).shape[1]
     if masked:
-        try:
-            to_grid = read_layout(f.shape, grown, image_size, **reading)
-        except AibError as error:
-            raise AibError(f"the layer {at!r}: {error}") from error
-        _, channels, h, w = to_grid(f).shape
-        if h * w == 1:
-            raise AibError(
-                f"the layer {at!r} gives no grid of features but one position; choose a layer "
-                "before the network pools"
-            )
         parts["noise_std"] = chosen.noise_std
         new_head = make_head(embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=True)
         if evaluator:
@@ -149,14 +141,6 @@ def attach(
             )
         reading = to_grid.arguments()
     else:
-        if [reading.layout for reading in image_readings(f.shape, grown)] == ["nhwc"]:
-            raise AibError(
-                f"the layer {at!r} gives channels last, {describe(f)} for 2 images of "
-                f"{image_size} x {image_size}, and attach needs [B, c, h, w]: choose a layer after "
-                "the network has moved its channels to axis 1, such as 'permute' in torchvision's "
-                "Swin"
-            )
-        channels = f.shape[1]
         trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)
         if chosen.attention_guide:
             trunk = guided(maps_of_classes(channels, num_classes), num_classes)
@@ -228,6 +212,31 @@ def _remove_head(network: nn.Module, head: str) -> int:
         raise AibError(f"the head {head!r} must be a Linear layer, not {type(classifier).__name__}")
     _replace(network, head, nn.Identity())
     return classifier.in_features
+
+
+def _read_grid(
+    f: Tensor, grown: list[int] | None, at: str, image_size: int, reading: dict[str, Any] | None
+) -> ToGrid:
+    """How the features at the layer `at` become [B,c,h,w]; without a `reading` they must be it."""
+    if reading is None:
+        if [one.layout for one in image_readings(f.shape, grown)] == ["nhwc"]:
+            raise AibError(
+                f"the layer {at!r} gives channels last, {describe(f)} for 2 images of "
+                f"{image_size} x {image_size}, and attach needs [B, c, h, w]: choose a layer after "
+                "the network has moved its channels to axis 1, such as 'permute' in torchvision's "
+                "Swin"
+            )
+        return ToGrid("nchw")
+    try:
+        to_grid = read_layout(f.shape, grown, image_size, **reading)
+    except AibError as error:
+        raise AibError(f"the layer {at!r}: {error}") from error
+    if to_grid(f)[0, 0].numel() == 1:
+        raise AibError(
+            f"the layer {at!r} gives no grid of features but one position; choose a layer before "
+            "the network pools"
+        )
+    return to_grid
 
 
 def _replace(network: nn.Module, name: str, layer: nn.Module) -> None:
