@@ -46,9 +46,6 @@ def same_weights(one, other):
     return all(torch.equal(value, theirs[name]) for name, value in one.state_dict().items())
 
 
-# --- upload ---------------------------------------------------------------------------------------
-
-
 def test_a_model_comes_back_as_it_was_and_its_card_says_what_is_not_known(hub):
     model = small_model().eval()
     url = model.push_to_hub("me/mine")
@@ -125,9 +122,6 @@ def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypat
     assert not hub.commits
     with pytest.raises(aib.AibError, match="as in owner/name, not 'mine'"):
         aib.push_to_hub(run, "mine")
-
-
-# --- download -------------------------------------------------------------------------------------
 
 
 def test_a_revision_pins_the_weights_and_the_cache_is_used_offline(hub, tmp_path, monkeypatch):
@@ -232,9 +226,6 @@ def test_pickles_are_not_even_downloaded(hub, run):
     hub.commit("me/mine", {"model.safetensors": bomb})
     with pytest.raises(aib.AibError, match="truncated or not a safetensors file"):
         open_run(Path("hf:me/mine"), "cpu")
-
-
-# --- commands -------------------------------------------------------------------------------------
 
 
 def test_a_run_of_the_hub_keeps_settings_and_verdict(hub, run):
