@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 
 from aib.commands.options import print_json, wide_console
 from aib.errors import AibError
+from aib.validation import Count, check
 
 if TYPE_CHECKING:
     from aib.data.verify import Report
@@ -154,8 +155,7 @@ def show(
     from aib.data.load import load, parse_name
     from aib.data.sheet import contact_sheet
 
-    if columns < 1:
-        raise AibError(f"columns must be at least 1, not {columns}")
+    check("columns", columns, Count)
     holdout = 0.1 if split == "val" else 0.0
     dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
     path = out or Path(f"{parse_name(name)[0]}-{split}.png")

@@ -8,7 +8,7 @@ import tyro
 
 from aib.commands.options import print_json, progress
 from aib.errors import AibError
-from aib.validation import Format, check_seed
+from aib.validation import Count, Format, check, check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,8 +60,7 @@ def export_(
 
     if int8 and format != "onnx":
         raise AibError(f"--int8 needs --format onnx, not {format}")
-    if int8 and calibrate < 1:
-        raise AibError(f"--calibrate must be at least 1, not {calibrate}")
+    check("calibrate", calibrate, Count)
     check_seed(seed)
     [opened] = open_runs((find_model(run),), "cpu", backbone)
     target = check_target(out or default_target(opened.output, format), format)

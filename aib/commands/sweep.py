@@ -18,9 +18,9 @@ from aib.commands.options import (
     take_preset,
     wide_console,
 )
-from aib.errors import AibError
 from aib.files import write_whole
 from aib.settings import Settings
+from aib.validation import Count, check
 
 if TYPE_CHECKING:
     from aib.sweep.plan import Plan, PlannedRun
@@ -67,8 +67,7 @@ def main(argv: list[str]) -> None:
     preset, argv = take_preset(argv)
     default = Options(settings=preset.settings if preset else Settings())
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
-    if options.jobs < 1:
-        raise AibError(f"--jobs must be at least 1, not {options.jobs}")
+    check("jobs", options.jobs, Count)
     from aib.sweep.plan import make_plan, parse_grid
 
     name = run_name(preset, options.settings)

@@ -55,9 +55,9 @@ def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
     [
         ("train --steps -3", "at least 1, not -3"),
         ("infer --batch-size 0", "at least 1, not 0"),
-        ("infer --seconds -1", "above 0 and finite, not -1"),
-        ("infer --seconds nan", "above 0 and finite, not nan"),
-        ("data --seconds inf", "above 0 and finite, not inf"),
+        ("infer --seconds -1", "a number above 0, not -1"),
+        ("infer --seconds nan", "a number above 0, not nan"),
+        ("data --seconds inf", "a number above 0, not inf"),
     ],
 )
 def test_an_invalid_value_is_an_error(
