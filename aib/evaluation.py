@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
 from aib.files import read_json
-from aib.gaussian import kl_to_standard_normal
+from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.types import widen
 from aib.validation import Averaging, Precision, parse_json
 
@@ -124,13 +125,15 @@ def evaluate(
             with autocast(device, precision):
                 x = x.contiguous(memory_format=layout)
                 out = forward(x, samples, deterministic=deterministic)
-            metrics.add(out.average(average), y)
             count += len(y)
+            extra = {}  # [B] each
             if out.latent is not None:
-                metrics.add_kl(kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0))
+                kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0)
+                extra["kl_bits"] = nats_to_bits(kl)
             bits = model.mask_bits(x, out)
             if bits is not None and out.mask is not None:
-                metrics.add_mask(widen(out.mask).mean((0, 2, 3)), bits)
+                extra |= {"area": widen(out.mask).mean((0, 2, 3)), "mask_bits": bits}
+            metrics.add(out.average(average), y, extra)
         values = metrics.compute()
         seconds = time.monotonic() - began
     return Evaluation(
@@ -169,15 +172,14 @@ class EvaluationMetrics:
     def __init__(self, num_classes: int, device: torch.device):
         self.top5 = num_classes > 5
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
-        self.kl = torch.zeros((), dtype=torch.float64, device=device)
-        self.has_kl = False
-        self.mask = torch.zeros(2, dtype=torch.float64, device=device)  # area, bits
-        self.has_mask = False
+        self.extra: dict[str, Tensor] = {}  # sums of what a model may lack
         # Images, correct predictions and summed confidence in each bin.
         self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
 
-    def add(self, logits: Tensor, y: Tensor) -> None:
-        """Add a batch of logits [B,C], normalised or not, and labels [B]."""
+    def add(self, logits: Tensor, y: Tensor, extra: Mapping[str, Tensor] = {}) -> None:
+        """Add a batch of logits [B,C], normalised or not, labels [B], and other values [B]."""
+        for name, values in extra.items():
+            self.extra[name] = self.extra.get(name, 0) + values.double().sum()
         log_probability = logits.log_softmax(-1)
         best = log_probability.topk(5 if self.top5 else 1).indices  # [B,5]
         hit = best == y[:, None]
@@ -188,16 +190,6 @@ class EvaluationMetrics:
         bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
         rows = torch.stack([torch.ones_like(confidence), hit[:, 0].double(), confidence])  # [3,B]
         self.bins += rows @ F.one_hot(bin_index, BINS).double()
-
-    def add_kl(self, kl: Tensor) -> None:
-        """Add the KL of each image in nats, [B]."""
-        self.has_kl = True
-        self.kl += kl.sum()
-
-    def add_mask(self, area: Tensor, bits: Tensor) -> None:
-        """Add the mean of each image's mask and the bits that it lets through, [B] each."""
-        self.has_mask = True
-        self.mask += torch.stack([area.sum(), bits.sum()])
 
     def compute(self) -> dict[str, Any]:
         """The fields of `Evaluation` that are measured."""
@@ -217,9 +209,9 @@ class EvaluationMetrics:
             "nll": nll / n,
             "calibration_error": bins.error,
             "calibration_bins": bins,
-            "kl_bits": float(self.kl) / n / math.log(2) if self.has_kl else None,
-            "area": float(self.mask[0]) / n if self.has_mask else None,
-            "mask_bits": float(self.mask[1]) / n if self.has_mask else None,
+        } | {
+            name: float(self.extra[name]) / n if name in self.extra else None
+            for name in ("kl_bits", "area", "mask_bits")
         }
 
 

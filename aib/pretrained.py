@@ -14,7 +14,7 @@ from aib.classifier import Classifier
 from aib.data.memory import check_image_memory
 from aib.errors import AibError
 from aib.hub.download import fetch_model, is_address
-from aib.networks.attachment import attach, attach_by_name
+from aib.networks.attachment import attach
 from aib.networks.by_name import build_network, is_library_name
 from aib.networks.options import OPTIONS
 from aib.options import ModelOptions, without_removed
@@ -116,7 +116,7 @@ def _rebuild(
     name = named.get("backbone")
     if backbone is None and kind == "attached" and isinstance(name, str):
         if is_library_name(name):
-            return _build(partial(attach_by_name, name, download=False), recipe, path)
+            return _build(partial(attach, name, download=False), recipe, path)
         raise AibError(
             f"this model needs --backbone {name} (in Python, backbone={name!r}): {folder} was made "
             "from a network of its author's, and aib runs no code because a file names it"

@@ -49,7 +49,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Name of the model."""
         return model_name(self.model)
 
     @property

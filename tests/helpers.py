@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import subprocess
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -17,7 +19,7 @@ from aib.data import ImageSet, load
 from aib.files import write_whole
 from aib.settings import Settings
 from aib.sweep.plan import Plan, parse_grid
-from aib.sweep.results import collect_results, write_results
+from aib.sweep.results import write_results
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 
@@ -127,7 +129,17 @@ def filled_model(name: str, image_size: int = 32, **options) -> aib.Classifier:
     return model.eval()
 
 
-# --- runs ---------------------------------------------------------------------------------------
+# --- processes and runs ---------------------------------------------------------------------------
+
+
+def run_process(*words: str | Path, cwd: Path, **environment: str) -> str:
+    """What a program prints; it must end without an error."""
+    variables = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"} | environment
+    done = subprocess.run(
+        list(map(str, words)), cwd=cwd, env=variables, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def make_run(
@@ -220,7 +232,7 @@ def write_sweep(folder: Path) -> Path:
     write_measurement(folder, "beta=0.1,seed=3", 50)
     write_measurement(folder, "K=8,seed=3", 70)
     write_measurement(folder, "K=8,seed=4", 71)
-    write_results(folder, collect_results(plan, folder, {"beta=0.1,seed=4": "no <b>luck</b>"}))
+    write_results(plan, folder, {"beta=0.1,seed=4": "no <b>luck</b>"})
     return folder
 
 

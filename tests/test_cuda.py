@@ -38,14 +38,6 @@ def test_anchors_and_their_usage_are_those_of_the_cpu():
     torch.testing.assert_close(on_gpu.anchors.grad.cpu(), on_cpu.anchors.grad)
 
 
-def test_a_model_saved_from_the_gpu_is_the_same_on_the_cpu(tmp_path):
-    model = aib.create_model("tiny_aib_qt").cuda().eval()
-    model.save_pretrained(tmp_path)
-    loaded, x = aib.from_pretrained(tmp_path), torch.randn(2, 3, 32, 32)
-    assert all(torch.equal(v, model.state_dict()[k].cpu()) for k, v in loaded.state_dict().items())
-    assert loaded(x, deterministic=True).logits.shape == (2, 10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["vgg_aib_qt", "wrn_aib_qt"])
 def test_a_compiled_bf16_step_is_close_to_the_eager_fp32_one(name):

@@ -28,28 +28,16 @@ def model(request):
     return MODELS[request.param]().eval()
 
 
-def own_map(model):
-    return model.mean_map(model(X, deterministic=True).attention)[0]
-
-
-def test_under_its_own_map_a_model_decides_as_ever(model):
+def test_a_given_map_decides_in_place_of_the_models_own(model):
     own = model(X, deterministic=True)
-    given = model(X, deterministic=True, attention_map=own_map(model))
-    assert torch.equal(given.sample_logits, own.sample_logits)
-
-
-def test_another_map_changes_the_decision_and_not_the_attention_itself(model):
-    own = model(X, deterministic=True)
+    own_map = model.mean_map(own.attention)[0]
+    same = model(X, deterministic=True, attention_map=own_map)
+    assert torch.equal(same.sample_logits, own.sample_logits)
+    assert (model(X, samples=(3, 2), attention_map=own_map).attention.a_q == own_map).all()
     given = model(X, deterministic=True, attention_map=torch.zeros_like(own.attention.mu))
     assert not torch.equal(given.sample_logits, own.sample_logits)
-    assert torch.equal(given.attention.mu, own.attention.mu)
+    assert torch.equal(given.attention.mu, own.attention.mu)  # the model's own
     assert (given.attention.a_q == 0).all()
-
-
-def test_every_sample_meets_the_given_map(model):
-    given = model(X, samples=(3, 2), attention_map=own_map(model))
-    shown = given.attention.a_q
-    assert (shown == own_map(model)).all()
 
 
 def test_a_map_of_another_shape_is_refused_in_a_sentence(model):

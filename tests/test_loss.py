@@ -82,13 +82,6 @@ def test_the_default_weights_are_the_papers():
     assert torch.equal(default, aib.aib_loss(out, y, beta=0.01, lambda_q=0.4, lambda_c=0.1).total)
 
 
-def test_the_auxiliary_term_is_the_cross_entropy_of_the_second_head():
-    out, y = output(auxiliary=True), labels()
-    rows = out.aux_logits.tolist()
-    expected = sum(nll_of(row, int(label)) for row, label in zip(rows, y, strict=True)) / B
-    assert aib.aib_loss(out, y).auxiliary.item() == pytest.approx(expected, rel=1e-5)
-
-
 def test_terms_that_a_model_does_not_have_are_zero():
     terms = aib.aib_loss(Output(torch.randn(1, 1, B, C)), labels())
     assert terms.kl == terms.quantization == terms.commitment == terms.auxiliary == 0

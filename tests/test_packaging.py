@@ -1,10 +1,9 @@
 """The built wheel stands on its own."""
 
-import os
-import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,20 +11,13 @@ import yaml
 from PIL import Image
 
 from aib.version import __version__
+from tests.helpers import run_process
 
 ROOT = Path(__file__).parent.parent
+run = partial(run_process, PYTHONPATH="")
 
 
-def run(*words: str | Path, cwd: Path) -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(w) for w in words], cwd=cwd, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_every_requirement_is_pinned() -> None:
+def test_every_requirement_is_pinned():
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     lists = [project["dependencies"], *project["optional-dependencies"].values()]
@@ -36,11 +28,11 @@ def test_every_requirement_is_pinned() -> None:
     assert wanted <= pinned
 
 
-def test_the_citation_has_the_version() -> None:
+def test_the_citation_has_the_version():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
 
 
-def test_workflows_parse_and_test_the_supported_pythons() -> None:
+def test_workflows_parse_and_test_the_supported_pythons():
     folder = ROOT / ".github" / "workflows"
     jobs = {path.stem: yaml.safe_load(path.read_text())["jobs"] for path in folder.iterdir()}
     assert {"test", "docs", "release"} <= set(jobs)
@@ -54,7 +46,7 @@ def test_workflows_parse_and_test_the_supported_pythons() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path) -> None:
+def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path):
     run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()

@@ -42,19 +42,3 @@ def test_floats_from_0_to_1_are_the_same_image_as_integers_up_to_255(dtype):
 def test_pixels_outside_their_types_range_are_refused(values, message):
     with pytest.raises(AibError, match=message):
         Preprocessing().normalise(values.view(1, 3, 1, 1))
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"image_size": -1},
-        {"mean": [0.5, 0.5, 0.5]},
-        {"std": (0.5, 0.5, -0.5)},
-        {"resize": "stretch"},
-        {"class_names": (1, 2)},
-    ],
-)
-def test_wrong_values_are_refused_by_name(values):
-    (name,) = values
-    with pytest.raises(AibError, match=name):
-        Preprocessing(**values)

@@ -16,13 +16,6 @@ from aib.training.train import build_model
 
 HERE = Path("config.json")
 # No option at its default; a new option has to be added here.
-MASK_OPTIONS = {
-    "area": 0.5,
-    "map_size": 8,
-    "noise_std": 0.3,
-    "sample_map": True,
-    "quantise_map": True,
-}
 OTHER_OPTIONS = ModelOptions(
     width=1 / 32,
     dropout=0.1,
@@ -71,21 +64,14 @@ def test_what_a_graph_cannot_record_is_refused(other: dict) -> None:
 
 
 def test_every_option_reaches_the_model_and_its_config() -> None:
+    masked_only = {"area", "map_size", "noise_std", "sample_map", "quantise_map", "propose"}
     same = {n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(ModelOptions(), n)}
-    assert same == {*MASK_OPTIONS, "propose", "pool_size"}  # of masked models, and of VGG at 224
+    assert same == masked_only | {"pool_size"}  # of VGG at 224
     data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
     recipe = build_model(Settings(model="vgg_aib_qt", options=OTHER_OPTIONS), data).recipe
     assert {name: recipe[name] for name in OPTION_NAMES} == vars(OTHER_OPTIONS)
     by_keyword = aib.create_model("vgg_aib_qt", 2, **vars(OTHER_OPTIONS))
     assert by_keyword.recipe == recipe
-
-
-def test_the_options_of_masked_models_reach_them() -> None:
-    model = aib.create_model("tiny_aib_masked", width=0.25, **MASK_OPTIONS)
-    out = model.eval()(torch.zeros(1, 3, 32, 32), deterministic=True)
-    assert (model.area, model.noise_std, out.attention.mu.shape) == (0.5, 0.3, (1, 8, 8))
-    assert out.attention.sigma is not None and out.attention.indices is not None
-    assert aib.create_model("tiny_aib_masked", width=0.25, propose="twice").first_pass is not None
 
 
 def test_model_options_are_flags_without_a_prefix() -> None:

@@ -4,7 +4,6 @@ import ast
 import importlib
 import inspect
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,20 +13,15 @@ from PIL import Image
 import aib
 from aib import cli
 from aib.interpret import api
+from tests.helpers import run_process
 
 ROOT = Path(__file__).parent.parent
 
 
 def in_new_process(code, *words, cwd=ROOT):
     """Run code in a new interpreter and return the JSON that it prints last."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    out = run_process(sys.executable, "-c", code, *words, cwd=cwd, PYTHONPATH=str(ROOT))
+    return json.loads(out.splitlines()[-1])
 
 
 def test_help_typos_and_completion_do_without_torch():
@@ -37,7 +31,7 @@ def test_help_typos_and_completion_do_without_torch():
     lines += [["train", "--batch-size", "0"], ["train", "--list"], ["eval", "r", "--samples"]]
     lines += [["--complete", command, ""] for command in cli.COMMANDS]
     code = """
-import json
+import json, sys
 import aib
 dir(aib), aib.AibError, aib.Settings, aib.ModelOptions
 from aib.cli import main
@@ -76,7 +70,7 @@ def test_explain_imports_only_what_it_needs(tmp_path):
     """Each of these takes seconds, and torch alone does not import them."""
     Image.new("RGB", (50, 40), "green").save(tmp_path / "photo.png")
     code = """
-import json, torch
+import json, sys, torch
 before = set(sys.modules)
 from aib.cli import main
 assert main(["explain", "photo.png", "--deterministic"]) == 0

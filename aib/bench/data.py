@@ -54,8 +54,6 @@ def bench_data(
     workers: int = 2,
     device: str = "cpu",
     seconds: float = 5.0,
-    pad: int = 4,
-    flip: bool = True,
 ) -> dict[str, Any]:
     """Images per second of both loaders, each measured for about `seconds` after a warm-up.
 
@@ -63,12 +61,12 @@ def bench_data(
     """
     ours, augmented = (
         Batches(
-            dataset, batch_size, train=True, device=device, pad=pad, flip=flip, trivial_augment=more
+            dataset, batch_size, train=True, device=device, pad=4, flip=True, trivial_augment=more
         )
         for more in (False, True)
     )
     plain = DataLoader(
-        OneByOne(dataset, pad, flip),
+        OneByOne(dataset, 4, True),
         batch_size,
         shuffle=True,
         drop_last=True,

@@ -62,52 +62,43 @@ class Workload:
 
 
 def bench_train(
-    work: Workload,
-    *,
-    steps: int,
-    workers: int = 2,
-    repeats: int = 3,
-    against: str | None = None,
+    work: Workload, *, steps: int, workers: int = 2, repeats: int = 3, against: str | None = None
 ) -> dict[str, Any]:
     """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s.
 
     `against` names another model, which is then trained in the same way.
     """
     began = time.perf_counter()
-    ours = training_rate(work, steps, repeats)
+    ours, first_epoch, memory = training_rate(work, steps, repeats)
     plain = plain_training_rate(work, workers)
     operations = 3 * work.forward_flops((1, 1))  # a backward pass costs two forward
     result = {
         "what": "train",
-        **_compare(work, ours.images_per_second, plain, operations),
+        **_compare(work, ours, plain, operations),
         "propose": work.propose,
         "graphs": work.graphs,
-        "first_epoch_seconds": round(ours.first_epoch_seconds, 1),
-        "peak_memory_gib": ours.peak_memory_gib,
+        "first_epoch_seconds": round(first_epoch, 1),
+        "peak_memory_gib": memory,
         "plain": f"fp32, eager, batch {PLAIN_BATCH}, DataLoader with {workers} workers",
     }
     if against is not None:
-        other = training_rate(replace(work, model=against, propose=None), steps, repeats)
+        other, _, other_memory = training_rate(
+            replace(work, model=against, propose=None), steps, repeats
+        )
         result |= {
             "against": against,
-            "against_images_per_second": round(other.images_per_second, 1),
-            "against_ratio": round(ours.images_per_second / other.images_per_second, 3),
-            "against_peak_memory_gib": other.peak_memory_gib,
+            "against_images_per_second": round(other, 1),
+            "against_ratio": round(ours / other, 3),
+            "against_peak_memory_gib": other_memory,
         }
     return result | {"seconds": round(time.perf_counter() - began, 1)}
 
 
-@dataclass(frozen=True)
-class TrainingRate:
-    """What `training_rate` measures."""
+def training_rate(work: Workload, steps: int, repeats: int) -> tuple[float, float, float | None]:
+    """Train for one epoch that compiles and warms up, and for `repeats` more.
 
-    images_per_second: float
-    first_epoch_seconds: float
-    peak_memory_gib: float | None  # None on a CPU
-
-
-def training_rate(work: Workload, steps: int, repeats: int) -> TrainingRate:
-    """Train for one epoch that compiles and warms up, and for `repeats` more."""
+    Returns images/s, seconds of the first epoch, and GiB of GPU memory.
+    """
     data = random_images(work.batch_size * steps, work.image_size)
     settings = Settings(
         epochs=1 + repeats,
@@ -121,20 +112,19 @@ def training_rate(work: Workload, steps: int, repeats: int) -> TrainingRate:
         log_every=steps,
     )
     epochs = _Recorder()
-    _reset_peak_memory(work.device)
-    fit(work.make_model(), data, settings, report=epochs)
+    _, memory = with_peak_memory(
+        work.device, lambda: fit(work.make_model(), data, settings, report=epochs)
+    )
     # The fastest epoch after the first is the least disturbed.
     fastest = max(row["images_per_second"] for row in epochs.rows[1:])
-    return TrainingRate(fastest, epochs.rows[0]["seconds"], _peak_memory(work.device))
+    return fastest, epochs.rows[0]["seconds"], memory
 
 
 def bench_infer(
     work: Workload, *, samples: tuple[int, int] = (4, 12), seconds: float = 3.0
 ) -> dict[str, Any]:
     """Images/s of evaluation: fp32 and eager against ours, both with the same samples."""
-    _reset_peak_memory(work.device)
-    ours = infer_rate(work, samples, seconds)
-    memory = _peak_memory(work.device)
+    ours, memory = with_peak_memory(work.device, lambda: infer_rate(work, samples, seconds))
     # A CPU is no faster with larger batches, and would need minutes for them.
     batch_size = PLAIN_BATCH if work.device.type == "cuda" else work.batch_size
     eager = replace(
@@ -206,6 +196,14 @@ def calls_per_second(call: Callable[[], Any], seconds: float) -> float:
     return 1 / timer.blocked_autorange(min_run_time=seconds).median
 
 
+def with_peak_memory(device: torch.device, call: Callable[[], Any]) -> tuple[Any, float | None]:
+    """The result of a call and the peak GPU memory in GiB; None on a CPU."""
+    if device.type != "cuda":
+        return call(), None
+    torch.cuda.reset_peak_memory_stats()
+    return call(), torch.cuda.max_memory_allocated() / 2**30
+
+
 def random_images(count: int, size: int) -> ImageSet:
     """Random pixels and labels: speed does not depend on the content."""
     check_image_size(size)
@@ -217,8 +215,6 @@ def random_images(count: int, size: int) -> ImageSet:
 
 
 class _Recorder(Reporter):
-    """Collects the rows of metrics."""
-
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
@@ -245,13 +241,3 @@ def _compare(work: Workload, ours: float, plain: float, operations: int) -> dict
         "share_of_matmul": ours * operations / ceiling,
         "environment": environment(),
     }
-
-
-def _reset_peak_memory(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-
-
-def _peak_memory(device: torch.device) -> float | None:
-    """Peak GPU memory in GiB; None on a CPU."""
-    return torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None

@@ -1,16 +1,12 @@
 """Speed on this machine, relative to a baseline in the same run."""
 
-import json as jsonlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aib.commands.bar import progress
-from aib.commands.options import parse_samples
-from aib.errors import AibError
+from aib.commands.options import parse_samples, print_json, progress
 from aib.options import Propose
-from aib.validation import Cache, Precision
+from aib.validation import Cache, Count, Positive, Precision, check
 
 if TYPE_CHECKING:
     import torch
@@ -49,8 +45,7 @@ class Model:
 
         gpu = device.type == "cuda"
         batch_size = (512 if gpu else 64) if self.batch_size is None else self.batch_size
-        if batch_size < 1:
-            raise AibError(f"batch_size must be at least 1, not {batch_size}")
+        check("batch_size", batch_size, Count)
         return Workload(
             self.model,
             self.width,
@@ -92,9 +87,9 @@ def train(
     from aib.environment import pick_device
 
     device = pick_device(common.device)
-    if steps is not None and steps < 1:
-        raise AibError(f"steps must be at least 1, not {steps}")
-    steps = steps or (100 if device.type == "cuda" else 5)
+    if steps is None:
+        steps = 100 if device.type == "cuda" else 5
+    check("steps", steps, Count)
     work = common.workload(device, graphs)
     result = bench_train(work, steps=steps, workers=workers, against=against)
     print_result(result, common.json)
@@ -118,7 +113,7 @@ def infer(
     from aib.environment import pick_device
 
     device = pick_device(common.device)
-    check_seconds(seconds)
+    check("seconds", seconds, Positive)
     work = common.workload(device)
     result = bench_infer(work, samples=parse_samples(samples), seconds=seconds)
     if latency and device.type == "cpu":
@@ -167,7 +162,7 @@ def data(
     from aib.data.load import load
     from aib.environment import pick_device
 
-    check_seconds(seconds)
+    check("seconds", seconds, Positive)
     images = load(data, "train", root=root, holdout=0)
     target = str(pick_device(device))
     common: dict[str, Any] = {"workers": workers, "seconds": seconds, "device": target}
@@ -179,16 +174,9 @@ def data(
     print_result(result, json)
 
 
-def check_seconds(seconds: float) -> None:
-    """Check the duration of a measurement."""
-    if not 0 < seconds < math.inf:
-        raise AibError(f"seconds must be above 0 and finite, not {seconds:g}")
-
-
 def print_result(result: dict[str, Any], as_json: bool) -> None:
-    """Print JSON, or one line per value."""
     if as_json:
-        print(jsonlib.dumps(result, indent=2))
+        print_json(result)
         return
     latency = result.pop("latency", None)
     environment = result.pop("environment", {})
@@ -200,7 +188,6 @@ def print_result(result: dict[str, Any], as_json: bool) -> None:
 
 
 def print_latency(latency: dict[str, Any]) -> None:
-    """Print one line per variant and batch size."""
     print(f"one deterministic pass, threads: {latency['threads']}")
     print(f"{'batch':>7}  {'':<20} {'median':>12} {'90%':>12}  eager / this")
     for row in latency["rows"]:

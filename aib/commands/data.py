@@ -1,6 +1,5 @@
 """List, fetch, verify and show data sets. For example: aib data list"""
 
-import json as json_format
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from aib.commands.options import wide_console
+from aib.commands.options import print_json, wide_console
 from aib.errors import AibError
+from aib.validation import Count, check
 
 if TYPE_CHECKING:
     from aib.data.verify import Report
@@ -28,12 +28,22 @@ def list_(root: Root = None, json: bool = False) -> None:
         root: folder of the data sets; by default the cache ($AIB_DATA).
         json: print JSON instead of a table.
     """
-    from aib.data.files import root_folder
+    from aib.data.files import locate, root_folder
     from aib.data.specs import SPECS
 
-    rows = [_row(name, root) for name in SPECS]
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "title": spec.title,
+            "classes": spec.num_classes,
+            "image_size": spec.image_size,
+            "images": spec.sizes,
+            "location": "generated" if not spec.folders else str(locate(spec, root) or "") or None,
+        }
+        for name, spec in SPECS.items()
+    ]
     if json:
-        print(json_format.dumps({"root": str(root_folder(root)), "sets": rows}, indent=2))
+        print_json({"root": str(root_folder(root)), "sets": rows})
         return
     table = Table("name", "title", "classes", "size", "images", Column("location", overflow="fold"))
     for row in rows:
@@ -48,28 +58,7 @@ def list_(root: Root = None, json: bool = False) -> None:
     console.print(f"Data sets are in {root_folder(root)}.")
 
 
-def _row(name: str, root: str | None) -> dict[str, Any]:
-    from aib.data.files import locate
-    from aib.data.specs import SPECS
-
-    spec = SPECS[name]
-    folder = locate(spec, root)
-    return {
-        "name": name,
-        "title": spec.title,
-        "classes": spec.num_classes,
-        "image_size": spec.image_size,
-        "images": spec.sizes,
-        "location": "generated" if not spec.folders else str(folder) if folder else None,
-    }
-
-
-def fetch(
-    name: Name,
-    /,
-    root: Root = None,
-    extra: bool = False,
-) -> None:
+def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     """Download a data set, check it and unpack it.
 
     It can be interrupted: only a complete data set is moved into place.
@@ -110,7 +99,7 @@ def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
 
     report = verify_set(name, root)
     if json:
-        print(json_format.dumps(asdict(report), indent=2))
+        print_json(asdict(report))
     else:
         _print_report(report)
     if report.differences:
@@ -123,14 +112,12 @@ def _print_report(report: "Report") -> None:
     print(f"{report.name}: {report.location}")
     for split, facts in report.splits.items():
         low, high = facts["images_per_class"]
+        mean, std = (" ".join(f"{v:.4f}" for v in facts[name]) for name in ("mean", "std"))
         print(
             f"  {split}: {facts['images']:,} images, {facts['classes']} classes of "
             f"{low:,} to {high:,} images"
         )
-        print(
-            f"    mean {_four(facts['mean'])}, std {_four(facts['std'])} "
-            f"(of {facts['statistics_from']:,} images, 0-1 scale)"
-        )
+        print(f"    mean {mean}, std {std} (of {facts['statistics_from']:,} images, 0-1 scale)")
     for file, result in report.checksums.items():
         print(f"  checksum of {file}: {result}")
     for note in report.notes:
@@ -140,10 +127,6 @@ def _print_report(report: "Report") -> None:
     if not report.differences:
         what = "counts and statistics are the official ones" if report.notes else "nothing differs"
         print(f"  {what}")
-
-
-def _four(values: list[float]) -> str:
-    return " ".join(f"{value:.4f}" for value in values)
 
 
 def show(
@@ -172,8 +155,7 @@ def show(
     from aib.data.load import load, parse_name
     from aib.data.sheet import contact_sheet
 
-    if columns < 1:
-        raise AibError(f"columns must be at least 1, not {columns}")
+    check("columns", columns, Count)
     holdout = 0.1 if split == "val" else 0.0
     dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
     path = out or Path(f"{parse_name(name)[0]}-{split}.png")

@@ -1,12 +1,11 @@
 """`aib eval`: evaluate a trained model."""
 
-import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.options import parse_samples
+from aib.commands.options import parse_samples, print_json
 from aib.validation import Averaging, Precision, check_seed
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def eval_(
     ]
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}
-        print(jsonlib.dumps(report, indent=2))
+        print_json(report)
     else:
         for result in results:
             print_evaluation(result)
@@ -93,7 +92,6 @@ def eval_(
 
 
 def print_evaluation(e: "Evaluation") -> None:
-    """Print an evaluation."""
     from aib.evaluation import describe_samples
 
     matching = {

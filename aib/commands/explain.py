@@ -1,6 +1,5 @@
 """`aib explain`: pictures of where a model looked, raw maps, boxes, and how they were made."""
 
-import json as jsonlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,8 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from aib.commands.bar import progress
-from aib.commands.options import parse_samples
+from aib.commands.options import parse_samples, print_json, progress
 from aib.errors import AibError
 from aib.validation import THRESHOLD, Fraction, Method, check, check_seed
 
@@ -137,7 +135,7 @@ def explain(
     facts = {"options": options, "images": images_sha256, "skipped": skipped, **made_with}
     write_manifest(out, saved, facts)
     if json:
-        print(jsonlib.dumps({"explanations": records, **made_with}, indent=2))
+        print_json({"explanations": records, **made_with})
     else:
         print(f"decision: {found.scope}")
         print(f"written: {out / TABLE}, {out / MANIFEST}")

@@ -1,15 +1,14 @@
 """`aib export`: write a trained model to one file that runs without aib."""
 
-import json as jsonlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.bar import progress
+from aib.commands.options import print_json, progress
 from aib.errors import AibError
-from aib.validation import Format, check_seed
+from aib.validation import Count, Format, check, check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,8 +60,7 @@ def export_(
 
     if int8 and format != "onnx":
         raise AibError(f"--int8 needs --format onnx, not {format}")
-    if int8 and calibrate < 1:
-        raise AibError(f"--calibrate must be at least 1, not {calibrate}")
+    check("calibrate", calibrate, Count)
     check_seed(seed)
     [opened] = open_runs((find_model(run),), "cpu", backbone)
     target = check_target(out or default_target(opened.output, format), format)
@@ -81,7 +79,7 @@ def export_(
             tick("int8", 1)
             small = quantise(exported.path, exported.path.with_suffix(".int8.onnx"), *images)
     if json:
-        print(jsonlib.dumps(record(exported, small), indent=2))
+        print_json(record(exported, small))
     else:
         print_exported(exported)
         if small is not None:
@@ -126,7 +124,6 @@ def stack(images: "ImageSet", indices: "Tensor") -> "Tensor":
 
 
 def record(exported: "Exported", small: "Int8 | None") -> dict[str, Any]:
-    """All results in plain JSON types."""
     from aib.environment import environment
 
     return {
@@ -140,7 +137,6 @@ def record(exported: "Exported", small: "Int8 | None") -> dict[str, Any]:
 
 
 def print_exported(exported: "Exported") -> None:
-    """Print the file and its differences from PyTorch."""
     from aib.export.check import BATCHES
 
     found, about = exported.check, exported.metadata
@@ -157,7 +153,6 @@ def print_exported(exported: "Exported") -> None:
 
 
 def print_int8(small: "Int8") -> None:
-    """Print the quantised file and its differences from float32."""
     share = small.bytes / small.fp32_bytes
     print(f"{small.path}: int8, {small.bytes / 1e6:.2f} MB, {100 * share:.0f}% of float32")
     print(

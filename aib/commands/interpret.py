@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import re
 from dataclasses import replace
 from functools import partial
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.bar import progress
-from aib.commands.options import rich_table, wide_console
+from aib.commands.options import print_json, progress, rich_table, wide_console
 from aib.errors import AibError
 from aib.files import write_json
 from aib.validation import check_seed
@@ -174,7 +172,7 @@ def interpret(
         write_image_metrics(csv, per_image, feeds[0].data.class_names)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
-        print(jsonlib.dumps({"runs": results, "environment": environment()}, indent=2))
+        print_json({"runs": results, "environment": environment()})
         return
     show(studies, feeds[0], str(name))
     written = [str(folder / RESULT) for folder in folders] + [str(path) for path in pictures]

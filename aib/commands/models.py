@@ -1,13 +1,12 @@
 """`aib models`: the table of models."""
 
-import json as jsonlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.table import Column, Table
 
-from aib.commands.options import wide_console
+from aib.commands.options import print_json, wide_console
 from aib.errors import AibError
 from aib.figures.table import number
 from aib.validation import ProfileName
@@ -56,7 +55,7 @@ def models(
     rows = [measure(name, num_classes, image_size, width, profile) for name in names]
     if json:
         found = {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}
-        print(jsonlib.dumps(found, indent=2))
+        print_json(found)
     else:
         print_table(rows, remarks(rows))
 
@@ -71,7 +70,7 @@ def show_networks(filter: str, json: bool) -> None:
     found = {name: default_layer(name) for name in names}
     if json:
         networks = [{"name": name, "at": at} for name, at in found.items()]
-        print(jsonlib.dumps({"networks": networks}, indent=2))
+        print_json({"networks": networks})
         return
     table = Table("network", "default of --at", title="networks for aib train --model")
     for name, at in found.items():
@@ -92,7 +91,7 @@ def show_layers(name: str, json: bool) -> None:
     at = resolve_layer(name, network, None) if default_layer(name) else None
     if json:
         found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
-        print(jsonlib.dumps(found, indent=2))
+        print_json(found)
         return
     title = f"layers of {name} for --at, images of {size} x {size}"
     table = Table("layer", "channels", "map", "", title=title)
@@ -103,7 +102,6 @@ def show_layers(name: str, json: bool) -> None:
 
 
 def print_table(rows: "list[Row]", notes: list[str]) -> None:
-    """Print counts and remarks as a table."""
     title = f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
     right = (Column(name, justify="right") for name in numbers)

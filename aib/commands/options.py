@@ -1,12 +1,15 @@
-"""What commands share: options from a signature or dataclass, presets, a console for tables."""
+"""What commands share: options from a signature or dataclass, presets, tables, JSON, a bar."""
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import tyro
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -58,7 +61,6 @@ def take_preset(argv: list[str]) -> tuple[Preset | None, list[str]]:
 
 
 def run_name(preset: Preset | None, s: Settings) -> str:
-    """The name of a run or sweep."""
     return preset.name if preset else f"{s.data}-{s.model}"
 
 
@@ -78,3 +80,21 @@ def rich_table(table: Table) -> RichTable:
     for row in table.rows:
         made.add_row(*map(Text, row))  # a run's name may hold what rich takes for markup
     return made
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+@contextmanager
+def progress(total: int, transient: bool = True) -> Iterator[Callable[[str, int], None]]:
+    """Show a bar on a terminal's standard error, for long measurements.
+
+    Yields a function to call with (current task, images done since then).
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=transient) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda what, images: bar.update(task, description=what, advance=images)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.bar import progress
+from aib.commands.options import progress
 from aib.errors import AibError
 from aib.files import write_whole
 from aib.validation import check_seed
@@ -102,7 +102,6 @@ def checked_page(contents: "list[RunContent]") -> str:
 
 
 def write(target: Path, text: str) -> None:
-    """Write the page atomically."""
     content = text.encode("utf-8", "backslashreplace")  # a folder's name may be of any bytes
     write_whole(target, lambda partial: partial.write_bytes(content))
     print(f"{target}: {len(content) / 1e6:.1f} MB")

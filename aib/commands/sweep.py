@@ -1,7 +1,6 @@
 """`aib sweep`: ablation studies."""
 
 import itertools
-import json as jsonlib
 import re
 import sys
 from dataclasses import dataclass, field
@@ -10,11 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.bar import progress
-from aib.commands.options import parse, rich_table, run_name, take_preset, wide_console
-from aib.errors import AibError
+from aib.commands.options import (
+    parse,
+    print_json,
+    progress,
+    rich_table,
+    run_name,
+    take_preset,
+    wide_console,
+)
 from aib.files import write_whole
 from aib.settings import Settings
+from aib.validation import Count, check
 
 if TYPE_CHECKING:
     from aib.sweep.plan import Plan, PlannedRun
@@ -61,8 +67,7 @@ def main(argv: list[str]) -> None:
     preset, argv = take_preset(argv)
     default = Options(settings=preset.settings if preset else Settings())
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
-    if options.jobs < 1:
-        raise AibError(f"--jobs must be at least 1, not {options.jobs}")
+    check("jobs", options.jobs, Count)
     from aib.sweep.plan import make_plan, parse_grid
 
     name = run_name(preset, options.settings)
@@ -87,7 +92,7 @@ def main(argv: list[str]) -> None:
 
 def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     """Do the runs that are left, then write and print the results."""
-    from aib.sweep.results import collect_results, write_results
+    from aib.sweep.results import write_results
     from aib.sweep.run import check_settings, is_done, read_measurement, run_all
     from aib.training.interrupt import SignalCatcher
 
@@ -112,7 +117,7 @@ def sweep(plan: "Plan", folder: Path, options: Options) -> None:
                 outcome = error if error == "stopped" else f"failed: {error}"
             message(f"{next(ended)} of {len(left)}: {run.name}: {outcome}")
             tick("runs", 1)
-            write_results(folder, collect_results(plan, folder, failed))
+            write_results(plan, folder, failed)
 
         run_all(folder, left, options.jobs, on_end, stop)
     finish(plan, folder, failed, options.json)
@@ -131,13 +136,12 @@ def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> No
     """Write sweep_results.json, the plot and the page; print the tables."""
     from aib.figures.picture import save_figure
     from aib.report.sweep_page import sweep_page
-    from aib.sweep.results import RESULTS, collect_results, write_results
+    from aib.sweep.results import RESULTS, write_results
     from aib.sweep.show import draw_panels, error_bar_note, sweep_tables
 
-    results = collect_results(plan, folder, failed)
-    write_results(folder, results)
+    results = write_results(plan, folder, failed)
     if json:
-        print(jsonlib.dumps(results.to_dict(), indent=2))
+        print_json(results.to_dict())
     if not results.finished:
         return
     picture, page = folder / "figures" / "ablation.png", folder / "report.html"
@@ -154,5 +158,4 @@ def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> No
 
 
 def message(text: str) -> None:
-    """Print to standard error."""
     print(text, file=sys.stderr, flush=True)

@@ -89,7 +89,6 @@ def open_onnx(file: bytes | Path) -> Runner:
 
 
 def open_torch_export(file: bytes | Path) -> Runner:
-    """Open a .pt2 file."""
     source = io.BytesIO(file) if isinstance(file, bytes) else file
     with quietly():
         return torch.export.load(source).module()

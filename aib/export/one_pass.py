@@ -55,7 +55,6 @@ class OnePass(nn.Module):
         return found
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Normalise pixels in 0..1."""
         return normalise(pixels, self.mean, self.std)
 
 

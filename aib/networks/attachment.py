@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from aib.attention import SpatialAttention
+from aib.backbones.compose import describe
 from aib.backbones.parts import guided, maps_of_classes
 from aib.backbones.propose import FeatureProposal, FirstPass
 from aib.baselines.evaluator import Evaluator
@@ -18,9 +19,9 @@ from aib.latent import make_head, mlp_decoder
 from aib.masked import Masked
 from aib.networks.by_name import build_network, preprocessing_of, resolve_layer
 from aib.networks.layers import find_layer, last_linear
-from aib.networks.layout import ToGrid, read_layout
+from aib.networks.layout import ToGrid, image_readings, read_layout
 from aib.networks.options import OPTIONS, check_evaluator_options, check_options
-from aib.networks.probe import probe_channels, probe_features
+from aib.networks.probe import probe_features
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing, check_image_size
 from aib.profiles import get_profile
@@ -39,6 +40,7 @@ def attach(
     masked: bool = False,
     evaluator: bool = False,
     pretrained: bool = False,
+    download: bool = True,
     quantizer: int | None = None,
     head: str | None = None,
     image_size: int | None = None,
@@ -53,7 +55,8 @@ def attach(
     `backbone` is a network or a name: "timm:resnet50", "torchvision:resnet50", or "my_module:build"
     for a function of your own. A library's network has a default layer, image size and
     normalisation (docs/networks.md), its weights if `pretrained`, and `from_pretrained` finds it
-    again by its name. Otherwise `at` has to be given, and `image_size` is 224 by default.
+    again by its name. Without `download` it only has the form that goes with these weights. For
+    other networks `at` has to be given, and `image_size` is 224 by default.
 
     Everything after `at` runs once per attention sample. The network's last Linear layer (or the
     one named `head`) is replaced by the bottleneck: latent, decoder, `num_classes` logits. The
@@ -77,30 +80,24 @@ def attach(
     (256 unless given), modulation, attention_guide and profile; with
     `masked=True` latent_dim, area, noise_std, sample_map and profile.
     """
-    reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
+    check("pretrained", pretrained, bool)
+    check_classes(num_classes)
+    name, own = backbone if isinstance(backbone, str) else None, None
     if isinstance(backbone, str):
-        return attach_by_name(
-            backbone,
-            at=at,
-            num_classes=num_classes,
-            masked=masked,
-            evaluator=evaluator,
-            pretrained=pretrained,
-            quantizer=quantizer,
-            head=head,
-            image_size=image_size,
-            preprocessing=preprocessing,
-            **reading,
-            **options,
+        backbone = build_network(
+            backbone, pretrained=pretrained, download=download, num_classes=num_classes
         )
-    if pretrained:
+        own = preprocessing_of(str(name), backbone)
+        at = resolve_layer(str(name), backbone, at)
+    elif pretrained:
         raise AibError("pretrained is for networks by name; give your network its weights itself")
     if at is None:
         raise AibError("name the layer of the network with at=, such as at='layer3'")
-    image_size = 224 if image_size is None else image_size
+    if image_size is None:
+        image_size = 224 if own is None else own.image_size
+    reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
     check_options(masked, [*options, *(name for name, v in reading.items() if v is not None)])
     chosen = ModelOptions(**options)
-    check_classes(num_classes)
     check_image_size(image_size)
     check("quantizer", quantizer, NumAnchors | None)
     check("evaluator", evaluator, bool)
@@ -113,15 +110,18 @@ def attach(
     parts: dict[str, Any] = {
         "num_classes": num_classes,
         "profile": chosen.profile,
-        "preprocessing": preprocessing or Preprocessing(image_size=image_size),
+        "preprocessing": preprocessing or replace(own or Preprocessing(), image_size=image_size),
     }
     anchors = None if quantizer is None else AnchorQuantizer(quantizer)
     model: Classifier
+    f, grown, auxiliary = probe_features(deepcopy(network), at, head, image_size, not masked)
+    for auxiliary_head in auxiliary:  # the last layers of auxiliary heads
+        old = find_layer(network, auxiliary_head)
+        assert isinstance(old, nn.Linear)
+        _replace(network, auxiliary_head, nn.Linear(old.in_features, num_classes).to(old.weight))
+    to_grid = _read_grid(f, grown, at, image_size, reading if masked else None)
+    channels = to_grid(f).shape[1]
     if masked:
-        to_grid, channels, auxiliary = _read_features(
-            deepcopy(network), at, head, image_size, reading
-        )
-        _replace_heads(network, auxiliary, num_classes)
         parts["noise_std"] = chosen.noise_std
         new_head = make_head(embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=True)
         if evaluator:
@@ -141,8 +141,6 @@ def attach(
             )
         reading = to_grid.arguments()
     else:
-        channels, auxiliary = probe_channels(deepcopy(network), at, head, image_size)
-        _replace_heads(network, auxiliary, num_classes)
         trunk: nn.Module = nn.Conv2d(channels, 1, 3, padding=1)
         if chosen.attention_guide:
             trunk = guided(maps_of_classes(channels, num_classes), num_classes)
@@ -168,43 +166,11 @@ def attach(
         **({"evaluator": True} if evaluator else {}),
         **{name: getattr(chosen, name) for name in OPTIONS[masked]},
     }
-    return model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
-
-
-def attach_by_name(
-    name: str,
-    *,
-    num_classes: int,
-    at: str | None = None,
-    pretrained: bool = False,
-    download: bool = True,
-    image_size: int | None = None,
-    preprocessing: Preprocessing | None = None,
-    **arguments: Any,
-) -> Classifier:
-    """`attach` to the network of this name, which the recipe then holds.
-
-    Without `download` the network has no pretrained weights: those of the model are loaded next.
-    """
-    check("pretrained", pretrained, bool)
-    check_classes(num_classes)
-    network = build_network(name, pretrained=pretrained, download=download, num_classes=num_classes)
-    own = preprocessing_of(name, network)
-    if own is not None:
-        image_size = own.image_size if image_size is None else image_size
-        preprocessing = preprocessing or replace(own, image_size=check_image_size(image_size))
-    at = resolve_layer(name, network, at)
-    model = attach(
-        network,
-        at,
-        num_classes,
-        image_size=image_size,
-        preprocessing=preprocessing,
-        **arguments,
-    )
-    model.recipe |= {"backbone": name, "pretrained": pretrained}
+    if name is not None:
+        model.recipe |= {"backbone": name, "pretrained": pretrained}
+    model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
     if pretrained:  # all but new layers, such as the last ones of auxiliary heads
-        before = dict(network.named_parameters())
+        before = dict(backbone.named_parameters())
         inside = "body" if model.takes_mask else "tail"
         layers = model.get_submodule(inside).named_parameters()
         model.pretrained_names = frozenset(
@@ -248,32 +214,31 @@ def _remove_head(network: nn.Module, head: str) -> int:
     return classifier.in_features
 
 
-def _replace_heads(network: nn.Module, names: list[str], num_classes: int) -> None:
-    """Put new layers of `num_classes` outputs in place of the last layers of auxiliary heads."""
-    for name in names:
-        old = find_layer(network, name)
-        assert isinstance(old, nn.Linear)
-        _replace(network, name, nn.Linear(old.in_features, num_classes).to(old.weight))
+def _read_grid(
+    f: Tensor, grown: list[int] | None, at: str, image_size: int, reading: dict[str, Any] | None
+) -> ToGrid:
+    """How the features at the layer `at` become [B,c,h,w]; without a `reading` they must be it."""
+    if reading is None:
+        if [one.layout for one in image_readings(f.shape, grown)] == ["nhwc"]:
+            raise AibError(
+                f"the layer {at!r} gives channels last, {describe(f)} for 2 images of "
+                f"{image_size} x {image_size}, and attach needs [B, c, h, w]: choose a layer after "
+                "the network has moved its channels to axis 1, such as 'permute' in torchvision's "
+                "Swin"
+            )
+        return ToGrid("nchw")
+    try:
+        to_grid = read_layout(f.shape, grown, image_size, **reading)
+    except AibError as error:
+        raise AibError(f"the layer {at!r}: {error}") from error
+    if to_grid(f)[0, 0].numel() == 1:
+        raise AibError(
+            f"the layer {at!r} gives no grid of features but one position; choose a layer before "
+            "the network pools"
+        )
+    return to_grid
 
 
 def _replace(network: nn.Module, name: str, layer: nn.Module) -> None:
     parent, _, leaf = name.rpartition(".")
     setattr(find_layer(network, parent), leaf, layer)
-
-
-def _read_features(
-    network: nn.Module, at: str, head: str, image_size: int, reading: dict[str, Any]
-) -> tuple[ToGrid, int, list[str]]:
-    """How the features at the layer `at` become [B,c,h,w], their c, and auxiliary heads."""
-    f, grown, auxiliary = probe_features(network, at, head, image_size)
-    try:
-        to_grid = read_layout(f.shape, grown, image_size, **reading)
-    except AibError as error:
-        raise AibError(f"the layer {at!r}: {error}") from error
-    _, channels, h, w = to_grid(f).shape
-    if h * w == 1:
-        raise AibError(
-            f"the layer {at!r} gives no grid of features but one position; choose a layer before "
-            "the network pools"
-        )
-    return to_grid, channels, auxiliary

@@ -176,7 +176,6 @@ def _find(name: str) -> tuple[ModuleType, str]:
 
 
 def _library(library: str) -> ModuleType:
-    """timm, or torchvision.models."""
     try:
         if library == "timm":
             importlib.import_module("timm.data")

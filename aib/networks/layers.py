@@ -11,57 +11,42 @@ from aib.classifier import evaluating
 from aib.errors import AibError
 from aib.networks.layout import read_layout
 
-# The default layer `at` by the network's name; the first pattern that fits counts. It is the last
-# one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of one grid it is
-# the last block. A number below zero counts a layer's children from their end.
-LAYERS: dict[str, dict[str, str]] = {
+# The default layer `at`, and the names of the networks that have it; the first that fits counts.
+# It is the last one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of
+# one grid it is the last block. A number below zero counts a layer's children from their end.
+DEFAULTS = {
     "timm": {
-        "*mobilenetv3_small*": "blocks.3",
-        "*mobilenetv3*": "blocks.4",
-        "mobilenetv2*": "blocks.4",
-        "*mnasnet*": "blocks.4",
-        "efficientnet*": "blocks.4",
-        "tf_efficientnet*": "blocks.4",
-        "convnext*": "stages.2",
-        "swinv2_cr_*": "stages.2",
-        "swin*": "layers.2",
-        "regnet*": "s3",
-        "densenet*": "features.denseblock3",
-        "vgg*": "features.-2",
-        "inception_v3": "Mixed_6e",
-        "resnet[0-9abr]*": "layer3",
-        "resnest*": "layer3",
-        "resnext*": "layer3",
-        "seresnet*": "layer3",
-        "seresnext*": "layer3",
-        "wide_resnet*": "layer3",
-        "vit_*": "blocks.-1",
-        "deit_*": "blocks.-1",
-        "deit3_*": "blocks.-1",
-        "beit*": "blocks.-1",
-        "eva02_*": "blocks.-1",
+        "blocks.3": "*mobilenetv3_small*",
+        "blocks.4": "*mobilenetv3* mobilenetv2* *mnasnet* efficientnet* tf_efficientnet*",
+        "stages.2": "convnext* swinv2_cr_*",
+        "layers.2": "swin*",
+        "s3": "regnet*",
+        "features.denseblock3": "densenet*",
+        "features.-2": "vgg*",
+        "Mixed_6e": "inception_v3",
+        "layer3": "resnet[0-9abr]* resnest* resnext* seresnet* seresnext* wide_resnet*",
+        "blocks.-1": "vit_* deit_* deit3_* beit* eva02_*",
     },
     "torchvision": {
-        "mobilenet_v3_small": "features.8",
-        "mobilenet_v3_large": "features.12",
-        "mobilenet_v2": "features.13",
-        "mnasnet*": "layers.11",
-        "efficientnet*": "features.5",
-        "convnext*": "features.5",
-        "swin*": "features.5",
-        "maxvit*": "blocks.2",
-        "regnet*": "trunk_output.block3",
-        "shufflenet*": "stage3",
-        "densenet*": "features.denseblock3",
-        "alexnet": "features.-2",
-        "vgg*": "features.-2",
-        "googlenet": "inception4e",
-        "inception_v3": "Mixed_6e",
-        "resnet*": "layer3",
-        "resnext*": "layer3",
-        "wide_resnet*": "layer3",
-        "vit_*": "encoder.layers.-1",
+        "features.8": "mobilenet_v3_small",
+        "features.12": "mobilenet_v3_large",
+        "features.13": "mobilenet_v2",
+        "layers.11": "mnasnet*",
+        "features.5": "efficientnet* convnext* swin*",
+        "blocks.2": "maxvit*",
+        "trunk_output.block3": "regnet*",
+        "stage3": "shufflenet*",
+        "features.denseblock3": "densenet*",
+        "features.-2": "alexnet vgg*",
+        "inception4e": "googlenet",
+        "Mixed_6e": "inception_v3",
+        "layer3": "resnet* resnext* wide_resnet*",
+        "encoder.layers.-1": "vit_*",
     },
+}
+LAYERS = {  # by name
+    library: {name: at for at, names in layers.items() for name in names.split()}
+    for library, layers in DEFAULTS.items()
 }
 
 

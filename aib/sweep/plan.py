@@ -25,7 +25,7 @@ from aib.quantize import AnchorQuantizer
 from aib.runs import describe_changes
 from aib.settings import MACHINE, Settings, setting_types
 from aib.training.train import build_model, load_data, with_test_images
-from aib.validation import describe, fits, parse_json
+from aib.validation import Count, check, describe, fits, parse_json
 
 PLAN = "sweep.json"
 SCHEMA = 1
@@ -229,8 +229,7 @@ def make_plan(
     quick: bool = False,
 ) -> Plan:
     """Resolve the family's defaults, and validate every point before any is trained."""
-    if seeds < 1:
-        raise AibError(f"--seeds must be at least 1, not {seeds}")
+    check("seeds", seeds, Count)
     if base.devices * base.nodes > 1:
         raise AibError("each run of a sweep uses one device: leave out --devices and --nodes")
     if base.evaluator:

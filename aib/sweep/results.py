@@ -66,11 +66,6 @@ class Point:
     bits: Spread
     perplexity: Spread
 
-    def spread(self, metric: Metric) -> Spread:
-        """The spread of one of METRICS."""
-        found: Spread = getattr(self, metric.key)
-        return found
-
 
 @dataclass(frozen=True)
 class Line:
@@ -91,7 +86,6 @@ class Panel:
 
     @property
     def points(self) -> list[Point]:
-        """The points of all lines."""
         return [point for line in self.lines for point in line.points]
 
 
@@ -130,7 +124,6 @@ class SweepResults:
 
     @property
     def finished(self) -> list[RunResult]:
-        """The runs that have metrics."""
         return [run for run in self.runs.values() if run.metrics is not None]
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,9 +189,11 @@ def _point(value: Value, point: str, runs: Sequence[RunResult]) -> Point:
     return Point(value, point, len(found), **spreads)
 
 
-def write_results(folder: Path, results: SweepResults) -> None:
+def write_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> SweepResults:
     """Write sweep_results.json in the sweep's folder."""
+    results = collect_results(plan, folder, failed)
     write_json(folder / RESULTS, results.to_dict())
+    return results
 
 
 def read_results(folder: Path) -> SweepResults:

@@ -204,7 +204,6 @@ def start(sweep: Path, run: PlannedRun, slot: int, jobs: int) -> "subprocess.Pop
 
 
 def command(sweep: Path, run: PlannedRun) -> list[str]:
-    """The command that does one run."""
     return [sys.executable, "-m", "aib.sweep.run", str(sweep), run.name]
 
 

@@ -41,7 +41,7 @@ def draw_panels(results: SweepResults, metrics: Sequence[Metric], title: str = "
 def _draw_panel(axis: Any, panel: Panel, metric: Metric) -> None:
     ticks = positions([point.value for point in panel.lines[0].points])
     for line in panel.lines:
-        spreads = [point.spread(metric) for point in line.points]
+        spreads = [getattr(point, metric.key) for point in line.points]
         found = [(x, s.mean, s.std) for x, s in zip(ticks, spreads, strict=True)]
         kept = sorted(one for one in found if one[1] is not None)
         # matplotlib leaves out bars that are NaN
@@ -74,7 +74,7 @@ def _table(results: SweepResults, panel: Panel) -> Table:
     for line in panel.lines:
         for point in line.points:
             own = " *" if point.value == panel.own else ""
-            spreads = (point.spread(m).format(m.digits) for m in metrics)
+            spreads = (getattr(point, m.key).format(m.digits) for m in metrics)
             cells = (format_value(point.value) + own, str(point.n), *spreads)
             rows.append((line.name, *cells) if crossed else cells)
     head = (panel.knob, "n", *(m.short for m in metrics))

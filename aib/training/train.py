@@ -12,7 +12,7 @@ from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.evaluation import Evaluation
-from aib.networks.attachment import attach_by_name
+from aib.networks.attachment import attach
 from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
@@ -160,7 +160,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
     is_library = is_library_name(s.model)
     # The data's image size counts where it was given, as in folder:photos:image_size=160.
     given = not is_library or "image_size" in parse_name(s.data)[2]
-    model = attach_by_name(
+    model = attach(
         s.model,
         at=s.at,
         num_classes=data.num_classes,

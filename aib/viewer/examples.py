@@ -65,7 +65,6 @@ def unknown_classes(runs: list[Run], examples: list[Example]) -> str:
 
 
 def shapes(count: int) -> list[Example]:
-    """The first test images of the generated shapes."""
     return take(load(f"shapes:count={count}", "test"), count, 0)
 
 

@@ -173,11 +173,9 @@ class Handlers:
         self.thumbnails = thumbnails  # paths that an upload of the same picture shares
 
     def start(self, opacity: int, lowest: int) -> list[Any]:
-        """Show the first example."""
         return self._example(0, opacity, lowest)
 
     def pick(self, opacity: int, lowest: int, chosen: gr.SelectData) -> list[Any]:
-        """Show the example clicked on."""
         return self._example(chosen.index, opacity, lowest)
 
     def upload(self, path: str, opacity: int, lowest: int) -> list[Any]:
@@ -202,7 +200,6 @@ class Handlers:
         return self._draw(covered, opacity, lowest)
 
     def clear(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
-        """Show the whole picture again."""
         return self._draw(self.viewer.uncover(present(scene)), opacity, lowest)
 
     def redraw(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
@@ -211,7 +208,6 @@ class Handlers:
         return [self._maps(scene, run, opacity, lowest) for run in range(len(self.viewer.runs))]
 
     def column(self, scene: Scene, run: int, opacity: int, lowest: int) -> list[Any]:
-        """One run's column."""
         before, now = scene.before[run], scene.now[run]
         changed = bool(scene.blocks)
         return [
@@ -253,7 +249,6 @@ def present(scene: Scene | None) -> Scene:
 
 
 def thumbnail(example: Example) -> Array:
-    """A small picture for the gallery."""
     small = example.image.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     return np.asarray(small)

@@ -76,7 +76,6 @@ class Viewer:
         return replace(covered, now=self._explain(self.inputs(covered)))
 
     def uncover(self, scene: Scene) -> Scene:
-        """Remove all blocks."""
         return replace(scene, blocks=(), now=scene.before)
 
     def inputs(self, scene: Scene) -> tuple[Tensor, ...]:

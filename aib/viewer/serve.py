@@ -81,12 +81,7 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(
-    viewer: Viewer,
-    examples: list[Example],
-    listener: socket.socket,
-    *,
-    host: str,
-    max_bytes: int,
+    viewer: Viewer, examples: list[Example], listener: socket.socket, *, host: str, max_bytes: int
 ) -> None:
     """Answer requests until Ctrl-C or SIGTERM."""
     import uvicorn

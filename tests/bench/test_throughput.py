@@ -43,14 +43,6 @@ def forward_flops_by_hand() -> int:
     return sum(counted)
 
 
-def test_evaluation_is_measured(capsys: pytest.CaptureFixture) -> None:
-    words = "infer --model tiny_aib_qt --width 0.1 --batch-size 4 --samples 2x3 --seconds 0.01"
-    words += " --no-latency --device cpu --json"
-    assert main(["bench", *words.split()]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["samples"] == "2x3"
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
     options = Model(precision=precision).workload(torch.device("cuda"))
@@ -63,9 +55,9 @@ def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
     [
         ("train --steps -3", "at least 1, not -3"),
         ("infer --batch-size 0", "at least 1, not 0"),
-        ("infer --seconds -1", "above 0 and finite, not -1"),
-        ("infer --seconds nan", "above 0 and finite, not nan"),
-        ("data --seconds inf", "above 0 and finite, not inf"),
+        ("infer --seconds -1", "a number above 0, not -1"),
+        ("infer --seconds nan", "a number above 0, not nan"),
+        ("data --seconds inf", "a number above 0, not inf"),
     ],
 )
 def test_an_invalid_value_is_an_error(

@@ -1,14 +1,15 @@
 """Shell completion: what is proposed after the words so far, and the scripts that ask for it."""
 
 import shutil
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from aib import cli
 from aib.commands.completion import SCRIPTS, complete
 from aib.configs import PRESETS
+from tests.helpers import run_process
 
 
 def proposed(line):
@@ -68,5 +69,4 @@ COMP_WORDS=(aib train shapes_t) COMP_CWORD=2
 _aib
 echo "${{COMPREPLY[*]}}"
 """
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
-    assert done.stdout == "shapes_tiny\n" and done.stderr == ""
+    assert run_process("bash", "-c", line, cwd=Path()) == "shapes_tiny\n"

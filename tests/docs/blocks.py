@@ -18,13 +18,6 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Block:
-    page: str  # "docs/data.md"
-    language: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Command:
     page: str
     text: str
@@ -38,18 +31,17 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in order."""
-    found = FENCE.findall(page.read_text(encoding="utf-8"))
-    return [Block(name_of(page), language, text) for language, text in found]
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page in order: language and text."""
+    return FENCE.findall(page.read_text(encoding="utf-8"))
 
 
 def commands(page: Path) -> list[Command]:
     """One command per line of the `sh` blocks; continued lines joined, comments left out."""
     made = []
-    for block in blocks(page):
-        if block.language == "sh":
-            for line in block.text.replace("\\\n", " ").splitlines():
+    for language, text in blocks(page):
+        if language == "sh":
+            for line in text.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
                 if words:
                     made.append(Command(name_of(page), " ".join(map(_quoted, words))))

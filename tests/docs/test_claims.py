@@ -84,10 +84,7 @@ def beats_the_centre(found: Study) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "seeds"),
-    [("paper_attention", 3), ("guided", 1)],
-)
+@pytest.mark.parametrize(("name", "seeds"), [("paper_attention", 3), ("guided", 1)])
 def test_maps_on_shapes_that_beat_the_centre_control(name, seeds):
     found = runs("shapes_tiny_maps", name)
     assert len(found) == 3 and sum(beats_the_centre(run.study) for run in found) == seeds

@@ -1,11 +1,8 @@
 """Every command shown on the pages is run, small, or where that cannot be is read and checked."""
 
-import os
 import re
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tomllib
 import urllib.request
@@ -29,8 +26,10 @@ from tests.docs.workshop import (
     write_photos,
     write_run,
 )
+from tests.helpers import run_process
 from tests.hub.server import serving
 from tests.networks import libraries
+from tests.viewer.fixtures import served
 from tools.results.__main__ import main as results_main
 
 # A command on two pages is run once.
@@ -122,9 +121,11 @@ def test_it_runs(command, workshop, request, capsys):
     elif way.how == "process":
         run_in_processes(words_of(command, way), workshop)
     elif way.how == "view":
-        run_viewer(words_of(command, way), workshop)
+        words = [word for word in words_of(command, way)[2:] if word != "--no-browser"]
+        with served(*words) as url, urllib.request.urlopen(url, timeout=120) as answer:
+            assert answer.status == 200 and b"aib view" in answer.read()
     elif way.how == "make":  # dry: most of them would run this very test
-        run([*command.words[:1], "-n", *command.words[1:]], ROOT)
+        run_process(command.words[0], "-n", *command.words[1:], cwd=ROOT)
     elif way.how == "tool":
         results_main(words_of(command, way)[3:])
     else:
@@ -233,20 +234,9 @@ def expanded(words: list[str]) -> list[str]:
     return [name for word in words for name in names.get(word) or [word]]
 
 
-def run(words: list[str], folder: Path) -> str:
-    """Run a program to its end; return what it printed."""
-    environment = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
-    environment["PYTHONPATH"] = str(ROOT)
-    done = subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def run_in_processes(words: list[str], folder: Path) -> None:
     program = {"torchrun": ["-m", "torch.distributed.run"], "aib": ["-m", "aib"]}[words[0]]
-    printed = run([sys.executable, *program, *words[1:]], folder)
+    printed = run_process(sys.executable, *program, *words[1:], cwd=folder, PYTHONPATH=str(ROOT))
     if "train" in words:
         assert printed.count("top-1 error") == 1  # only the first process prints
     else:
@@ -255,27 +245,5 @@ def run_in_processes(words: list[str], folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_writes_its_report(tmp_path):
-    run([sys.executable, "-m", "tools.demo"], tmp_path)
+    run_process(sys.executable, "-m", "tools.demo", cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert list(tmp_path.glob("runs/demo-*/report.html"))
-
-
-def run_viewer(words: list[str], folder: Path) -> None:
-    """Start it, load the page once, and end it by Ctrl-C."""
-    quiet = [] if "--no-browser" in words else ["--no-browser"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aib", *words[1:], *quiet],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None and process.stderr is not None
-        address = next((w for line in process.stdout for w in line.split() if "http" in w), None)
-        assert address is not None, process.stderr.read()
-        with urllib.request.urlopen(address, timeout=120) as answer:
-            assert answer.status == 200 and b"aib view" in answer.read()
-    finally:
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors

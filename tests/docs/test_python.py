@@ -51,7 +51,7 @@ SLOW = {"docs/export.md"}  # tracing a network takes a while
 WITH_PYTHON = [
     pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if name_of(page) in SLOW else [])
     for page in PAGES
-    if any(block.language == "python" for block in blocks(page))
+    if "python" in dict(blocks(page))
 ]
 
 
@@ -74,8 +74,8 @@ def aside(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("aside")
 def test_the_python_of_a_page_runs(page):
     names = GIVEN.get(name_of(page), dict)()
-    for block in blocks(page):
-        if block.language == "python":
-            if "import onnxruntime" in block.text:
+    for language, text in blocks(page):
+        if language == "python":
+            if "import onnxruntime" in text:
                 pytest.importorskip("onnxruntime")  # the last block of its page
-            exec(compile(block.text, name_of(page), "exec"), names)
+            exec(compile(text, name_of(page), "exec"), names)

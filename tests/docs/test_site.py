@@ -3,7 +3,6 @@
 import ast
 import importlib.util
 import re
-import subprocess
 import sys
 from functools import cache
 
@@ -11,10 +10,11 @@ import pytest
 
 import aib
 from tests.docs.blocks import ROOT, blocks, links
+from tests.helpers import run_process
 from tools.site import for_the_site, linked, place
 
 DOCS = ROOT / "docs"
-ERRORS = [block.text.strip() for block in blocks(DOCS / "troubleshooting.md")]
+ERRORS = [text.strip() for _, text in blocks(DOCS / "troubleshooting.md")]
 INSTALL = re.compile(r": pip install 'aib\[\w+\]'$")  # `missing_extra` adds it
 
 
@@ -88,9 +88,8 @@ def test_what_is_linked_becomes_part_of_the_site():
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("mkdocs"), reason="needs the extra `docs`")
 def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path):
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    words = ("-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path)
+    run_process(sys.executable, *words, cwd=ROOT)
     assert "aib.interpret.study" in (tmp_path / "api.html").read_text()
     for page in tmp_path.rglob("*.html"):
         tags = re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", page.read_text())

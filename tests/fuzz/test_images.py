@@ -85,8 +85,7 @@ STRANGE = {
     "a page": b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>",
 }
 broken = st.one_of(
-    pictures.flatmap(lambda case: damaged(picture(*case))),
-    st.sampled_from(list(STRANGE.values())),
+    pictures.flatmap(lambda case: damaged(picture(*case))), st.sampled_from(list(STRANGE.values()))
 )
 
 

@@ -13,7 +13,6 @@ from huggingface_hub import ModelCard, constants
 import aib
 from aib import cli
 from aib.files import read_json, sha256, without_folders, write_json
-from aib.hub.download import parse_address
 from aib.runs import open_run, packaged_models
 from tests.helpers import images, make_run, photo, small_model
 from tests.hub.server import be_offline, serving
@@ -47,10 +46,7 @@ def same_weights(one, other):
     return all(torch.equal(value, theirs[name]) for name, value in one.state_dict().items())
 
 
-# --- upload ---------------------------------------------------------------------------------------
-
-
-def test_a_model_comes_back_as_it_was(hub):
+def test_a_model_comes_back_as_it_was_and_its_card_says_what_is_not_known(hub):
     model = small_model().eval()
     url = model.push_to_hub("me/mine")
     assert re.search("/me/mine/(commit|tree)/", url)  # a commit, with older versions a branch
@@ -58,10 +54,6 @@ def test_a_model_comes_back_as_it_was(hub):
     loaded = aib.from_pretrained("me/mine")
     x = images()
     assert torch.equal(loaded(x, deterministic=True).logits, model(x, deterministic=True).logits)
-
-
-def test_the_card_of_a_model_alone_says_what_is_not_known(hub):
-    small_model().push_to_hub("me/mine")
     card = hub.files("me/mine")["README.md"].decode()
     assert 'aib.from_pretrained("me/mine")' in card
     assert "Not known: it was not measured" in card and "without an evaluation" in card
@@ -121,31 +113,18 @@ def test_maps_of_other_weights_are_not_shown(hub, run):
     assert b"with other weights than these" in hub.files("me/mine")["README.md"]
 
 
-def test_an_upload_without_permission_is_a_sentence(hub, run, monkeypatch):
+def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     for push in (small_model().push_to_hub, partial(aib.push_to_hub, run)):
         with pytest.raises(aib.AibError, match="me/mine") as caught:
             push("me/mine")
         assert "\n" not in str(caught.value)
     assert not hub.commits
-
-
-def test_a_run_is_uploaded_under_an_owner(hub, run):
     with pytest.raises(aib.AibError, match="as in owner/name, not 'mine'"):
         aib.push_to_hub(run, "mine")
 
 
-# --- download -------------------------------------------------------------------------------------
-
-
-def test_an_address_has_a_name_and_perhaps_a_revision():
-    assert parse_address("hf:me/mine") == parse_address("me/mine") == ("me/mine", None)
-    assert parse_address("hf:me/mine@v1") == ("me/mine", "v1")
-    with pytest.raises(aib.AibError, match="after @"):
-        parse_address("hf:me/mine@")
-
-
-def test_a_revision_pins_the_weights(hub, tmp_path):
+def test_a_revision_pins_the_weights_and_the_cache_is_used_offline(hub, tmp_path, monkeypatch):
     first, second = small_model(seed=1), small_model(seed=2)
     first.save_pretrained(tmp_path / "1")
     second.save_pretrained(tmp_path / "2")
@@ -159,6 +138,13 @@ def test_a_revision_pins_the_weights(hub, tmp_path):
         open_run(Path("hf:me/mine@v1"), "cpu").model,
     ):
         assert same_weights(model, first)
+    be_offline(monkeypatch)
+    for model in (
+        aib.from_pretrained("me/mine"),
+        aib.from_pretrained("me/mine", local_files_only=True),
+        open_run(Path("hf:me/mine"), "cpu").model,
+    ):
+        assert same_weights(model, second)
 
 
 def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
@@ -178,17 +164,6 @@ def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
     assert same_weights(aib.from_pretrained("me/mine"), first)
 
 
-def test_what_is_in_the_cache_is_used_offline(hub, tmp_path, monkeypatch):
-    model = small_model()
-    model.save_pretrained(tmp_path / "1")
-    hub.upload("me/mine", tmp_path / "1")
-    aib.from_pretrained("me/mine")
-    be_offline(monkeypatch)
-    assert same_weights(aib.from_pretrained("me/mine"), model)
-    assert same_weights(open_run(Path("hf:me/mine"), "cpu").model, model)
-    assert same_weights(aib.from_pretrained("me/mine", local_files_only=True), model)
-
-
 @pytest.mark.parametrize(
     ("address", "words"),
     [
@@ -197,6 +172,7 @@ def test_what_is_in_the_cache_is_used_offline(hub, tmp_path, monkeypatch):
         ("hf:me/other", "me/other on the Hub is not an aib model"),
         ("hf:me/mine/too/long", "'me/mine/too/long' is no name of a model"),
         ("hf:", "'' is no name of a model"),
+        ("hf:me/mine@", "hf:me/mine@: name a branch"),
     ],
 )
 def test_what_is_not_on_the_hub_is_a_sentence(hub, tmp_path, capsys, address, words):
@@ -252,9 +228,6 @@ def test_pickles_are_not_even_downloaded(hub, run):
         open_run(Path("hf:me/mine"), "cpu")
 
 
-# --- commands -------------------------------------------------------------------------------------
-
-
 def test_a_run_of_the_hub_keeps_settings_and_verdict(hub, run):
     aib.push_to_hub(run, "me/mine")
     opened, mine = open_run(Path("hf:me/mine"), "cpu"), open_run(run, "cpu")
@@ -278,10 +251,7 @@ def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys)
     ("words", "written"),
     [
         ("eval hf:me/mine --data shapes:count=8", "evaluation.json"),
-        (
-            "interpret hf:me/mine --data shapes:count=8 --quick --workers 0",
-            "interpret.json",
-        ),
+        ("interpret hf:me/mine --data shapes:count=8 --quick --workers 0", "interpret.json"),
         ("report hf:me/mine --stored", "report.html"),
         ("export hf:me/mine --format torch-export", "model.pt2"),
     ],

@@ -14,7 +14,7 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from torch import nn
 
-from tests.networks.small import EncoderBlock, Permute, ResNet
+from tests.networks.small import EncoderBlock, Permute, ResNet, Tokens, ViT
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "owl"]
@@ -75,42 +75,12 @@ class Inception3(GoogLeNet):
         return (logits, self.aux2(x)) if self.training and self.aux_logits else logits
 
 
-class Tokens(nn.Module):
-    """Patches of 8 x 8 pixels and a class token; takes one image size only."""
-
-    def __init__(self, channels, size):
-        super().__init__()
-        self.proj, self.size = nn.Conv2d(3, channels, 8, 8), size
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, channels))
-        self.pos_embed = nn.Parameter(0.1 * torch.randn(1, 1 + (size // 8) ** 2, channels))
-
-    def forward(self, x):
-        assert x.shape[2] == self.size, f"Input height ({x.shape[2]}) doesn't match model"
-        x = self.proj(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1)
-        return x + self.pos_embed
-
-
-class TimmViT(nn.Module):
-    """timm's names: patch_embed, blocks, norm, head."""
-
-    def __init__(self, num_classes=4):
-        super().__init__()
-        self.patch_embed = Tokens(8, SIZE)
-        self.blocks = nn.Sequential(EncoderBlock(8), EncoderBlock(8))
-        self.norm = nn.LayerNorm(8)
-        self.head = nn.Linear(8, num_classes) if num_classes else nn.Identity()
-
-    def forward(self, x):
-        return self.head(self.norm(self.blocks(self.patch_embed(x)))[:, 0])
-
-
 class VisionTransformer(nn.Module):
     """torchvision's names: encoder.layers.encoder_layer_0, heads.head."""
 
     def __init__(self, image_size=64, num_classes=4):
         super().__init__()
-        self.conv_proj = Tokens(8, image_size)
+        self.conv_proj = Tokens(8, size=image_size, patch=8)
         self.encoder = nn.Module()
         self.encoder.layers = nn.Sequential()
         for i in range(3):
@@ -166,8 +136,8 @@ class Hub:
 TIMM = {
     "resnet18": ResNet,
     "resnet50": ResNet,
-    "vit_tiny_patch16_224": TimmViT,
-    "vit_small_patch14_dinov2": TimmViT,
+    "vit_tiny_patch16_224": partial(ViT, size=SIZE, patch=8),
+    "vit_small_patch14_dinov2": partial(ViT, size=SIZE, patch=8),
     "swin_tiny_patch4_window7_224": TimmSwin,
     "vgg11": VGG,
     "sequencer2d_s": VGG,  # a family without a default layer

@@ -113,23 +113,29 @@ class EncoderBlock(nn.Module):
         return x + self.mlp(self.ln_2(x))
 
 
-class ViT(nn.Module):
-    """Tokens [B,n+h*w,c]: a class token and maybe registers, then the grid.
+class Tokens(nn.Module):
+    """Patches after a class token and maybe registers; with `size` of that image size only."""
 
-    With `size` it takes that image size only, as torchvision's.
-    """
-
-    def __init__(self, channels=8, prefix=1, size=None, patch=4):
+    def __init__(self, channels, prefix=1, size=None, patch=4):
         super().__init__()
-        self.conv_proj = nn.Conv2d(3, channels, patch, patch)
-        self.class_token = nn.Parameter(torch.randn(1, prefix, channels))
-        self.encoder = nn.Sequential(EncoderBlock(channels), EncoderBlock(channels))
-        self.ln = nn.LayerNorm(channels)
-        self.heads = nn.Sequential(nn.Linear(channels, 7))
-        self.size = size
+        self.proj, self.size = nn.Conv2d(3, channels, patch, patch), size
+        self.cls_token = nn.Parameter(torch.randn(1, prefix, channels))
 
     def forward(self, x):
-        assert self.size in (None, x.shape[2])
-        x = self.conv_proj(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1)
-        return self.heads(self.ln(self.encoder(x))[:, 0])
+        assert self.size in (None, x.shape[2]), f"Input height ({x.shape[2]}) doesn't match model"
+        x = self.proj(x).flatten(2).transpose(1, 2)
+        return torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1)
+
+
+class ViT(nn.Module):
+    """The names of timm's, with tokens [B,n+h*w,c]."""
+
+    def __init__(self, num_classes=7, channels=8, **tokens):
+        super().__init__()
+        self.patch_embed = Tokens(channels, **tokens)
+        self.blocks = nn.Sequential(EncoderBlock(channels), EncoderBlock(channels))
+        self.norm = nn.LayerNorm(channels)
+        self.head = nn.Linear(channels, num_classes) if num_classes else nn.Identity()
+
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.patch_embed(x)))[:, 0])

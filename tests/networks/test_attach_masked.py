@@ -19,9 +19,9 @@ NETWORKS = {
     "resnet": (ResNet, "layer3", lambda f: f),
     "densenet": (DenseNet, "features.transition1", lambda f: f),
     "swin": (lambda: Swin(8), "features.1", lambda f: f.permute(0, 3, 1, 2)),
-    "vit": (ViT, "encoder.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
-    "vit of one size": (lambda: ViT(size=32), "ln", lambda f: f[:, 1:].mT.unflatten(2, (8, 8))),
-    "registers": (lambda: ViT(prefix=5), "ln", lambda f: f[:, 5:].mT.unflatten(2, (8, 8))),
+    "vit": (ViT, "blocks.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
+    "vit of one size": (lambda: ViT(size=32), "norm", lambda f: f[:, 1:].mT.unflatten(2, (8, 8))),
+    "registers": (lambda: ViT(prefix=5), "norm", lambda f: f[:, 5:].mT.unflatten(2, (8, 8))),
 }
 parametrize_networks = pytest.mark.parametrize("name", NETWORKS)
 
@@ -46,13 +46,6 @@ def test_the_map_comes_from_the_features_of_a_first_pass(name):
     torch.testing.assert_close(out.attention.mu, score[:, 0].sigmoid())
     assert out.sample_logits.shape == (2, 1, B, C) and out.mask.shape == (2, B, 32, 32)
     assert 0.8 < out.mask.mean() < 1, "it starts open"
-
-
-@parametrize_networks
-def test_the_loss_reaches_every_parameter(name):
-    model = attached(name, quantizer=4, latent_dim=6).train()
-    aib.aib_loss(model(images(B)), torch.arange(B), area=0.1).total.backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None] == []
 
 
 def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_second():
@@ -88,9 +81,11 @@ def test_the_head_is_batchnorm_and_linear_and_latent_dim_adds_the_bottleneck():
 
 @parametrize_networks
 @pytest.mark.parametrize("options", [{}, {"quantizer": 4, "latent_dim": 6, "area": 0.5}])
-def test_it_is_saved_and_loaded_with_its_backbone(name, options, tmp_path):
+def test_it_is_trained_saved_and_loaded_with_its_backbone(name, options, tmp_path):
     model, x = attached(name, noise_std=0.5, **options), images(B)
-    model.train()(x)  # so that the two passes' statistics differ
+    out = model.train()(x)  # so that the two passes' statistics differ
+    aib.aib_loss(out, torch.arange(B), area=0.1).total.backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
     expected = model.eval()(x, deterministic=True).logits
     model.save_pretrained(tmp_path)
     for backbone in (NETWORKS[name][0](), deepcopy(model)):
@@ -130,28 +125,14 @@ def test_it_is_trained_like_any_model():
         ({"masked": False, "grid": (4, 4)}, "grid is for masked models"),
         ({"masked": 1}, "masked must be true or false, not 1"),
         ({"map_size": 8}, "attach has no option 'map_size'"),
-        ({"area": 0.0}, "area must be a number above 0 and at most 1, not 0.0"),
-        ({"noise_std": -1.0}, "noise_std must be a number above 0, not -1.0"),
         ({"quantizer": 1}, "quantizer must be"),
         ({"at": "avgpool"}, "'avgpool' gives no grid of features but one position"),
-        ({"at": "relu"}, "'relu' gives no grid|'relu' runs more than once"),
-        ({"at": "layer9"}, "no layer 'layer9'"),
         ({"layout": "tokens"}, r"layer 'layer3': features \[2, 16, 4, 4\] .* layout="),
     ],
 )
 def test_bad_input_is_named(options, words):
-    network = ResNet()
-    if options.get("at") == "relu":
-        network.layer1 = nn.Sequential(network.relu, network.layer1)
-    arguments = {"at": "layer3", "num_classes": C, "image_size": 32, "masked": True, **options}
     with pytest.raises(aib.AibError, match=words):
-        aib.attach(network, **arguments)
-
-
-def test_a_layer_without_positions_is_refused():
-    network = nn.Sequential(nn.Conv2d(3, 4, 3, 4), nn.Flatten(), nn.Linear(256, 8), nn.Linear(8, 3))
-    with pytest.raises(aib.AibError, match=r"'1' gives no grid .* it gives \[2, 256\]"):
-        aib.attach(network, at="1", num_classes=C, image_size=32, masked=True)
+        attached(**options)
 
 
 def test_an_image_of_the_wrong_size_is_a_sentence():
@@ -161,9 +142,3 @@ def test_an_image_of_the_wrong_size_is_a_sentence():
 
 def test_a_layer_inside_a_skip_connection_may_be_read():
     assert attached(at="layer2.1.conv2")(images(B)).attention.mu.shape == (B, 8, 8)
-
-
-def test_without_masked_a_transformer_is_refused():
-    for network, at in ((Swin(12), "features.1"), (ViT(), "ln")):
-        with pytest.raises(aib.AibError, match=r"\[B, c, h, w\]"):
-            aib.attach(network, at=at, num_classes=C, image_size=32)

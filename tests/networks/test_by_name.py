@@ -70,9 +70,6 @@ def photos(tmp_path, monkeypatch):
     sys.modules.pop("my_module", None)
 
 
-# --- attach by name -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("pretrained", [False, True])
 def test_a_network_by_name_is_masked_saved_and_loaded_by_its_name(name, pretrained, hub, tmp_path):
@@ -170,9 +167,6 @@ def test_without_weights_or_library_there_is_one_sentence(hub, monkeypatch, caps
     assert "timm: networks need timm" in capsys.readouterr().err
 
 
-# --- auxiliary heads ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
     ("name", "weight", "heads"),
@@ -200,9 +194,6 @@ def test_auxiliary_heads_are_trained(name, weight, heads, masked, hub, tmp_path)
     again, x = aib.from_pretrained(tmp_path).train(), images()
     for one, other in zip(again(x).aux_heads, deepcopy(model).train()(x).aux_heads, strict=True):
         assert one.shape == other.shape == (2, C)
-
-
-# --- commands -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -384,9 +375,6 @@ def test_a_network_to_interpret_needs_data(hub, capsys):
     assert "with --data, such as folder:photos" in capsys.readouterr().err
     assert main(["interpret"]) == 2
     assert "at least one run, or a network with --model" in capsys.readouterr().err
-
-
-# --- lists --------------------------------------------------------------------------------------
 
 
 def test_networks_and_their_layers_are_listed(hub, capsys):

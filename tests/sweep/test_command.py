@@ -58,9 +58,8 @@ def test_no_run_is_started_if_another_has_other_settings(tmp_path, capsys):
     ("options", "message"),
     [
         ([], "nothing to vary"),
-        (["--grid", "bta=1"], "no knob 'bta'"),
-        (["--grid", "beta=1", "--jobs", "0"], "--jobs must be at least 1"),
-        (["--grid", "beta=1", "--seeds", "0"], "--seeds must be at least 1"),
+        (["--grid", "beta=1", "--jobs", "0"], "jobs must be an integer of at least 1, not 0"),
+        (["--grid", "beta=1", "--seeds", "0"], "seeds must be an integer of at least 1, not 0"),
         (["--grid", "beta=1", "--devices", "2"], "one device"),
         (["--grid", "beta=1", "--data", "nope"], "nope"),
     ],

@@ -52,6 +52,7 @@ def test_values_have_the_settings_type():
         ("beta=1,,2", "KNOB=VALUE"),
         ("bta=1", "no knob 'bta'; there are K, Q, "),
         ("seed=1,2", "--seeds repeats"),
+        ("evaluator=true,false", "no knob 'evaluator'"),
         ("milestones=1,2", "no knob 'milestones'"),
         ("devices=1,2", "no knob 'devices'"),
         ("beta=much", "beta must be a number, not 'much'"),
@@ -65,11 +66,6 @@ def test_a_bad_grid_is_an_error(text, message):
         parse_grid(text)
 
 
-def test_one_knob_with_two_names_is_an_error():
-    with pytest.raises(aib.AibError, match=r"K \(latent_dim\) has two grids"):
-        make_plan("mine", SWEEP_BASE, [parse_grid("K=8"), parse_grid("latent_dim=16")], quick=True)
-
-
 def test_a_cutout_larger_than_the_images_is_an_error():
     with pytest.raises(aib.AibError, match="a cut-out of 64 does not suit images of 32 x 32"):
         make_plan("mine", SWEEP_BASE, [parse_grid("cutout=0,64")])
@@ -79,26 +75,25 @@ def test_a_cutout_larger_than_the_images_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("model", "grid", "message"),
+    ("changes", "grids", "message"),
     [
-        ("tiny_aib", "Q=2,20", "tiny_aib has no anchors: Q changes nothing"),
-        ("tiny", "beta=0,1", "tiny has no latent: beta changes nothing"),
-        ("tiny_dvib", "modulation=gate,residual", "tiny_dvib has no aib attention: modulation"),
-        ("wrn_abn", "modulation=gate,residual", "wrn_abn has no aib attention: modulation"),
+        ({"model": "tiny_aib"}, ["Q=2,20"], "tiny_aib has no anchors: Q changes nothing"),
+        ({"model": "tiny"}, ["beta=0,1"], "tiny has no latent: beta changes nothing"),
+        ({"model": "wrn_abn"}, ["modulation=gate,residual"], "no aib attention: modulation"),
+        ({}, ["K=8", "latent_dim=16"], r"K \(latent_dim\) has two grids"),
+        ({"evaluator": True}, ["beta=0.1,0.2"], "a sweep trains models"),
     ],
 )
-def test_a_knob_without_effect_on_the_model_is_an_error(model, grid, message):
+def test_a_plan_that_makes_no_sense_is_an_error(changes, grids, message):
     with pytest.raises(aib.AibError, match=message):
-        make_plan("mine", replace(SWEEP_BASE, model=model), [parse_grid(grid)])
+        make_plan("mine", replace(SWEEP_BASE, **changes), list(map(parse_grid, grids)))
 
 
 def test_defaults_of_the_model_family_are_resolved():
     made = make_plan("mine", SWEEP_BASE, [parse_grid("K=32,64")], seeds=2)
     assert made.base == RESOLVED_BASE and made.seeds == (3, 4)
     assert [run.name for run in made.runs][:2] == ["base,seed=3", "K=64,seed=3"]
-
-
-def test_compared_models_keep_their_own_defaults():
+    # Compared models keep their own.
     made = make_plan("mine", SWEEP_BASE, [parse_grid("model=tiny_aib_qt,tiny_aib,vgg_aib")])
     assert {run.settings.options.latent_dim for run in made.runs} == {None}
     assert [run.name for run in made.runs][1] == "model=tiny_aib,seed=3"
@@ -121,6 +116,8 @@ def test_run_names_are_valid_folder_names_and_unique():
 
 def test_a_plan_is_read_back(tmp_path):
     made = sweep_plan("beta=0.1,1", "clip=none,2", product=True, seeds=(3, 4))
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "sweep.json.partial").write_text('{"sche')  # of a killed sweep
     made.write(tmp_path / "s")
     assert read_plan(tmp_path / "s") == made
     stored = json.loads((tmp_path / "s" / "sweep.json").read_text())
@@ -136,17 +133,13 @@ def test_a_plan_may_be_replaced_by_one_with_the_same_base(tmp_path):
     assert len(read_plan(tmp_path / "s").grids) == 2
 
 
-def test_a_partial_plan_of_a_killed_sweep_is_ignored(tmp_path):
-    (tmp_path / "sweep.json.partial").write_text('{"sche')
-    sweep_plan("beta=0.1").write(tmp_path)
-    assert read_plan(tmp_path) == sweep_plan("beta=0.1")
-
-
 def test_a_folder_that_is_not_a_sweep_is_not_written_to(tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(aib.AibError, match="is not a sweep"):
-        sweep_plan("beta=0.1").write(tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+    file = tmp_path / "thesis.tex"
+    file.write_text("years of work")
+    for path in (tmp_path, file):
+        with pytest.raises(aib.AibError, match="exists and is not a sweep"):
+            sweep_plan("beta=0.1").write(path)
+    assert list(tmp_path.iterdir()) == [file] and file.read_text() == "years of work"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1, "base": {}}', '{"schema": 9}'])
@@ -154,14 +147,3 @@ def test_a_damaged_plan_is_an_error(tmp_path, text):
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(aib.AibError, match=r"sweep\.json"):
         read_plan(tmp_path)
-
-
-def test_evaluators_are_not_swept_and_a_file_is_not_overwritten(tmp_path):
-    grids = [parse_grid("beta=0.1,0.2")]
-    with pytest.raises(aib.AibError, match="a sweep trains models"):
-        make_plan("p", replace(SWEEP_BASE, evaluator=True), grids)
-    with pytest.raises(aib.AibError, match="no knob 'evaluator'"):
-        parse_grid("evaluator=true,false")
-    (tmp_path / "file").touch()
-    with pytest.raises(aib.AibError, match="exists and is not a sweep"):
-        sweep_plan("beta=0.1,0.2").write(tmp_path / "file")

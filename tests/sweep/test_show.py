@@ -23,13 +23,6 @@ def test_tables_mark_the_presets_own_value(swept):
     assert "On 400 test images of shapes:count=16" in beta.note
 
 
-def test_a_product_has_one_table(tmp_path):
-    write_measurement(tmp_path, "K=8,beta=0.1,seed=3", 11)
-    plan = sweep_plan("beta=0.1,0.01", "K=8,32", product=True)
-    (table,) = sweep_tables(collect_results(plan, tmp_path, {}))
-    assert ("K=8", "0.1", "1", "11.00") in [row[:4] for row in table.rows]
-
-
 def test_a_note_says_that_seeds_also_choose_the_training_shapes(swept):
     results = read_results(swept)
     assert all(OTHER_IMAGES in table.note for table in sweep_tables(results))
@@ -56,9 +49,12 @@ def test_the_plot_has_a_row_per_metric_and_a_column_per_knob(swept):
     assert error_bars(figure.axes[0]) == [(90, 92), pytest.approx((85 - 75**0.5, 85 + 75**0.5))]
 
 
-def test_one_seed_has_no_error_bars(tmp_path):
-    write_measurement(tmp_path, "beta=0.1,seed=3", 50)
-    results = collect_results(sweep_plan("beta=0.1,1"), tmp_path, {})
+def test_a_product_has_one_table_and_one_seed_no_error_bars(tmp_path):
+    write_measurement(tmp_path, "K=8,beta=0.1,seed=3", 11)
+    plan = sweep_plan("beta=0.1,0.01", "K=8,32", product=True)
+    results = collect_results(plan, tmp_path, {})
+    (table,) = sweep_tables(results)
+    assert ("K=8", "0.1", "1", "11.00") in [row[:4] for row in table.rows]
     assert error_bar_note(results) == "One seed per point, so no error bars."
     assert error_bars(draw_panels(results, results.metrics).axes[0]) == []
 

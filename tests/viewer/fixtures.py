@@ -1,6 +1,10 @@
 """A viewer of small untrained models, its server, and a client that talks as Gradio's script."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -19,7 +23,7 @@ from aib.viewer.serve import listen, make_app, prepare_gradio
 from tests.helpers import photo, shapes, small_model
 
 EXAMPLES = [Example(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
-TIMEOUT = 30  # seconds
+TIMEOUT = 60  # seconds
 
 
 def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
@@ -57,6 +61,30 @@ def running(viewer: Viewer, folder: Path) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(TIMEOUT)
+
+
+@contextmanager
+def served(*words: str, stop: signal.Signals = signal.SIGINT, **options: Any) -> Iterator[str]:
+    """The address of `aib view` in a process of its own, which a signal ends without an error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aib", "view", *words, "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    try:
+        assert process.stdout is not None
+        found = (re.match(r"http://\S+", line) for line in process.stdout)
+        address = next((match[0] for match in found if match), None)
+        if address is not None:
+            yield address
+            process.send_signal(stop)
+        out, errors = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    assert errors == "" and process.returncode == (0 if stop == signal.SIGINT else 128 + stop)
+    assert (out.splitlines()[-1:] == ["closed"]) == (stop == signal.SIGINT)
 
 
 class Visitor:

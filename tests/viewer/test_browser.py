@@ -1,18 +1,13 @@
 """The page in a real browser: open, upload, move a slider, hide a block, compare two runs."""
 
 import json
-import re
 import shutil
-import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.helpers import photo
-from tests.viewer.fixtures import saved_model
+from tests.viewer.fixtures import TIMEOUT, saved_model, served
 
 pytest.importorskip("gradio")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -23,7 +18,6 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 pytestmark = pytest.mark.slow
-TIMEOUT = 60  # seconds
 
 FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
 --disable-background-networking --disable-component-update --window-size=1400,1300"""
@@ -55,25 +49,6 @@ def address(browser, tmp_path_factory):
         yield url
 
 
-@contextmanager
-def served(*words):
-    """The address of `aib view`, which must exit without an error afterwards."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aib", "view", *words, "--no-browser"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        lines = (re.match(r"http://\S+", line) for line in process.stdout)
-        yield next(found[0] for found in lines if found)
-        process.send_signal(signal.SIGINT)  # while the browser still shows the page
-        _, errors = process.communicate(timeout=TIMEOUT)
-    finally:
-        process.kill()
-    assert process.returncode == 0 and errors == ""
-
-
 @pytest.fixture
 def page(browser, address):
     """The page with its first example. Afterwards the console must hold no error, and all requests
@@ -97,9 +72,6 @@ class Page:
 
     def text(self, part: str) -> str:
         return self.browser.find_element(By.ID, part).text
-
-    def body(self) -> str:
-        return self.browser.find_element(By.TAG_NAME, "body").text
 
     def pictures(self, part: str) -> list[str]:
         # in one call: Gradio may replace an element between two

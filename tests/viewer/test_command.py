@@ -4,17 +4,14 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
-import time
 import urllib.request
 
 import pytest
 
 from aib import cli
-from aib.commands import view as command
 from aib.viewer import serve
-from tests.viewer.fixtures import saved_model
+from tests.viewer.fixtures import saved_model, served
 
 
 def run(capsys, *words):
@@ -44,27 +41,18 @@ def no_gradio_needed(monkeypatch):
         (["--max-megapixels", "0"], "--max-megapixels between 0 and 100"),
         (["--max-megabytes", "nan"], "--max-megabytes must lie between"),
         (["--samples", "many"], "samples are written SxM"),
+        (["--host", "not a host"], "--host not a host is not an address"),
+        (["--host", "a" * 300], f"--host {'a' * 40}... is not an address"),
+        (["--port", "70000"], "between 0 and 65535, not 70000"),
+        (["--port", "PORT"], "PORT of 127.0.0.1 cannot be opened"),
     ],
 )
 def test_mistakes_give_readable_errors(capsys, no_gradio_needed, words, message):
-    code, _, err = run(capsys, *words)
-    assert code == 2 and message in err and err.count("\n") == 1
-
-
-def test_a_port_that_is_taken(capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        code, _, err = run(capsys, "--port", str(port))
-    assert code == 2 and f"port {port} of 127.0.0.1 cannot be opened" in err
-
-
-def test_hosts_and_ports_that_cannot_be():
-    with pytest.raises(command.AibError, match="--host not a host is not an address"):
-        serve.listen("not a host", 0)
-    with pytest.raises(command.AibError, match=r"--host a{40}\.\.\. is not an address"):
-        serve.listen("a" * 300, 0)
-    with pytest.raises(command.AibError, match="between 0 and 65535, not 70000"):
-        serve.listen("127.0.0.1", 70000)
+        port = str(other.getsockname()[1])
+        code, _, err = run(capsys, *(word.replace("PORT", port) for word in words))
+    message = message.replace("PORT", port)
+    assert code == 2 and message in err and err.count("\n") == 1
 
 
 def test_a_warning_if_other_machines_reach_it(capsys, no_gradio_needed, monkeypatch, tmp_path):
@@ -79,37 +67,15 @@ def test_a_warning_if_other_machines_reach_it(capsys, no_gradio_needed, monkeypa
     assert re.search(r"http://127\.0\.0\.1:\d+ ", out)
 
 
-@pytest.mark.slow  # three processes that import everything
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_and_its_folder_is_removed(tmp_path, number, code):
+@pytest.mark.slow  # processes that import everything
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_its_folder_is_removed(tmp_path, stop):
     pytest.importorskip("gradio")
-    folder = saved_model(tmp_path / "model")
-    (tmp_path / "tmp").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aib", "view", "--run", str(folder), "--no-browser"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
-    )
-    try:
-        url = wait_for_address(process)
+    folder, temporary = saved_model(tmp_path / "model"), tmp_path / "tmp"
+    temporary.mkdir()
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with served("--run", str(folder), stop=stop, env=environment) as url:
         with urllib.request.urlopen(url, timeout=60) as answer:
             assert answer.status == 200
-        assert list((tmp_path / "tmp").glob("aib-view-*"))
-        process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == code and err == ""
-    assert (out.splitlines()[-1:] == ["closed"]) == (number == signal.SIGINT)
-    assert not list((tmp_path / "tmp").glob("aib-view-*"))
-
-
-def wait_for_address(process) -> str:
-    for line in process.stdout:
-        found = re.match(r"http://\S+", line)
-        if found:
-            time.sleep(1)  # from here on the port answers, and soon the page behind it
-            return found[0]
-    raise AssertionError(process.stderr.read())
+        assert list(temporary.glob("aib-view-*"))
+    assert not list(temporary.glob("aib-view-*"))

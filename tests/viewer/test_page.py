@@ -89,21 +89,6 @@ def test_the_sliders_redraw_the_maps_without_running_a_model(tmp_path, monkeypat
     assert changed == [[True, False, False], [False, True, False]]
 
 
-def test_a_page_from_before_a_restart_must_be_reloaded(tmp_path):
-    import gradio as gr
-
-    from aib.viewer.page import readable
-
-    act = handlers(tmp_path)
-    for call in (
-        lambda: readable(act.hide)(None, 25, 55, 0, clicked(9, 9)),
-        lambda: readable(act.clear)(None, 55, 0),
-        lambda: readable(act.redraw)(None, 55, 0),
-    ):
-        with pytest.raises(gr.Error, match="reload the page"):
-            call()
-
-
 def test_the_packaged_model_warns_of_classes_it_does_not_know_and_shows_its_verdict(
     tmp_path, monkeypatch
 ):

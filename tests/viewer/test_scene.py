@@ -53,21 +53,12 @@ def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
     page = Viewer([run, other], samples=(1, 1))
     scene = page.show(image, "photo")
     assert all((p[0] > 200).any() for p in page.inputs(scene))
-    scene = page.cover(scene, 0.5, 0.5, 0.3)
-    assert not any((p[0] > 200).any() for p in page.inputs(scene))
-    assert page.shown(scene).shape == (64, 96, 3) and page.shown(scene, 1).shape == (64, 64, 3)
-
-
-def test_covering_changes_the_block_alone_and_clearing_gives_all_back(tmp_path):
-    page = viewer(tmp_path)
-    scene = page.show(photo(32, 32), "photo")
-    covered = page.cover(scene, 0.5, 0.5, 0.25)
-    (before,), (now,) = page.inputs(scene), page.inputs(covered)
-    changed = (before != now).any(0).nonzero()
-    assert changed.min() >= 12 and changed.max() < 20
-    assert not torch.equal(covered.now[0].probabilities, scene.now[0].probabilities)
-    assert covered.before is scene.before
-    assert page.uncover(covered).now is scene.before and page.uncover(covered).blocks == ()
+    covered = page.cover(scene, 0.5, 0.5, 0.3)
+    assert not any((p[0] > 200).any() for p in page.inputs(covered))
+    assert page.shown(covered).shape == (64, 96, 3) and page.shown(covered, 1).shape == (64, 64, 3)
+    for before, now in zip(scene.now, covered.now, strict=True):
+        assert not torch.equal(before.probabilities, now.probabilities)
+    assert page.uncover(covered).now is covered.before is scene.before
 
 
 def test_a_block_that_hides_nothing_changes_nothing(tmp_path):
