@@ -1,6 +1,6 @@
 """Base of the metrics with intervals. Only this module imports torchmetrics: it takes seconds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import percentile_ends, ratio_interval, resampled_sums
+from aib.interpret.metrics.bootstrap import ratio_interval
 
 
 class BootstrapMetric(Metric):
@@ -40,14 +40,6 @@ class BootstrapMetric(Metric):
         for i, name in enumerate(parts):
             found |= {name: value[i], f"{name}_low": low[i], f"{name}_high": high[i]}
         return found
-
-    def interval(
-        self, values: Tensor, statistic: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Ends [G] for a statistic of sums over images: values [N,F], [R,F] to [R,G]."""
-        sums = resampled_sums(values, resamples=self.resamples, seed=self.seed)
-        low, high = percentile_ends(statistic(sums))
-        return low.to(values.device), high.to(values.device)
 
 
 def check_finite(broken: int) -> None:

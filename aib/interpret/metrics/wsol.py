@@ -22,6 +22,7 @@ from torch import Tensor
 
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
+from aib.interpret.metrics.bootstrap import interval
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.localise import check_masks
@@ -131,8 +132,8 @@ class WSOL(BootstrapMetric):
         parts = [self._counts("inside"), self._counts("outside")]  # [N,STEPS+1] each
         counts = torch.cat(parts, dim=1) * (parts[0].sum(dim=1, keepdim=True) > 0)
         value = average_precision(counts.sum(dim=0))
-        low, high = self.interval(counts, lambda sums: average_precision(sums)[:, None])
-        return {"pxap": value, "pxap_low": low[0], "pxap_high": high[0]}
+        low, high = interval(counts, average_precision, resamples=self.resamples, seed=self.seed)
+        return {"pxap": value, "pxap_low": low, "pxap_high": high}
 
 
 def mask_boxes(masks: Tensor) -> Tensor:
