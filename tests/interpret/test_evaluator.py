@@ -9,13 +9,10 @@ from torch import nn
 
 from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.cli import main
-from aib.data import Batches, ImageSet
+from aib.data import ImageSet
 from aib.errors import AibError
 from aib.interpret import Plan, study
-from aib.interpret.comparison import compare
-from aib.interpret.metrics.evaluator import SHARES, EvaluatorResults, Judge, kept_curves
-from aib.interpret.results import Study
-from aib.interpret.tables import evaluator as evaluator_table
+from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
 from aib.latent import LinearHead
 from aib.preprocessing import Preprocessing
 from tests.helpers import eval_model, make_run, shapes
@@ -58,53 +55,15 @@ def hand_made() -> Evaluator:
     return model.eval()
 
 
-def selector(x):
-    """The pixels that carry the class, whatever it is."""
-    return x.amax(1)
-
-
-def encoder(x):
-    """A bar in the middle whose row tells the class: the shape is a code, the pixels are empty."""
-    maps = torch.zeros(len(x), SIDE, SIDE)
-    for one, label in zip(maps, x.amax((2, 3)).argmax(1).tolist(), strict=True):
-        one[5 + 2 * label : 7 + 2 * label, 4:12] = 1
-    return maps
-
-
-class Plain(nn.Module):
-    def forward(self, x):
-        return x.mean((2, 3))
-
-
-def judged(seed=0) -> EvaluatorResults:
-    plan = Plan({}, subset=COUNT, seed=seed, evaluator=hand_made(), evaluator_name="by hand")
-    maps = {"selector": selector, "encoder": encoder}
-    found, _ = study(Plain(), DATA, plan, maps=maps)
-    assert found.evaluator is not None
-    return found.evaluator
-
-
-def test_a_selector_beats_the_controls_and_an_encoder_does_not():
-    found = judged()
-    assert found.run == "by hand" and found.accuracy == 100
-    right = found.maps["selector"]
-    assert all(e.value == 100 for e in right.accuracy.values()) and right.area.value == 100
-    assert right.over_random.low > 0 and right.over_centre.low > 0
-    wrong = found.maps["encoder"]
-    assert wrong.accuracy[0.05].value == pytest.approx(100 / 3)  # never more than class 0
-    assert wrong.over_random.high < 0
-    assert found.maps["random"].over_random is None and found.maps["random"].over_centre.low > 0
-    assert found.maps["centre"].over_centre is None
-
-
 def test_accuracy_and_area_equal_those_of_a_brute_force():
     """With distinct values the best pixels are known; one of the block's is enough."""
     torch.manual_seed(0)
     maps = torch.rand(COUNT, SIDE, SIDE)
-    judge = Judge(hand_made())
+    judge = Judge(hand_made().train())  # its mode is restored
     for rows in torch.arange(COUNT).split(40):
         judge.see(X[rows], DATA.labels[rows])
         judge.update("own", X[rows], DATA.labels[rows], maps[rows])
+    assert judge.evaluator.training
     curve = judge.results().maps["own"]
     by_share = []
     for share in SHARES:
@@ -128,7 +87,9 @@ def test_differences_are_bootstrapped_in_pairs():
         kind: torch.rand(60, 5, generator=generator) < (0.2 * gain + 0.8 * shared)
         for kind, gain in (("own", 1.0), ("random", 0.2), ("centre", 0.6))
     }
-    found = kept_curves(correct, seed=3)["own"]
+    curves = kept_curves(correct, seed=3)
+    assert curves["random"].over_random is curves["centre"].over_centre is None
+    found = curves["own"]
     widths = torch.tensor([0.05, 0.1, 0.1, 0.2], dtype=torch.float64)
 
     def area(kind):
@@ -161,16 +122,6 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
     assert all((b >= a).all() for a, b in pairwise(seen))  # nested
 
 
-def test_the_results_are_read_back_from_json():
-    found, _ = study(Plain(), DATA, Plan({}, subset=8, evaluator=hand_made()))
-    text = json.dumps(found.to_dict(), allow_nan=False)
-    again = Study.from_dict(json.loads(text))
-    assert again.evaluator == found.evaluator and again.to_dict() == json.loads(text)
-    assert evaluator_table({"a": again}).rows == evaluator_table({"a": found}).rows
-    without, _ = study(Plain(), DATA, Plan({}, subset=2))
-    assert without.evaluator is None and "evaluator" not in without.to_dict()
-
-
 def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
     data = shapes(2)
     model = eval_model("tiny", data)
@@ -192,16 +143,7 @@ def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
     with pytest.raises(AibError, match="knows other classes than the model .3 classes"):
         study(model, data, Plan({}, evaluator=hand_made()))
     with pytest.raises(AibError, match="expensive parts"):
-        study(Plain(), DATA, Plan({}, evaluator=hand_made()), expensive=False)
-
-
-def test_evaluator_and_model_keep_their_mode_and_compare_needs_no_evaluator():
-    evaluator = hand_made().train()
-    feed = Batches(DATA, 30)
-    model = eval_model("tiny_aib", DATA, num_classes=3)
-    found = compare(model, feed, ("own", "random"), masks=False, steps=1, judge=Judge(evaluator))
-    assert evaluator.training and set(found.evaluator.maps) == {"own", "random"}
-    assert compare(model, feed, ("random",), masks=False, steps=1).evaluator is None
+        study(model, data, Plan({}, evaluator=eval_model("tiny_evaluator", data)), expensive=False)
 
 
 @pytest.fixture(scope="module")

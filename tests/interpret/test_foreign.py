@@ -69,8 +69,17 @@ def test_a_network_is_scored_with_maps_of_any_function():
     posthoc = {"gradcam", "integrated_gradients"} if has_captum() else set()
     assert set(found.localisation) == {*given, *posthoc, "centre", "random"}
     assert set(found.faithfulness) == set(found.localisation)
-    assert found.localisation["mask"].auroc.value == 1
+    mask = found.localisation["mask"]
+    for one in (mask.auroc, mask.energy, mask.pointing, mask.pxap, mask.mask_iou):
+        assert one.value == 1
+    assert mask.max_box_acc.value > 0.7  # a stroke may cut a shape in two
+    assert mask.box_acc_held_out is None
     assert found.localisation["constant"].auroc.value == 0.5
+    whole = found.faithfulness["mask"].deletion_curve[0]
+    for curves in found.faithfulness.values():
+        starts = [curves.deletion_curve[0], curves.road_morf_curve[0], curves.road_lerf_curve[0]]
+        assert starts == pytest.approx([whole] * 3)
+        assert curves.road_fractions == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]
     assert set(found.map_stability) == set(given)
     constant = found.map_stability["constant"]["color-8"]
     assert constant.score[0.9].value in (100, None) and constant.flat == 6

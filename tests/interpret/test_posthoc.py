@@ -15,8 +15,6 @@ from tests.helpers import SmallNet, eval_model
 
 
 class Net(nn.Module):
-    """Logits that are sums over the image: every attribution is known in closed form."""
-
     def __init__(self, wrapped: bool = False) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -51,16 +49,6 @@ X = torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(2))
 def _needs_captum(request):
     if "without_captum" not in request.node.name:
         pytest.importorskip("captum")
-
-
-def test_gradcam_weighs_channels_by_their_gradient():
-    net = Net().eval()
-    maps = gradcam(net, X, "relu", target=2)
-    features = net.relu(net.norm(net.conv(X)))
-    # The head averages over 64 pixels, so channel k's gradient is its weight / 64 everywhere.
-    expected = torch.einsum("bkhw,k->bhw", features, net.head.weight[2] / 64).relu()
-    torch.testing.assert_close(maps, expected.detach())
-    assert torch.equal(maps, gradcam(net, X, net.relu, target=torch.full((3,), 2)))
 
 
 def test_gradients_of_a_template_are_the_template():
@@ -98,12 +86,6 @@ def test_logits_may_come_in_an_object_and_the_model_is_left_alone():
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(p.grad is None for p in net.parameters())
     assert not any(m._forward_hooks or m._backward_hooks for m in net.modules())
-
-
-def test_any_callable_will_do():
-    net = Net().eval()
-    maps = gradcam(lambda x: SimpleNamespace(logits=2 * net(x)), X, net.relu)
-    torch.testing.assert_close(maps, 2 * gradcam(net, X, "relu"))
 
 
 def test_bad_input_is_named():

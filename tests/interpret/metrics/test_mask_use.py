@@ -7,26 +7,20 @@ import pytest
 import torch
 from torch import nn
 
-from aib.attention import AttentionParameters
 from aib.data import Batches
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.studies import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
 from tests.helpers import shapes
+from tests.interpret.planted import FromRed
 
 N, C, SIDE, STD = 23, 3, 6, 0.8
 FIELD = np.random.Generator(np.random.PCG64(0)).standard_normal((3, SIDE, SIDE))
 
 
-class FromRed(nn.Module):
-    """The map is the red channel, clipped: it has exact zeros and ones."""
-
-    def forward(self, x):
-        return AttentionParameters(x[:, 0].clamp(0, 1), None, None)
-
-
 def make():
+    """The map is the red channel, clipped: it has exact zeros and ones."""
     torch.manual_seed(1)
     head = LinearHead(3 * SIDE * SIDE, C)
     for parameter in head.parameters():
