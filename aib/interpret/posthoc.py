@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
-from aib.interpret.metrics.checks import check_batch, resize_maps, shape
+from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
 from aib.types import Output
 from aib.validation import Method, PosthocMethod, check
 
@@ -205,16 +205,13 @@ def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:
     return partial(model, deterministic=True, mask=mask)
 
 
-def class_scores(result: Any) -> Tensor:
-    """Raw class scores [B,C]: the mean of our models' sample logits, else the logits given.
+def class_scores(result: Any, count: int) -> Tensor:
+    """Raw class scores [B,C] of `count` images: the mean of our models' sample logits, or logits.
 
     `Output.logits` are log-probabilities in profile `paper`, and their gradient also depends on
     the other classes.
     """
-    if isinstance(result, Output):
-        return result.average("logits")
-    scores: Tensor = result if isinstance(result, Tensor) else result.logits
-    return scores
+    return class_logits(result.average("logits") if isinstance(result, Output) else result, count)
 
 
 def has_captum() -> bool:
@@ -250,10 +247,7 @@ def _prepared(
     check_batch(x)
 
     def forward(images: Tensor) -> Tensor:
-        scores = class_scores(model(images))
-        if scores.ndim != 2 or len(scores) != len(images):
-            raise AibError(f"the model must give [{len(images)},classes], not {shape(scores)}")
-        return scores
+        return class_scores(model(images), len(images))
 
     modules = (model,) if isinstance(model, nn.Module) else ()
     with evaluating(*modules), torch.inference_mode(False), torch.enable_grad():

@@ -138,7 +138,7 @@ class Pair(Network):
         (Network(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
         (Network(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
         (Network(7), {}, "7 classes and the data 10"),
-        (Pair(), {}, r"logits \[B,classes\], not tuple"),
+        (Pair(), {}, r"logits \[1,classes\], not tuple"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
         (
             Network(),

@@ -121,9 +121,8 @@ def definitions(runs: Sequence[StoredRun]) -> Table:
 
 def speed(results: Results) -> Table:
     """Throughput: the columns of general interest."""
-    table = speed_table(results.benchmarks)
     shown = ("what", "model", "how", "images/s", "plain, images/s", "ratio", "hardware")
-    return with_columns(table, [table.head.index(name) for name in shown])
+    return with_columns(speed_table(results.benchmarks), shown)
 
 
 def paper_errors(results: Results) -> Table:
@@ -182,12 +181,7 @@ def make_table(results: Results, name: str, *files: str, where: Path = Path("REA
 
 def _by_preset(results: Results) -> list[list[StoredRun]]:
     """The runs of a preset's recipe, grouped by recipe, in the order of data sets and models."""
-    runs = [
-        run
-        for file in results.runs.values()
-        for run in file.runs
-        if run.model in MODELS and run.preset
-    ]
+    runs = [run for run in results.all_runs if run.model in MODELS and run.preset]
     runs.sort(key=lambda run: (run.data, list(MODELS).index(run.model), run.preset))
     return by_recipe(runs)
 
