@@ -1,66 +1,32 @@
-"""An evaluator judges maps: planted cases with known answers, brute force, refusals, command."""
+"""An evaluator judges maps: brute force, refusals, command; verdicts are in test_verdict.py."""
 
 import json
 from itertools import pairwise
 
 import pytest
 import torch
-from torch import nn
 
 from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.cli import main
-from aib.data import ImageSet
 from aib.errors import AibError
 from aib.interpret import Plan, study
 from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
-from aib.latent import LinearHead
 from aib.preprocessing import Preprocessing
 from tests.helpers import eval_model, make_run, shapes
+from tests.interpret.planted import CLASSES, SIDE, evaluator, glyph_images
 
-SIDE, BLOCK, COUNT = 16, 4, 90
+COUNT = 40
 FEW = ["--data", "shapes:count=32", "--foreign", "shapes:count=32"]
-BRIGHT = 5.0  # normalised; the block has 10, and noise of std 1 never comes near
-
-
-class BrightChannels(nn.Module):
-    """How much of each colour channel is far brighter than noise, [B,3]."""
-
-    def forward(self, x):
-        return (x - BRIGHT).clamp_min(0).mean((2, 3))
-
-
-def block_images() -> ImageSet:
-    """Black images; a block in one colour channel, in one of the corners, is the class."""
-    images = torch.zeros(COUNT, 3, SIDE, SIDE, dtype=torch.uint8)
-    masks = torch.zeros(COUNT, SIDE, SIDE, dtype=torch.bool)
-    labels = torch.arange(COUNT) % 3
-    for i in range(COUNT):
-        top, left = ((i // 3) % 2) * (SIDE - BLOCK), ((i // 6) % 2) * (SIDE - BLOCK)
-        masks[i, top : top + BLOCK, left : left + BLOCK] = True
-        images[i, labels[i], top : top + BLOCK, left : left + BLOCK] = 255
-    return ImageSet.from_tensors(images, labels, masks=masks, mean=(0.0,) * 3, std=(0.1,) * 3)
-
-
-DATA = block_images()
+DATA = glyph_images(COUNT)
 X = DATA.preprocessing.normalise(DATA.images)
 
 
-def hand_made() -> Evaluator:
-    """It names the channel of the block where it sees a pixel of it, otherwise class 0."""
-    head = LinearHead(3, 3)
-    head.load_state_dict({name: torch.zeros_like(v) for name, v in head.state_dict().items()})
-    with torch.no_grad():
-        next(p for p in head.parameters() if p.ndim == 2).copy_(torch.eye(3))
-    model = Evaluator(BrightChannels(), head, 3, preprocessing=DATA.preprocessing)
-    return model.eval()
-
-
 def test_accuracy_and_area_equal_those_of_a_brute_force():
-    """With distinct values the best pixels are known; one of the block's is enough."""
+    """With distinct values the best pixels are known."""
     torch.manual_seed(0)
     maps = torch.rand(COUNT, SIDE, SIDE)
-    judge = Judge(hand_made().train())  # its mode is restored
-    for rows in torch.arange(COUNT).split(40):
+    judge = Judge(evaluator().train())  # its mode is restored
+    for rows in torch.arange(COUNT).split(25):
         judge.see(X[rows], DATA.labels[rows])
         judge.update("own", X[rows], DATA.labels[rows], maps[rows])
     assert judge.evaluator.training
@@ -68,13 +34,15 @@ def test_accuracy_and_area_equal_those_of_a_brute_force():
     by_share = []
     for share in SHARES:
         right = 0
-        for i in range(COUNT):
-            values, inside = maps[i].flatten().tolist(), DATA.masks[i].flatten().tolist()
-            ranked = sorted(zip(values, inside, strict=True), reverse=True)
-            best = ranked[: round(share * SIDE * SIDE)]
-            right += int(DATA.labels[i] == 0 or any(is_inside for _, is_inside in best))
+        for one, x, label in zip(maps, X, DATA.labels, strict=True):
+            ranked = sorted(range(SIDE * SIDE), key=one.flatten().tolist().__getitem__)
+            mask = torch.zeros(SIDE * SIDE)
+            mask[ranked[-round(share * SIDE * SIDE) :]] = 1
+            out = judge.evaluator.eval()(x[None], deterministic=True, mask=mask.view(1, SIDE, SIDE))
+            right += int(out.logits.argmax() == label)
         by_share.append(100 * right / COUNT)
     assert [curve.accuracy[share].value for share in SHARES] == pytest.approx(by_share)
+    assert 25 < by_share[0] < by_share[-1] <= 100
     steps = zip(pairwise(SHARES), pairwise(by_share), strict=True)
     area = sum((s1 - s0) * (a0 + a1) / 2 for (s0, s1), (a0, a1) in steps) / 0.45
     assert curve.area.value == pytest.approx(area)
@@ -112,8 +80,8 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
             seen.append(given.mask)
             return super().decide(x, sampling, given)
 
-    made = hand_made()
-    recorder = Recorder(made.body, made.head, 3, preprocessing=DATA.preprocessing)
+    made = evaluator()
+    recorder = Recorder(made.body, made.head, CLASSES, preprocessing=DATA.preprocessing)
     Judge(recorder).update("own", X[:3], DATA.labels[:3], torch.ones(3, 8, 8))
     for mask, share in zip(seen, SHARES, strict=True):
         assert mask.sum((1, 2)).tolist() == [round(share * SIDE * SIDE)] * 3
@@ -125,8 +93,8 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
 def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
     data = shapes(2)
     model = eval_model("tiny", data)
-    evaluator = eval_model("tiny_evaluator", data)
-    check_evaluator(evaluator, model)
+    other = eval_model("tiny_evaluator", data)
+    check_evaluator(other, model)
     with pytest.raises(AibError, match="not trained on random masks"):
         check_evaluator(eval_model("tiny_aib_masked", data), model)
     own = data.preprocessing
@@ -135,13 +103,13 @@ def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
         ({"image_size": 48}, "takes images of 48 pixels"),
         ({"std": (0.1, 0.1, 0.1)}, "normalises images otherwise"),
     ):
-        evaluator.preprocessing = Preprocessing(
+        other.preprocessing = Preprocessing(
             **{"class_names": own.class_names, "mean": own.mean, "std": own.std} | changes
         )
         with pytest.raises(AibError, match=said):
-            check_evaluator(evaluator, model)
-    with pytest.raises(AibError, match="knows other classes than the model .3 classes"):
-        study(model, data, Plan({}, evaluator=hand_made()))
+            check_evaluator(other, model)
+    with pytest.raises(AibError, match="knows other classes than the model .4 classes"):
+        study(model, data, Plan({}, evaluator=evaluator()))
     with pytest.raises(AibError, match="expensive parts"):
         study(model, data, Plan({}, evaluator=eval_model("tiny_evaluator", data)), expensive=False)
 

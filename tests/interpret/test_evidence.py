@@ -66,8 +66,6 @@ def test_a_map_without_a_mask_is_cut_on_its_own_range():
     scaled = (map - map.min()) / (map.max() - map.min())
     assert np.array_equal(found.regions[0].mask, scaled > 0.25)
     assert 0 < found.regions[0].mask.mean() < 1
-    with pytest.raises(aib.AibError, match="threshold must be a number of at least 0 and below 1"):
-        aib.explain(eval_model(data=shapes(2)), photo(), threshold=1.0)
 
 
 def test_a_closed_map_has_no_box(tmp_path):

@@ -14,23 +14,10 @@ from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables
 from aib.preprocessing import Preprocessing
-from tests.helpers import eval_model, shapes
+from tests.helpers import SmallNet, eval_model, shapes
 
 DATA = shapes(12)
 PLAN = Plan({"color-8": modifications()["color-8"]}, subset=6)
-
-
-class Network(nn.Module):
-    """A plain classifier of ten classes, as somebody else writes it."""
-
-    def __init__(self, classes=10):
-        super().__init__()
-        torch.manual_seed(0)
-        self.features = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.BatchNorm2d(6), nn.ReLU())
-        self.fc = nn.Linear(6, classes)
-
-    def forward(self, x):
-        return self.fc(self.features(x).mean((2, 3)))
 
 
 def gradients(network):
@@ -54,7 +41,7 @@ def masks_of(data):
 
 
 def test_a_network_is_scored_with_maps_of_any_function():
-    network = Network()
+    network = SmallNet()
     given = {
         "gradient": gradients(network),
         "mask": masks_of(DATA),
@@ -94,7 +81,7 @@ def test_a_network_is_scored_with_maps_of_any_function():
 
 
 def test_a_study_needs_neither_a_plan_nor_batches():
-    network = Network()
+    network = SmallNet()
     quick, _ = study(network, DATA, expensive=False)
     assert set(quick.stability) == {
         name for name, m in modifications().items() if m.kind != "foreign"
@@ -108,7 +95,7 @@ def test_images_are_prepared_for_the_network():
     """The caller's normalisation and size, not the data's."""
     seen = []
 
-    class Spy(Network):
+    class Spy(SmallNet):
         def forward(self, x):
             seen.append(x)
             return super().forward(x)
@@ -126,7 +113,7 @@ def test_a_network_without_a_grid_has_no_gradcam_and_a_note():
     assert any("Grad-CAM needs a layer" in note for note in found.notes)
 
 
-class Pair(Network):
+class Pair(SmallNet):
     def forward(self, x):
         return super().forward(x), x
 
@@ -134,14 +121,14 @@ class Pair(Network):
 @pytest.mark.parametrize(
     ("network", "arguments", "said"),
     [
-        (Network(), {"maps": {"own": lambda x: x[:, 0]}}, "choose another name"),
-        (Network(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
-        (Network(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
-        (Network(7), {}, "7 classes and the data 10"),
+        (SmallNet(), {"maps": {"own": lambda x: x[:, 0]}}, "choose another name"),
+        (SmallNet(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
+        (SmallNet(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
+        (SmallNet(7), {}, "7 classes and the data 10"),
         (Pair(), {}, r"logits \[1,classes\], not tuple"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
         (
-            Network(),
+            SmallNet(),
             {"data": Batches(DATA, 4), "preprocessing": Preprocessing(image_size=48)},
             "give the ImageSet instead",
         ),
