@@ -1,7 +1,6 @@
 """Tables of test errors: beside the paper's, of other recipes, on other data sets, per run."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from aib.configs.preset import spread
 from aib.data.specs import SPECS
@@ -24,10 +23,11 @@ CLASSES = {"raw": "numbers as they are", "matched": "matched by name"}
 
 def error_tables(files: Sequence[RunsFile]) -> list[Table]:
     """One row per recipe, averaged over seeds: first the models that the paper has a result for."""
+    models = [*MODELS]
     found = [(runs[0], _error_row(file, runs)) for file in files for runs in by_recipe(file.runs)]
     beside = [each for each in found if each[0].paper_error() is not None]
     others = [row for run, row in found if run.paper_error() is None]
-    beside.sort(key=lambda each: _rank(each[0]))
+    beside.sort(key=lambda each: (each[0].data, models.index(each[0].model), -each[0].epochs))
     note = "± is the standard deviation over seeds. Minutes include compilation."
     if any(run.own_test_images for file in files for run in file.runs):
         note += (
@@ -56,10 +56,6 @@ def _error_row(file: RunsFile, runs: Sequence[StoredRun]) -> dict[str, str]:
         "runs": ", ".join(run.name for run in runs),
         "file": link(file),
     }
-
-
-def _rank(run: StoredRun) -> tuple[Any, ...]:
-    return run.data, list(MODELS).index(run.model), -run.epochs
 
 
 def link(file: RunsFile) -> str:
