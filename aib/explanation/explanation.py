@@ -1,5 +1,6 @@
 """The map behind a decision, with its picture and its files: one type for all models and maps."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from aib.explanation.decision import Decision
 from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.row import Box, Panel, draw_row
-from aib.figures.saved import check_targets, digest, distinct_names, save_files
+from aib.figures.saved import check_targets, distinct_names, save_files
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.files import sha256
 from aib.preprocessing import Preprocessing
@@ -169,9 +170,9 @@ class Explanation(Decision):
     def record(self, image: int = 0) -> dict[str, Any]:
         """How one image was explained, in plain JSON types."""
         one = self[image].cpu()
-        top = one.top(0)
-        shown = one.shown_map
-        limits = None if shown is None else [float(value) for value in shown.aminmax()]
+        top, shown = one.top(0), one.shown_map
+        pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest() if one.images else None
+        image_sha256 = sha256(one.paths[0]) if one.paths else pixels
         passed = {} if one.bits is None else {"mask_bits": float(one.bits.sum())}
         if one.mask is not None:
             passed["area"] = float(one.mask.mean())
@@ -191,7 +192,7 @@ class Explanation(Decision):
             cut["class_method"] = one.class_method
         return {
             "image": str(one.paths[0]) if one.paths else None,
-            "image_sha256": one._image_sha256(),
+            "image_sha256": image_sha256,
             "prediction": top[0][0],
             "probability": top[0][1],
             "entropy_bits": float(one.entropy_bits[0]),
@@ -203,16 +204,10 @@ class Explanation(Decision):
             "samples": one.samples,
             "seed": one.seed,
             "map_size": None if shown is None else list(shown.shape[1:]),
-            "map_range": limits,
+            "map_range": None if shown is None else list(limits(shown)),
             **passed,
             **cut,
         }
-
-    def _image_sha256(self) -> str | None:
-        """Of the first image's file, or else of its pixels."""
-        if self.paths:
-            return sha256(self.paths[0])
-        return digest(self.images[0]) if self.images else None
 
     def save(
         self, folder: str | Path, names: Sequence[str] = (), *, subtitle: str = ""

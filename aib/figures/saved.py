@@ -2,7 +2,6 @@
 NAME.classes.npy. Only our own are replaced.
 """
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -92,11 +91,6 @@ def _save_array(path: Path, values: Tensor) -> None:
             np.save(file, array)
 
     write_whole(path, write)
-
-
-def digest(image: Array) -> str:
-    """SHA-256 of an image's pixels, uint8 [H,W,3]."""
-    return hashlib.sha256(image.tobytes()).hexdigest()
 
 
 def _record(path: Path) -> dict[str, Any]:

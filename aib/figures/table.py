@@ -23,21 +23,22 @@ def table_of(title: str, rows: Iterable[dict[str, str]], note: str = "") -> Tabl
     return Table(title, head, tuple(tuple(row.values()) for row in rows), note)
 
 
-def with_columns(table: Table, columns: Sequence[int]) -> Table:
-    """The table with only these columns, by index."""
-    head, *rows = (tuple(row[at] for at in columns) for row in (table.head, *table.rows))
+def with_columns(table: Table, columns: Sequence[str]) -> Table:
+    """The table with only these of its columns."""
+    at = [i for i, name in enumerate(table.head) if name in columns]
+    head, *rows = (tuple(row[i] for i in at) for row in (table.head, *table.rows))
     return replace(table, head=head, rows=tuple(rows))
 
 
 def without(table: Table, column: str) -> Table:
     """The table without the column of this name."""
-    return with_columns(table, [i for i, name in enumerate(table.head) if name != column])
+    return with_columns(table, [name for name in table.head if name != column])
 
 
 def without_empty_columns(table: Table) -> Table:
     """The table without the columns that have no value in any row; no rows if none has one."""
-    columns = range(len(table.head))
-    filled = [i for i in columns if any(row[i] not in (NOTHING, "") for row in table.rows)]
+    columns = zip(table.head, *table.rows, strict=True)
+    filled = [name for name, *cells in columns if {*cells} - {NOTHING, ""}]
     return with_columns(table, filled) if filled else replace(table, head=(), rows=())
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from aib.classifier import Classifier, evaluating
 from aib.data import Batches, ImageSet
 from aib.errors import AibError
+from aib.interpret.metrics.checks import class_logits
 from aib.interpret.posthoc import class_scores
 from aib.preprocessing import Preprocessing
 from aib.types import Given, Output, Sampling
@@ -24,7 +25,7 @@ class ForeignClassifier(Classifier):
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The network's logits; it has no map of its own."""
-        return Output(class_scores(self.network(x))[None, None])  # [1,1,B,C]
+        return Output(class_scores(self.network(x), len(x))[None, None])  # [1,1,B,C]
 
 
 def prepare(
@@ -61,9 +62,4 @@ def prepare(
 def count_classes(network: nn.Module, x: Tensor) -> int:
     """The number of classes of a network, from its logits of normalised images."""
     with evaluating(network), torch.no_grad():
-        result = network(x)
-    logits = result if isinstance(result, Tensor) else getattr(result, "logits", None)
-    if not isinstance(logits, Tensor) or logits.ndim != 2:
-        found = list(logits.shape) if isinstance(logits, Tensor) else type(result).__name__
-        raise AibError(f"the model must give logits [B,classes], not {found}")
-    return logits.shape[1]
+        return class_logits(network(x), len(x)).shape[1]

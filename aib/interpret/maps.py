@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,11 +28,10 @@ from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
-from aib.validation import THRESHOLD, Fraction, Method, PosthocMethod, check, reject_unknown
+from aib.validation import THRESHOLD, Fraction, Method, check, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 Frames = Sequence[tuple[tuple[int, int], Box]]
-METHODS: tuple[Method, ...] = ("own", *get_args(PosthocMethod))
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
 MASKED_SAMPLES = 2  # of a masked model: each is a pass of the whole network
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
@@ -142,8 +141,6 @@ def explain_batch(
     where captum is installed. Without a map `map` and `method` are None. `seed` fixes the samples;
     None takes them from the global generator.
     """
-    if method != "auto" and method not in METHODS:
-        raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
     mode = nullcontext() if seed is None else seeded_evaluation(model, seed)
     # The features that the attention sees; masked models have none to modulate.
     features: list[Tensor] = []
@@ -157,27 +154,16 @@ def explain_batch(
     found = replace(found, seed=None if found.samples == "deterministic" else seed)
     if features and found.map is not None:
         modulation: Any = model.modulation
-        passed = energy_passed(features[0], found.map, modulation)
-        found = replace(found, energy_passed=passed)
+        found = replace(found, energy_passed=energy_passed(features[0], found.map, modulation))
     if method == "auto":
         method = "gradcam" if found.map is None and has_captum() else "own"
     if method == "own":
         return found
     layer = gradcam_layer(model, x) if method == "gradcam" else None
     maps = posthoc_maps(model, x, method, found.prediction, layer=layer)
-    return replace(
-        found,
-        method=method,
-        layer=layer,
-        map=maps,
-        sigma=None,
-        level_indices=None,
-        anchors=None,
-        sample_maps=None,
-        mask=None,
-        seen=None,
-        bits=None,
-    )
+    own = ("sigma", "level_indices", "anchors", "sample_maps", "mask", "seen", "bits")
+    without: dict[str, Any] = dict.fromkeys(own)
+    return replace(found, method=method, layer=layer, map=maps, **without)
 
 
 def make_maps(
@@ -191,8 +177,6 @@ def make_maps(
     """Maps [B,h,w] by one method; post-hoc ones for the predicted class or for `target` [B]."""
     if method == "own":
         return own_maps(model, x)
-    if method not in METHODS:
-        raise AibError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
     return posthoc_maps(model, x, method, target, chunk=chunk)
 
 

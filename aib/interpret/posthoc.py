@@ -7,8 +7,10 @@ score, as published: the logit before any softmax, also for models that return l
 """
 
 import importlib.util
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -17,9 +19,9 @@ from torch import Tensor, nn
 
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
-from aib.interpret.metrics.checks import check_batch, resize_maps, shape
+from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
 from aib.types import Output
-from aib.validation import PosthocMethod
+from aib.validation import Method, PosthocMethod, check
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
 # at 32 x 32 has a single position, which makes no map.
@@ -75,7 +77,6 @@ def integrated_gradients(
     return values.detach().sum(dim=1).float()
 
 
-@torch.no_grad()
 def completeness(
     model: Classifier, x: Tensor, maps: Tensor, target: Target = None
 ) -> tuple[Tensor, Tensor]:
@@ -131,10 +132,8 @@ def posthoc_maps(
 
     `layer` is Grad-CAM's, `gradcam_layer` by default; `chunk` is that of `integrated_gradients`.
     """
-
-    def forward(images: Tensor) -> Output:
-        return model(images, deterministic=True)
-
+    check("method", method, Method)
+    forward = partial(model, deterministic=True)
     with evaluating(model):
         if method == "gradcam":
             module = _module(model, layer or gradcam_layer(model, x))
@@ -155,31 +154,30 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
     names = {m: name for name, m in model.named_modules() if name and m not in beside}
-    ran: list[str] = []
-    layouts: dict[str, str] = {}
+    ran: list[tuple[str, str]] = []  # layers with a grid or tokens, and how these lie
 
     def record(module: nn.Module, _inputs: Any, output: Any) -> None:
         layout = _grid_layout(output, x) if isinstance(output, Tensor) else None
         if layout:
-            ran.append(names[module])
-            layouts[names[module]] = layout
+            ran.append((names[module], layout))
 
     with evaluating(model), torch.no_grad(), ExitStack() as hooks:
         forward = _classifier_pass(model, x[:1])
         for module in names:
             hooks.enter_context(module.register_forward_hook(record))
         forward(x[:1])
-    once = [name for name in ran if ran.count(name) == 1]  # a shared ReLU runs at several depths
-    grids = [name for name in once if layouts[name] != "tokens"]
+    runs = Counter(name for name, _ in ran)
+    once = [one for one in ran if runs[one[0]] == 1]  # a shared ReLU runs at several depths
+    grids = [one for one in once if one[1] != "tokens"]
     embeds = len(grids) == 1 and once[-1] != grids[0]  # a transformer has one, before its tokens
-    if not grids or embeds or layouts[grids[-1]] != "nchw":
+    if not grids or embeds or grids[-1][1] != "nchw":
         raise AibError(
             f"Grad-CAM needs a layer with at least {MIN_POSITIONS} x {MIN_POSITIONS} positions, "
             "features [B,c,h,w], and this model has none"
             + (" but for its first: it works on tokens" if embeds else "")
             + (": its channels are last" if grids and not embeds else "")
         )
-    return grids[-1]
+    return grids[-1][0]
 
 
 def _grid_layout(f: Tensor, x: Tensor) -> str | None:
@@ -188,16 +186,10 @@ def _grid_layout(f: Tensor, x: Tensor) -> str | None:
         return "tokens" if f.shape[1] >= MIN_POSITIONS**2 else None
     if f.ndim != 4:
         return None
-    fits = {"nchw": f.shape[2:], "nhwc": f.shape[1:3]}
-    square = x.shape[2] == x.shape[3]
-    return next(
-        (
-            layout
-            for layout, side in fits.items()
-            if min(side) >= MIN_POSITIONS and (side[0] == side[1] or not square)
-        ),
-        None,
-    )
+    for layout, side in (("nchw", f.shape[2:]), ("nhwc", f.shape[1:3])):
+        if min(side) >= MIN_POSITIONS and (side[0] == side[1] or x.shape[2] != x.shape[3]):
+            return layout
+    return None
 
 
 def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:
@@ -210,23 +202,16 @@ def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:
     if getattr(model, "takes_mask", False):
         with torch.no_grad():
             mask = model(x, deterministic=True).mask[0]  # [B,H,W]
-
-    def forward(images: Tensor) -> Output:
-        return model(images, deterministic=True, mask=mask)
-
-    return forward
+    return partial(model, deterministic=True, mask=mask)
 
 
-def class_scores(result: Any) -> Tensor:
-    """Raw class scores [B,C]: the mean of our models' sample logits, else the logits given.
+def class_scores(result: Any, count: int) -> Tensor:
+    """Raw class scores [B,C] of `count` images: the mean of our models' sample logits, or logits.
 
     `Output.logits` are log-probabilities in profile `paper`, and their gradient also depends on
     the other classes.
     """
-    if isinstance(result, Output):
-        return result.average("logits")
-    scores: Tensor = result if isinstance(result, Tensor) else result.logits
-    return scores
+    return class_logits(result.average("logits") if isinstance(result, Output) else result, count)
 
 
 def has_captum() -> bool:
@@ -262,10 +247,7 @@ def _prepared(
     check_batch(x)
 
     def forward(images: Tensor) -> Tensor:
-        scores = class_scores(model(images))
-        if scores.ndim != 2 or len(scores) != len(images):
-            raise AibError(f"the model must give [{len(images)},classes], not {shape(scores)}")
-        return scores
+        return class_scores(model(images), len(images))
 
     modules = (model,) if isinstance(model, nn.Module) else ()
     with evaluating(*modules), torch.inference_mode(False), torch.enable_grad():

@@ -137,8 +137,11 @@ def study_run(
         "weights_sha256": run.checksum,
         "data": data,
         "environment": environment(),
-        "threshold_images": None if others is None else _description(others),
+        "threshold_images": None,
     }
+    if others is not None:
+        kind = "held-out training" if others.data.split == "val" else "training"
+        origin["threshold_images"] = f"{others.num_images:,} {kind} images of {others.data.name}"
     began = time.perf_counter()
     found, per_image = study(
         run.model,
@@ -152,8 +155,3 @@ def study_run(
         tick=tick,
     )
     return replace(found, seconds=time.perf_counter() - began), per_image
-
-
-def _description(feed: Batches) -> str:
-    kind = "held-out training" if feed.data.split == "val" else "training"
-    return f"{feed.num_images:,} {kind} images of {feed.data.name}"

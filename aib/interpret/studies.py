@@ -136,7 +136,14 @@ def study(
         stability=each.stability,
         reliance=reliance,
         mask=mask,
-        information=_information(each),
+        information=Information(
+            **{name: each.mean(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
+            perplexity=each.perplexity,
+            contrast=each.mean("contrast"),
+            flat_maps=each.mean("flat"),
+            anchors=each.anchors,
+            anchor_shares=each.anchor_shares,
+        ),
         encoding=encoding,
         paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
         own_localisation=OwnLocalisation(
@@ -192,19 +199,6 @@ def _normalised(model: Classifier, feed: Batches, what: str, tick: Tick) -> Iter
         tick(what, len(batch.images))
 
 
-def _information(each: ImageMetrics) -> Information:
-    return Information(
-        kl_bits=each.mean("kl_bits"),
-        entropy_bits=each.mean("entropy_bits"),
-        perplexity=each.perplexity,
-        energy_passed=each.mean("energy_passed"),
-        contrast=each.mean("contrast"),
-        flat_maps=each.mean("flat"),
-        anchors=each.anchors,
-        anchor_shares=each.anchor_shares,
-    )
-
-
 def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str, float]:
     """The paper's Table 2 for this model and data, where it has an entry."""
     data = str(origin.get("data", "")).partition(":")[0]
@@ -216,11 +210,11 @@ def _possible_kinds(
     model: Classifier, feed: Batches, has_maps: bool
 ) -> tuple[list[MapKind], str | None, list[str]]:
     """The kinds of maps to compare, the layer of Grad-CAM, and why a kind is left out."""
+    kinds, layer, problems = list(map_kinds(has_maps)), None, []
     if not has_captum():
         why = "Grad-CAM and Integrated Gradients need captum"
-        return list(map_kinds(has_maps)), None, [str(missing_extra("posthoc", why))]
+        return kinds, None, [str(missing_extra("posthoc", why))]
     x = _first_images(model, feed, 1)
-    kinds, layer, problems = list(map_kinds(has_maps)), None, []
     try:
         layer = gradcam_layer(model, x)
     except AibError as error:
@@ -236,9 +230,5 @@ def _possible_kinds(
 
 def _first_images(model: Classifier, feed: Batches, count: int) -> Tensor:
     """The first normalised images [n,3,S,S] of a feed."""
-    parts: list[Tensor] = []
-    for batch in feed:
-        parts.append(batch.images)
-        if sum(map(len, parts)) >= count:
-            break
-    return model.preprocessing.normalise(torch.cat(parts)[:count])
+    few = feed.subset(torch.arange(min(count, feed.num_images)))
+    return model.preprocessing.normalise(torch.cat([batch.images for batch in few]))

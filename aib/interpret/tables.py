@@ -35,17 +35,9 @@ def map_name(kind: str) -> str:
 def all_tables(studies: Studies) -> list[Table]:
     """Every table that has rows; without the column of runs where there is one run."""
     makers = (
-        overview,
-        encoding,
-        stability,
-        localisation,
-        thresholded,
-        faithfulness,
-        evaluator,
-        information,
-        mask,
-        changed_mask,
-    )
+        overview, encoding, stability, localisation, thresholded, faithfulness, evaluator,
+        information, mask, changed_mask,
+    )  # fmt: skip
     made = [table for make in makers if (table := make(studies)).rows]
     return made if len(studies) > 1 else [without(table, "run") for table in made]
 

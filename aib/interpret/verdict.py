@@ -67,7 +67,9 @@ def judge(
     the evaluator's area under the curve. Whatever was not measured limits the verdict.
     """
     harm, point = reliance.harm, _point(reliance.harm)
-    drops = _counted(reliance, encoding)
+    # A masked model has only ever seen masks that belong to an image: no others count.
+    drops = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
+    drops = drops | (encoding.swaps if encoding else {})
     costs = _costs(reliance, drops)
     if reliance.masked and encoding is not None and encoding.variation < SAME_MAP:
         same = (
@@ -90,12 +92,6 @@ def judge(
         return Verdict("used", (*used, *why))
     faithful, evidence = _evidence(over_centre, over_random)
     return Verdict("faithful" if faithful else "used", (*used, *why, evidence))
-
-
-def _counted(reliance: Reliance, encoding: Encoding | None) -> dict[str, Drop]:
-    """The drops that count: a masked model has only ever seen masks that belong to an image."""
-    others = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
-    return others | (encoding.swaps if encoding else {})
 
 
 def _encodes(encoding: Encoding | None, harm: float) -> tuple[bool | None, tuple[str, ...]]:

@@ -217,10 +217,8 @@ def randomisation_chart(changes: Sequence[LayerChange]) -> list[Chart]:
     if not changes:
         return []
     x = range(len(changes) + 1)
-    cosines, correlations = (
-        [1.0, *(c.cosine for c in changes)],
-        [1.0, *(c.pearson for c in changes)],
-    )
+    cosines = [1.0, *(c.cosine for c in changes)]
+    correlations = [1.0, *(c.pearson for c in changes)]
     lowest = min(value for value in (*cosines, *correlations) if value is not None)
     return line_chart(
         "The map as layers are randomised",

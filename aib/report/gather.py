@@ -1,6 +1,5 @@
 """Gather what a run's page shows: the files in its folder, and what has to be measured."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,16 +30,12 @@ class RunContent:
     settings: Settings | None
     metrics: list[dict[str, Any]]  # rows of metrics.jsonl
     evaluations: dict[str, Evaluation]
+    own_evaluation: Evaluation | None  # on test images if they were evaluated, else on held-out
     study: Study | None = None  # interpret.json
     calibrated: Evaluation | None = None  # with the bins of the reliability diagram
     gallery: Gallery | None = None
     pictures: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def own_evaluation(self) -> Evaluation | None:
-        """On test images if they were evaluated, else on held-out images."""
-        return own_evaluation(self.settings, self.evaluations)
 
 
 def gather(
@@ -66,13 +61,14 @@ def gather(
     # Pictures are drawn together with the study: of other weights, both are left out.
     pictures = tuple(sorted((run.folder / "figures").glob("*.png"))) if study else ()
     evaluations, gallery = read_evaluations(run.folder / EVALUATION), None
-    calibrated = own_evaluation(run.settings, evaluations)
-    if calibrated and run.settings and calibrated.split != run.settings.measured_split:
+    name = run.settings.own_evaluation(evaluations) if run.settings else None
+    calibrated = own = evaluations[name] if name else None
+    if own and run.settings and own.split != run.settings.measured_split:
         notes.append(
             f"The test images were not evaluated, as training held out images to choose settings "
             f"on: `aib eval {run.source}` evaluates them."
         )
-    if data is not None or (calibrated is not None and calibrated.calibration_bins is None):
+    if data is not None or (own and own.calibration_bins is None):
         calibrated = None
     if not stored:
         try:
@@ -84,8 +80,8 @@ def gather(
             gallery = make_gallery(run.model, feed, seed=seed)
             if study is None:
                 source = like or run
-                name = data or (source.settings.data if source.settings else dataset.name)
-                study = _measure(run, feed, name, subset, seed, tick)
+                measured = data or (source.settings.data if source.settings else dataset.name)
+                study = _measure(run, feed, measured, subset, seed, tick)
         except AibError as error:
             if data is not None:
                 raise  # the user named the data; the run's own data may well be elsewhere
@@ -98,6 +94,7 @@ def gather(
         settings=run.settings,
         metrics=read_metrics(run.folder),
         evaluations=evaluations,
+        own_evaluation=own,
         study=study,
         calibrated=calibrated,
         gallery=gallery,
@@ -106,20 +103,13 @@ def gather(
     )
 
 
-def own_evaluation(
-    settings: Settings | None, evaluations: Mapping[str, Evaluation]
-) -> Evaluation | None:
-    """The run's own result among its evaluations; None for a saved model."""
-    name = settings.own_evaluation(evaluations) if settings else None
-    return evaluations[name] if name else None
-
-
 def _split(run: Run, data: str | None) -> str | None:
     """The split that the run was evaluated on; None, the default, for other data."""
     if data is not None or run.settings is None:
         return None
-    own = own_evaluation(run.settings, read_evaluations(run.folder / EVALUATION))
-    return own.split if own else run.settings.final_split
+    found = read_evaluations(run.folder / EVALUATION)
+    name = run.settings.own_evaluation(found)
+    return found[name].split if name else run.settings.final_split
 
 
 def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:

@@ -265,15 +265,19 @@ def settings_table(summary: str, settings: Settings) -> Markup:
 
 def training_command(settings: Settings) -> str:
     """The command that trains with these settings; defaults are left out."""
-    words, defaults = ["aib train"], Settings().to_dict()
-    for name, value in settings.to_dict().items():
-        if value == defaults[name]:
-            continue
-        flag = "--" + name.replace("_", "-")
+    defaults = Settings().to_dict()
+    changed = {k: v for k, v in settings.to_dict().items() if v != defaults[k]}
+    return " ".join(["aib train", *option_words(changed)])
+
+
+def option_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as options of `aib train`."""
+    words: list[str] = []
+    for name, value in settings.items():
+        option = name.replace("_", "-")
         if isinstance(value, bool):
-            words.append(flag if value else "--no-" + flag[2:])
-        elif isinstance(value, list):
-            words += [flag, *map(str, value)]
+            words.append(f"--{option}" if value else f"--no-{option}")
         else:
-            words += [flag, shlex.quote(str(value))]
-    return " ".join(words)
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [f"--{option}", *(shlex.quote(str(v)) for v in values)]
+    return words

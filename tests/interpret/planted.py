@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aib.attention import AttentionParameters
 from aib.baselines.evaluator import Evaluator
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
@@ -66,6 +67,18 @@ def evaluator() -> Evaluator:
             p.copy_(torch.eye(CLASSES) if p.ndim == 2 else torch.zeros(CLASSES))
     policy = glyph_images(CLASSES * 8).preprocessing
     return Evaluator(GlyphBody(), head, CLASSES, noise_std=0.1, preprocessing=policy).eval()
+
+
+class FromRed(torch.nn.Module):
+    """Proposes how red each position is: `gain` times a normalised image's red plus `offset`."""
+
+    def __init__(self, gain: float = 1.0, offset: float = 0.0, stride: int = 1) -> None:
+        super().__init__()
+        self.gain, self.offset, self.stride = gain, offset, stride
+
+    def forward(self, x: Tensor) -> AttentionParameters:
+        red = F.avg_pool2d(x[:, 0], self.stride)
+        return AttentionParameters((self.gain * red + self.offset).clamp(0, 1), None, None)
 
 
 class Planted(Classifier):

@@ -16,12 +16,13 @@ from aib.interpret import (
     randomise_layers,
     swap_maps,
 )
-from aib.interpret.metrics.perturb import PAPER_MODIFICATIONS
+from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.probe import jittered_gaussian
 from aib.interpret.metrics.road import impute_linear
 from aib.interpret.metrics.swap import draw_partners, shuffled
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+PAPER_MODIFICATIONS = modifications()
 DEVICES = ("cpu", "cuda")
 
 

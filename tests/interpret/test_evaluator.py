@@ -1,121 +1,48 @@
-"""An evaluator judges maps: planted cases with known answers, brute force, refusals, command."""
+"""An evaluator judges maps: brute force, refusals, command; verdicts are in test_verdict.py."""
 
 import json
 from itertools import pairwise
 
 import pytest
 import torch
-from torch import nn
 
 from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.cli import main
-from aib.data import Batches, ImageSet
 from aib.errors import AibError
 from aib.interpret import Plan, study
-from aib.interpret.comparison import compare
-from aib.interpret.metrics.evaluator import SHARES, EvaluatorResults, Judge, kept_curves
-from aib.interpret.results import Study
-from aib.interpret.tables import evaluator as evaluator_table
-from aib.latent import LinearHead
+from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
 from aib.preprocessing import Preprocessing
 from tests.helpers import eval_model, make_run, shapes
+from tests.interpret.planted import CLASSES, SIDE, evaluator, glyph_images
 
-SIDE, BLOCK, COUNT = 16, 4, 90
+COUNT = 40
 FEW = ["--data", "shapes:count=32", "--foreign", "shapes:count=32"]
-BRIGHT = 5.0  # normalised; the block has 10, and noise of std 1 never comes near
-
-
-class BrightChannels(nn.Module):
-    """How much of each colour channel is far brighter than noise, [B,3]."""
-
-    def forward(self, x):
-        return (x - BRIGHT).clamp_min(0).mean((2, 3))
-
-
-def block_images() -> ImageSet:
-    """Black images; a block in one colour channel, in one of the corners, is the class."""
-    images = torch.zeros(COUNT, 3, SIDE, SIDE, dtype=torch.uint8)
-    masks = torch.zeros(COUNT, SIDE, SIDE, dtype=torch.bool)
-    labels = torch.arange(COUNT) % 3
-    for i in range(COUNT):
-        top, left = ((i // 3) % 2) * (SIDE - BLOCK), ((i // 6) % 2) * (SIDE - BLOCK)
-        masks[i, top : top + BLOCK, left : left + BLOCK] = True
-        images[i, labels[i], top : top + BLOCK, left : left + BLOCK] = 255
-    return ImageSet.from_tensors(images, labels, masks=masks, mean=(0.0,) * 3, std=(0.1,) * 3)
-
-
-DATA = block_images()
+DATA = glyph_images(COUNT)
 X = DATA.preprocessing.normalise(DATA.images)
 
 
-def hand_made() -> Evaluator:
-    """It names the channel of the block where it sees a pixel of it, otherwise class 0."""
-    head = LinearHead(3, 3)
-    head.load_state_dict({name: torch.zeros_like(v) for name, v in head.state_dict().items()})
-    with torch.no_grad():
-        next(p for p in head.parameters() if p.ndim == 2).copy_(torch.eye(3))
-    model = Evaluator(BrightChannels(), head, 3, preprocessing=DATA.preprocessing)
-    return model.eval()
-
-
-def selector(x):
-    """The pixels that carry the class, whatever it is."""
-    return x.amax(1)
-
-
-def encoder(x):
-    """A bar in the middle whose row tells the class: the shape is a code, the pixels are empty."""
-    maps = torch.zeros(len(x), SIDE, SIDE)
-    for one, label in zip(maps, x.amax((2, 3)).argmax(1).tolist(), strict=True):
-        one[5 + 2 * label : 7 + 2 * label, 4:12] = 1
-    return maps
-
-
-class Plain(nn.Module):
-    def forward(self, x):
-        return x.mean((2, 3))
-
-
-def judged(seed=0) -> EvaluatorResults:
-    plan = Plan({}, subset=COUNT, seed=seed, evaluator=hand_made(), evaluator_name="by hand")
-    maps = {"selector": selector, "encoder": encoder}
-    found, _ = study(Plain(), DATA, plan, maps=maps)
-    assert found.evaluator is not None
-    return found.evaluator
-
-
-def test_a_selector_beats_the_controls_and_an_encoder_does_not():
-    found = judged()
-    assert found.run == "by hand" and found.accuracy == 100
-    right = found.maps["selector"]
-    assert all(e.value == 100 for e in right.accuracy.values()) and right.area.value == 100
-    assert right.over_random.low > 0 and right.over_centre.low > 0
-    wrong = found.maps["encoder"]
-    assert wrong.accuracy[0.05].value == pytest.approx(100 / 3)  # never more than class 0
-    assert wrong.over_random.high < 0
-    assert found.maps["random"].over_random is None and found.maps["random"].over_centre.low > 0
-    assert found.maps["centre"].over_centre is None
-
-
 def test_accuracy_and_area_equal_those_of_a_brute_force():
-    """With distinct values the best pixels are known; one of the block's is enough."""
+    """With distinct values the best pixels are known."""
     torch.manual_seed(0)
     maps = torch.rand(COUNT, SIDE, SIDE)
-    judge = Judge(hand_made())
-    for rows in torch.arange(COUNT).split(40):
+    judge = Judge(evaluator().train())  # its mode is restored
+    for rows in torch.arange(COUNT).split(25):
         judge.see(X[rows], DATA.labels[rows])
         judge.update("own", X[rows], DATA.labels[rows], maps[rows])
+    assert judge.evaluator.training
     curve = judge.results().maps["own"]
     by_share = []
     for share in SHARES:
         right = 0
-        for i in range(COUNT):
-            values, inside = maps[i].flatten().tolist(), DATA.masks[i].flatten().tolist()
-            ranked = sorted(zip(values, inside, strict=True), reverse=True)
-            best = ranked[: round(share * SIDE * SIDE)]
-            right += int(DATA.labels[i] == 0 or any(is_inside for _, is_inside in best))
+        for one, x, label in zip(maps, X, DATA.labels, strict=True):
+            ranked = sorted(range(SIDE * SIDE), key=one.flatten().tolist().__getitem__)
+            mask = torch.zeros(SIDE * SIDE)
+            mask[ranked[-round(share * SIDE * SIDE) :]] = 1
+            out = judge.evaluator.eval()(x[None], deterministic=True, mask=mask.view(1, SIDE, SIDE))
+            right += int(out.logits.argmax() == label)
         by_share.append(100 * right / COUNT)
     assert [curve.accuracy[share].value for share in SHARES] == pytest.approx(by_share)
+    assert 25 < by_share[0] < by_share[-1] <= 100
     steps = zip(pairwise(SHARES), pairwise(by_share), strict=True)
     area = sum((s1 - s0) * (a0 + a1) / 2 for (s0, s1), (a0, a1) in steps) / 0.45
     assert curve.area.value == pytest.approx(area)
@@ -128,7 +55,9 @@ def test_differences_are_bootstrapped_in_pairs():
         kind: torch.rand(60, 5, generator=generator) < (0.2 * gain + 0.8 * shared)
         for kind, gain in (("own", 1.0), ("random", 0.2), ("centre", 0.6))
     }
-    found = kept_curves(correct, seed=3)["own"]
+    curves = kept_curves(correct, seed=3)
+    assert curves["random"].over_random is curves["centre"].over_centre is None
+    found = curves["own"]
     widths = torch.tensor([0.05, 0.1, 0.1, 0.2], dtype=torch.float64)
 
     def area(kind):
@@ -151,8 +80,8 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
             seen.append(given.mask)
             return super().decide(x, sampling, given)
 
-    made = hand_made()
-    recorder = Recorder(made.body, made.head, 3, preprocessing=DATA.preprocessing)
+    made = evaluator()
+    recorder = Recorder(made.body, made.head, CLASSES, preprocessing=DATA.preprocessing)
     Judge(recorder).update("own", X[:3], DATA.labels[:3], torch.ones(3, 8, 8))
     for mask, share in zip(seen, SHARES, strict=True):
         assert mask.sum((1, 2)).tolist() == [round(share * SIDE * SIDE)] * 3
@@ -161,21 +90,11 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
     assert all((b >= a).all() for a, b in pairwise(seen))  # nested
 
 
-def test_the_results_are_read_back_from_json():
-    found, _ = study(Plain(), DATA, Plan({}, subset=8, evaluator=hand_made()))
-    text = json.dumps(found.to_dict(), allow_nan=False)
-    again = Study.from_dict(json.loads(text))
-    assert again.evaluator == found.evaluator and again.to_dict() == json.loads(text)
-    assert evaluator_table({"a": again}).rows == evaluator_table({"a": found}).rows
-    without, _ = study(Plain(), DATA, Plan({}, subset=2))
-    assert without.evaluator is None and "evaluator" not in without.to_dict()
-
-
 def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
     data = shapes(2)
     model = eval_model("tiny", data)
-    evaluator = eval_model("tiny_evaluator", data)
-    check_evaluator(evaluator, model)
+    other = eval_model("tiny_evaluator", data)
+    check_evaluator(other, model)
     with pytest.raises(AibError, match="not trained on random masks"):
         check_evaluator(eval_model("tiny_aib_masked", data), model)
     own = data.preprocessing
@@ -184,24 +103,15 @@ def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
         ({"image_size": 48}, "takes images of 48 pixels"),
         ({"std": (0.1, 0.1, 0.1)}, "normalises images otherwise"),
     ):
-        evaluator.preprocessing = Preprocessing(
+        other.preprocessing = Preprocessing(
             **{"class_names": own.class_names, "mean": own.mean, "std": own.std} | changes
         )
         with pytest.raises(AibError, match=said):
-            check_evaluator(evaluator, model)
-    with pytest.raises(AibError, match="knows other classes than the model .3 classes"):
-        study(model, data, Plan({}, evaluator=hand_made()))
+            check_evaluator(other, model)
+    with pytest.raises(AibError, match="knows other classes than the model .4 classes"):
+        study(model, data, Plan({}, evaluator=evaluator()))
     with pytest.raises(AibError, match="expensive parts"):
-        study(Plain(), DATA, Plan({}, evaluator=hand_made()), expensive=False)
-
-
-def test_evaluator_and_model_keep_their_mode_and_compare_needs_no_evaluator():
-    evaluator = hand_made().train()
-    feed = Batches(DATA, 30)
-    model = eval_model("tiny_aib", DATA, num_classes=3)
-    found = compare(model, feed, ("own", "random"), masks=False, steps=1, judge=Judge(evaluator))
-    assert evaluator.training and set(found.evaluator.maps) == {"own", "random"}
-    assert compare(model, feed, ("random",), masks=False, steps=1).evaluator is None
+        study(model, data, Plan({}, evaluator=eval_model("tiny_evaluator", data)), expensive=False)
 
 
 @pytest.fixture(scope="module")

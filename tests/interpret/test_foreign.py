@@ -14,23 +14,10 @@ from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables
 from aib.preprocessing import Preprocessing
-from tests.helpers import eval_model, shapes
+from tests.helpers import SmallNet, eval_model, shapes
 
 DATA = shapes(12)
 PLAN = Plan({"color-8": modifications()["color-8"]}, subset=6)
-
-
-class Network(nn.Module):
-    """A plain classifier of ten classes, as somebody else writes it."""
-
-    def __init__(self, classes=10):
-        super().__init__()
-        torch.manual_seed(0)
-        self.features = nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1), nn.BatchNorm2d(6), nn.ReLU())
-        self.fc = nn.Linear(6, classes)
-
-    def forward(self, x):
-        return self.fc(self.features(x).mean((2, 3)))
 
 
 def gradients(network):
@@ -54,7 +41,7 @@ def masks_of(data):
 
 
 def test_a_network_is_scored_with_maps_of_any_function():
-    network = Network()
+    network = SmallNet()
     given = {
         "gradient": gradients(network),
         "mask": masks_of(DATA),
@@ -69,8 +56,17 @@ def test_a_network_is_scored_with_maps_of_any_function():
     posthoc = {"gradcam", "integrated_gradients"} if has_captum() else set()
     assert set(found.localisation) == {*given, *posthoc, "centre", "random"}
     assert set(found.faithfulness) == set(found.localisation)
-    assert found.localisation["mask"].auroc.value == 1
+    mask = found.localisation["mask"]
+    for one in (mask.auroc, mask.energy, mask.pointing, mask.pxap, mask.mask_iou):
+        assert one.value == 1
+    assert mask.max_box_acc.value > 0.7  # a stroke may cut a shape in two
+    assert mask.box_acc_held_out is None
     assert found.localisation["constant"].auroc.value == 0.5
+    whole = found.faithfulness["mask"].deletion_curve[0]
+    for curves in found.faithfulness.values():
+        starts = [curves.deletion_curve[0], curves.road_morf_curve[0], curves.road_lerf_curve[0]]
+        assert starts == pytest.approx([whole] * 3)
+        assert curves.road_fractions == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]
     assert set(found.map_stability) == set(given)
     constant = found.map_stability["constant"]["color-8"]
     assert constant.score[0.9].value in (100, None) and constant.flat == 6
@@ -85,7 +81,7 @@ def test_a_network_is_scored_with_maps_of_any_function():
 
 
 def test_a_study_needs_neither_a_plan_nor_batches():
-    network = Network()
+    network = SmallNet()
     quick, _ = study(network, DATA, expensive=False)
     assert set(quick.stability) == {
         name for name, m in modifications().items() if m.kind != "foreign"
@@ -99,7 +95,7 @@ def test_images_are_prepared_for_the_network():
     """The caller's normalisation and size, not the data's."""
     seen = []
 
-    class Spy(Network):
+    class Spy(SmallNet):
         def forward(self, x):
             seen.append(x)
             return super().forward(x)
@@ -117,7 +113,7 @@ def test_a_network_without_a_grid_has_no_gradcam_and_a_note():
     assert any("Grad-CAM needs a layer" in note for note in found.notes)
 
 
-class Pair(Network):
+class Pair(SmallNet):
     def forward(self, x):
         return super().forward(x), x
 
@@ -125,14 +121,14 @@ class Pair(Network):
 @pytest.mark.parametrize(
     ("network", "arguments", "said"),
     [
-        (Network(), {"maps": {"own": lambda x: x[:, 0]}}, "choose another name"),
-        (Network(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
-        (Network(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
-        (Network(7), {}, "7 classes and the data 10"),
-        (Pair(), {}, r"logits \[B,classes\], not tuple"),
+        (SmallNet(), {"maps": {"own": lambda x: x[:, 0]}}, "choose another name"),
+        (SmallNet(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
+        (SmallNet(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
+        (SmallNet(7), {}, "7 classes and the data 10"),
+        (Pair(), {}, r"logits \[1,classes\], not tuple"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
         (
-            Network(),
+            SmallNet(),
             {"data": Batches(DATA, 4), "preprocessing": Preprocessing(image_size=48)},
             "give the ImageSet instead",
         ),

@@ -5,17 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from PIL import Image
-from torch import nn
 
 import aib
-from aib.attention import AttentionParameters
 from aib.interpret import maps as maps_module
 from aib.interpret.maps import explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
 from aib.masked import information_bits
 from tests.helpers import SmallNet, eval_model, photo, pixels, shapes
+from tests.interpret.planted import FromRed
 
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
@@ -126,32 +123,11 @@ def test_what_is_no_image_is_refused(source):
         aib.explain(eval_model(data=shapes(2)), source)
 
 
-def test_saving_writes_the_picture_the_raw_map_and_how_they_were_made(tmp_path):
-    model = eval_model(data=shapes(2))
-    found = aib.explain(model, pixels(2), seed=5)
-    assert found.save(tmp_path) == [tmp_path / "image.png", tmp_path / "image-2.png"]
-    for i, name in enumerate(("image", "image-2")):
-        assert np.array_equal(np.load(tmp_path / f"{name}.npy"), found.map[i].numpy())
-        record = json.loads((tmp_path / f"{name}.json").read_text())
-        assert record["prediction"] == found.names()[i] and record["seed"] == 5
-        assert record["model"] == "tiny_aib_qt" and record["method"] == "own"
-        with Image.open(tmp_path / record["picture"]) as picture:
-            assert picture.width > picture.height
-    found.save(tmp_path)  # its own files are replaced
-
-
-class FromRed(nn.Module):
-    """Proposes the red channel, clipped: masks with zeros and ones, and values between."""
-
-    def forward(self, x):
-        return AttentionParameters((2 * F.avg_pool2d(x, 2)[:, 0]).clamp(0, 1), None, None)
-
-
 def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
     model, batch = eval_model("tiny_aib_masked", shapes(2)), pixels(2)
-    model.propose = FromRed()
+    model.propose = FromRed(gain=2, stride=2)
     found = aib.explain(model, batch, samples=(2, 1))  # the probabilities are those of samples
-    found.save(tmp_path)
+    assert found.save(tmp_path) == [tmp_path / "image.png", tmp_path / "image-2.png"]
     x = model.preprocessing.normalise(batch)
     mask = model(x, deterministic=True).mask[0].detach().numpy()
     assert (mask == 0).any() and (mask == 1).any() and len(np.unique(mask)) > 100
@@ -160,6 +136,7 @@ def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
         assert np.array_equal(np.load(tmp_path / f"{name}.npy"), mask[i])
         record = json.loads((tmp_path / f"{name}.json").read_text())
         assert record["map_size"] == [32, 32] and record["map_range"] == [0, 1]
+        assert record["prediction"] == found.names()[i] and record["seed"] == 0
         assert record["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
         assert record["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
     panels = found.panels(1)

@@ -13,7 +13,7 @@ from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Stability, Study
 from aib.interpret.studies import Plan, study
-from aib.interpret.tables import all_tables
+from aib.interpret.tables import EVALUATOR, all_tables
 from tests.helpers import eval_model, shapes
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,11 @@ def measured(request):
     return study(
         model,
         Batches(data, 8),
-        Plan({"color-8": modifications()["color-8"]}, subset=3),
+        Plan(
+            {"color-8": modifications()["color-8"]},
+            subset=3,
+            evaluator=eval_model("tiny_evaluator", data),
+        ),
         name=request.param,
         origin=origin | {"threshold_images": "6 images"},
         threshold_images=Batches(data, 8),
@@ -53,23 +57,21 @@ def test_a_study_is_read_back_as_it_was_written(measured):
     centre = again.localisation["centre"]
     assert centre.box_acc_held_out is not None and set(centre.max_box_acc_at) == {0.3, 0.5, 0.7}
     assert again.threshold_images == "6 images"
-    titles = [table.title for table in all_tables({"a": again})]
-    assert "Which box, which pixels?" in titles
     assert again.verdict == measured.verdict and again.encoding == measured.encoding
+    assert again.evaluator == measured.evaluator is not None
     if measured.verdict:
         assert again.to_dict()["verdict"]["name"] == measured.verdict.name
         assert again.reliance.masked == (measured.model == "tiny_aib_masked")
-    assert [t.rows for t in all_tables({"a": again})] == [
-        t.rows for t in all_tables({"a": measured})
-    ]
-
-
-def test_only_masked_models_have_results_of_a_mask(measured):
-    titles = {table.title for table in all_tables({"a": measured})}
+    tables = all_tables({"a": again})
+    assert tables == all_tables({"a": measured})
+    titles = {table.title for table in tables}
+    assert {"Which box, which pixels?", EVALUATOR} <= titles
     has_mask = measured.model == "tiny_aib_masked"
+    of_mask = {"Does closed mean closed?", "What does the mask let through?"}
+    assert of_mask & titles == (of_mask if has_mask else set())
     assert (measured.mask is not None) == has_mask
-    assert {"Does closed mean closed?", "What does the mask let through?"} <= titles or not has_mask
-    if measured.mask is not None:
+    if has_mask:
+        assert again.mask == measured.mask
         assert measured.mask.images == 6 and measured.mask.accuracy == measured.accuracy
 
 

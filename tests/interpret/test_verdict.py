@@ -94,16 +94,10 @@ def test_overlapping_intervals_do_not_show_that_a_map_encodes():
 
 
 PLANTED = {
-    planted.Selector: "faithful",
-    planted.Encoder: "encoding",
-    planted.Constant: "decorative",
-    planted.Random: "decorative",
-}
-REASONS = {
-    planted.Selector: "prefers its pixels to centre and random ones",
-    planted.Encoder: "follow the map's class",
-    planted.Constant: "the same map for every image",
-    planted.Random: "less than 1 point",
+    planted.Selector: ("faithful", "prefers its pixels to centre and random ones"),
+    planted.Encoder: ("encoding", "follow the map's class"),
+    planted.Constant: ("decorative", "the same map for every image"),
+    planted.Random: ("decorative", "less than 1 point"),
 }
 
 
@@ -112,7 +106,8 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
     """In a complete study with an evaluator; only the probe is trained."""
     plan = Plan({}, subset=60, evaluator=planted.evaluator())
     found, _ = study(kind(), planted.feed(300), plan)
-    assert found.verdict.name == PLANTED[kind] and REASONS[kind] in found.verdict.text
+    name, reason = PLANTED[kind]
+    assert found.verdict.name == name and reason in found.verdict.text
     assert found.evaluator.accuracy == 100
     own = found.evaluator.maps["own"]
     if kind is planted.Selector:
@@ -126,5 +121,5 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
 @pytest.mark.parametrize("kind", PLANTED)
 def test_planted_models_that_modulate_and_without_an_evaluator(kind):
     found, _ = study(kind(masked=False), planted.feed(300), Plan({}), expensive=False)
-    assert found.verdict.name == PLANTED[kind].replace("faithful", "used")
+    assert found.verdict.name == PLANTED[kind][0].replace("faithful", "used")
     assert ("No evaluator was used" in found.verdict.text) == (kind is planted.Selector)

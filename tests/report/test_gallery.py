@@ -9,12 +9,12 @@ from PIL import Image
 from aib.data import Batches
 from aib.interpret.maps import explain_batch
 from aib.report.gallery import make_gallery
-from tests.helpers import Numbers, fill, shapes, small_model
+from tests.helpers import Numbers, eval_model, fill, shapes
 
 
 def test_a_masked_model_shows_what_was_seen_and_the_bits():
     data = shapes(4)
-    model = small_model("tiny_aib_masked", preprocessing=data.preprocessing).eval()
+    model = eval_model("tiny_aib_masked", data)
     fill(model, Numbers(0))
     feed = Batches(data, 4)
     gallery = make_gallery(model, feed, count=2)
@@ -31,9 +31,7 @@ def test_a_masked_model_shows_what_was_seen_and_the_bits():
 
 
 def test_other_models_show_neither():
-    data = shapes(2)
-    model = small_model(preprocessing=data.preprocessing).eval()
-    gallery = make_gallery(model, Batches(data, 2), count=2)
+    gallery = make_gallery(eval_model(data=shapes(2)), Batches(shapes(2), 2), count=2)
     names = [what for what, _ in gallery.items[0].tiles]
     assert names == ["image", "map over it", "levels", "uncertainty"]
     assert "each map is scaled to its own range" in gallery.caption

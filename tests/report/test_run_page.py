@@ -18,6 +18,7 @@ from aib.report.run_page import training_command
 from aib.runs import open_run
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run
+from tests.tools.results.stored import evaluation
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +27,13 @@ def run(tmp_path_factory):
     folder = make_run(tmp_path_factory.mktemp("runs") / "qt")
     rows = []
     for step in range(10, 50, 10):
-        terms = {"total": 3 / step, "nll": 2 / step, "kl": 5.0, "quantization": 0.0}
-        terms |= {"commitment": 0.0, "auxiliary": 0.0, "error": 90 - step, "lr": 0.1}
+        terms = {"total": 3 / step, "nll": 2 / step, "kl": 5.0, "error": 90 - step}
         rows.append({"step": step, "epoch": step // 20, **terms, "perplexity": 9.0})
-    rows.append(
-        {"step": 20, "epoch": 0, "anchors": [0.1 * i for i in range(20)], "usage": [1] * 20}
-    )
-    rows.append(
-        {"step": 40, "epoch": 1, "anchors": [0.2 * i for i in range(20)], "usage": [1] * 20}
-    )
+    for epoch in range(2):
+        rows.append({"step": 20, "epoch": epoch, "anchors": [0.1 * i for i in range(20)]})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    evaluation = {"data": "shapes", "split": "test", "classes": "own", "images": 100}
-    evaluation |= {"top1_error": 12.5, "top1_interval": [10.0, 15.0], "top5_error": 1.0}
-    evaluation |= {"top5_interval": [0.5, 2.0], "nll": 0.4, "calibration_error": 3.0}
-    evaluation |= {"kl_bits": 20.0, "samples": "4x12", "averaged": "probabilities"}
-    (folder / "evaluation.json").write_text(json.dumps({"shapes test": evaluation}))
+    found = evaluation(12.5, "shapes", images=100) | {"calibration_error": 3.0, "kl_bits": 20.0}
+    (folder / "evaluation.json").write_text(json.dumps({"shapes test": found}))
     return folder
 
 

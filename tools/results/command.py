@@ -6,6 +6,7 @@ from typing import Any
 
 from aib.configs import PRESETS
 from aib.files import without_folders
+from aib.report.run_page import option_words
 from aib.settings import Settings
 
 
@@ -26,19 +27,7 @@ def train_command(recipe: Mapping[str, Any]) -> str:
     possible = {name: change for name, change in changes.items() if None not in change.values()}
     nearest = min(possible, key=lambda name: len(possible[name]))
     words = [nearest] if nearest else []
-    return " ".join(["aib", "train", *words, *_words(possible[nearest])])
-
-
-def _words(recipe: Mapping[str, Any]) -> list[str]:
-    words: list[str] = []
-    for name, value in recipe.items():
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
-        else:
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [f"--{option}", *(shlex.quote(str(v)) for v in values)]
-    return words
+    return " ".join(["aib", "train", *words, *option_words(possible[nearest])])
 
 
 def portable(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Tables of test errors: beside the paper's, of other recipes, on other data sets, per run."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from aib.configs.preset import spread
 from aib.data.specs import SPECS
 from aib.evaluation import Evaluation
-from aib.figures.table import NOTHING, Table, number, without_empty_columns
+from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.files import without_folders
 from aib.registry import MODELS
 from aib.settings import setting_types
@@ -24,14 +23,11 @@ CLASSES = {"raw": "numbers as they are", "matched": "matched by name"}
 
 def error_tables(files: Sequence[RunsFile]) -> list[Table]:
     """One row per recipe, averaged over seeds: first the models that the paper has a result for."""
+    models = [*MODELS]
     found = [(runs[0], _error_row(file, runs)) for file in files for runs in by_recipe(file.runs)]
     beside = [each for each in found if each[0].paper_error() is not None]
     others = [row for run, row in found if run.paper_error() is None]
-    beside.sort(key=lambda each: _rank(each[0]))
-    head = (
-        "data", "model", "options", "seeds", "error %", "paper %", "epochs", "minutes", "hardware",
-        "runs", "file",
-    )  # fmt: skip
+    beside.sort(key=lambda each: (each[0].data, models.index(each[0].model), -each[0].epochs))
     note = "± is the standard deviation over seeds. Minutes include compilation."
     if any(run.own_test_images for file in files for run in file.runs):
         note += (
@@ -39,31 +35,27 @@ def error_tables(files: Sequence[RunsFile]) -> list[Table]:
             "includes that of the images. Today all seeds share one test set of shapes."
         )
     return [
-        Table(BESIDE, head, tuple(row for _, row in beside), note),
-        without_empty_columns(Table(OTHERS, head, tuple(others), "" if beside else note)),
+        table_of(BESIDE, [row for _, row in beside], note),
+        without_empty_columns(table_of(OTHERS, others, "" if beside else note)),
     ]
 
 
-def _error_row(file: RunsFile, runs: Sequence[StoredRun]) -> tuple[str, ...]:
+def _error_row(file: RunsFile, runs: Sequence[StoredRun]) -> dict[str, str]:
     first = runs[0]
     mark = f" {OWN_TEST_IMAGES}" if any(run.own_test_images for run in runs) else ""
-    return (
-        first.data + mark,
-        f"`{first.model}`",
-        options(first, file.runs),
-        str(len(runs)),
-        spread([run.error for run in runs]),
-        number(first.paper_error(), 2),
-        str(first.epochs),
-        spread([run.minutes for run in runs], 1),
-        first.environment["device"],
-        ", ".join(run.name for run in runs),
-        link(file),
-    )
-
-
-def _rank(run: StoredRun) -> tuple[Any, ...]:
-    return run.data, list(MODELS).index(run.model), -run.epochs
+    return {
+        "data": first.data + mark,
+        "model": f"`{first.model}`",
+        "options": options(first, file.runs),
+        "seeds": str(len(runs)),
+        "error %": spread([run.error for run in runs]),
+        "paper %": number(first.paper_error(), 2),
+        "epochs": str(first.epochs),
+        "minutes": spread([run.minutes for run in runs], 1),
+        "hardware": first.environment["device"],
+        "runs": ", ".join(run.name for run in runs),
+        "file": link(file),
+    }
 
 
 def link(file: RunsFile) -> str:
@@ -73,37 +65,37 @@ def link(file: RunsFile) -> str:
 
 def other_data(files: Iterable[RunsFile]) -> Table:
     """The same models on data sets they were not trained on: one row per recipe and class map."""
-    rows = []
-    for file in files:
-        for runs in by_recipe(file.runs):
-            for found in _on_other_data(runs):
-                rows.append(_other_data_row(file, runs[0], found))
-    head = ("data", "classes", "model, trained on", "options", "seeds", "images", "error %",
-            "paper %")  # fmt: skip
+    rows = [
+        _other_data_row(file, runs[0], found)
+        for file in files
+        for runs in by_recipe(file.runs)
+        for found in _on_other_data(runs)
+    ]
     note = ""
-    if any(row[0].startswith("stl10") for row in rows):
+    if any(row["data"].startswith("stl10") for row in rows):
         note = (
             "STL-10 shares nine classes with CIFAR-10, six of them under the same number. The "
             "paper's errors are near those with the numbers compared as they are, so they stand "
             "beside that reading. They are of all images, ours of those that were available."
         )
-    return Table(OTHER_DATA, head, tuple(rows), note)
+    return table_of(OTHER_DATA, rows, note)
 
 
-def _other_data_row(file: RunsFile, run: StoredRun, found: Sequence[Evaluation]) -> tuple[str, ...]:
+def _other_data_row(file: RunsFile, run: StoredRun, found: Sequence[Evaluation]) -> dict[str, str]:
     e = found[0]
     # The paper's protocol: trained on CIFAR-10, class numbers compared as they are.
     papers = run.data == "cifar10" and e.classes == "raw"
-    return (
-        f"{without_folders(e.data)} {e.split}",
-        CLASSES.get(e.classes, e.classes),
-        f"`{run.model}`, {run.data}",
-        options(run, file.runs),
-        str(len(found)),
-        _images(e),
-        spread([each.top1_error for each in found]),
-        number(run.paper_error(f"{e.data} {e.split}"), 2) if papers else NOTHING,
-    )
+    paper = run.paper_error(f"{e.data} {e.split}") if papers else None
+    return {
+        "data": f"{without_folders(e.data)} {e.split}",
+        "classes": CLASSES.get(e.classes, e.classes),
+        "model, trained on": f"`{run.model}`, {run.data}",
+        "options": options(run, file.runs),
+        "seeds": str(len(found)),
+        "images": _images(e),
+        "error %": spread([each.top1_error for each in found]),
+        "paper %": number(paper, 2),
+    }
 
 
 def _on_other_data(runs: Sequence[StoredRun]) -> list[list[Evaluation]]:
@@ -130,36 +122,31 @@ def _images(e: Evaluation) -> str:
 def every_run(files: Iterable[RunsFile]) -> Table:
     """One row per run, with the command that repeats it."""
     rows = [
-        (
-            run.name,
-            link(file),
-            f"{run.seed}" + f" {OWN_TEST_IMAGES}" * run.own_test_images,
-            with_interval(run.evaluation),
-            number(run.evaluation.top5_error, 2),
-            with_interval(run.held_out) if run.held_out else NOTHING,
-            number(run.training_error, 2),
-            f"{run.evaluation.nll:.3f}",
-            f"{run.evaluation.calibration_error:.2f}",
-            number(run.evaluation.kl_bits, 1),
-            run.evaluation.samples,
-            f"{run.minutes:.1f}",
-            "Python {python}, torch {torch}, {device}".format(**run.environment),
-            f"`{_command(run)}`",
-        )
+        {
+            "run": run.name,
+            "file": link(file),
+            "seed": f"{run.seed}" + f" {OWN_TEST_IMAGES}" * run.own_test_images,
+            ERROR: with_interval(run.evaluation),
+            "top-5 error %": number(run.evaluation.top5_error, 2),
+            "held-out error %": with_interval(run.held_out) if run.held_out else NOTHING,
+            "training error %": number(run.training_error, 2),
+            "NLL": f"{run.evaluation.nll:.3f}",
+            "calibration error %": f"{run.evaluation.calibration_error:.2f}",
+            "KL, bits": number(run.evaluation.kl_bits, 1),
+            "samples": run.evaluation.samples,
+            "minutes": f"{run.minutes:.1f}",
+            "versions": "Python {python}, torch {torch}, {device}".format(**run.environment),
+            "command": f"`{_command(run)}`",
+        }
         for file in files
         for run in file.runs
     ]
-    head = (
-        "run", "file", "seed", ERROR, "top-5 error %", "held-out error %",
-        "training error %", "NLL", "calibration error %", "KL, bits", "samples", "minutes",
-        "versions", "command",
-    )  # fmt: skip
     note = (
         "All columns are of the test images, except where they say otherwise. The training error "
         "is that of the last logged steps, with augmentation and noise. The calibration error is "
         "the expected calibration error. Samples: attention x latent, averaged."
     )
-    return Table(EVERY_RUN, head, tuple(rows), note)
+    return table_of(EVERY_RUN, rows, note)
 
 
 def _command(run: StoredRun) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aib.configs.preset import spread
-from aib.figures.table import NOTHING, Table, number, without_empty_columns
+from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.interpret.results import Study
@@ -14,7 +14,8 @@ from tools.results.read import StoredRun, by_recipe, options
 
 ANOTHER = "another image's map costs"
 # A column's name, its digits, and where a study has the value.
-METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
+Metric = tuple[str, int, Callable[[Study], float | None]]
+METRICS: list[Metric] = [
     ("contrast", 2, lambda study: study.information.contrast),
     ("energy passed %", 1, lambda study: _percent(study.information.energy_passed)),
     ("AUROC", 2, lambda study: own_localisation(study).auroc),
@@ -26,7 +27,7 @@ METRICS: list[tuple[str, int, Callable[[Study], float | None]]] = [
     ("deletion, random", 2, lambda study: _value(study.faithfulness, "random", "deletion")),
     (ANOTHER, 1, lambda study: cost(study)),
 ]
-MASKS: list[tuple[str, int, Callable[[Study], float | None]]] = [
+MASKS: list[Metric] = [
     ("AUROC", 3, lambda study: study.own_localisation.auroc),  # over all images
     ("pointing %", 1, lambda study: _percent(study.own_localisation.pointing)),
     ("area %", 1, lambda study: study.mask and study.mask.area),
@@ -51,35 +52,37 @@ def maps_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
     """One row per recipe: error, metrics of the maps, and whether the decision uses them."""
     rows = []
     for group, studies in studied(runs):
-        metrics = (mean([find(study) for study in studies], digits) for _, digits, find in METRICS)
         rows.append(
-            (
-                f"`{group[0].model}`",
-                options(group[0], runs, brief),
-                str(len(group)),
-                spread([_error_in_study(run) for run in group]),
-                *metrics,
-                verdicts(studies),
-            )
+            {
+                "model": f"`{group[0].model}`",
+                "options": options(group[0], runs, brief),
+                "seeds": str(len(group)),
+                "error %": spread([_error_in_study(run) for run in group]),
+                **means(METRICS, studies),
+                "map is": verdicts(studies),
+            }
         )
-    head = ("model", "options", "seeds", "error %", *(name for name, _, _ in METRICS), "map is")
-    return without_empty_columns(Table("Over seeds", head, tuple(rows), NOTE))
+    return without_empty_columns(table_of("Over seeds", rows, NOTE))
 
 
-def masks_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+def means(metrics: Sequence[Metric], studies: Sequence[Study]) -> dict[str, str]:
+    """Metrics averaged over seeds, by name."""
+    return {name: mean([find(s) for s in studies], digits) for name, digits, find in metrics}
+
+
+def masks_table(runs: Sequence[StoredRun]) -> Table:
     """One row per recipe of masked models: error, maps, and how closed and how binary masks are."""
     rows = [
-        (
-            options(group[0], runs, brief),
-            str(len(group)),
-            studies[0].split,
-            spread([_error_in_study(run) for run in group]),
-            *(mean([find(study) for study in studies], digits) for _, digits, find in MASKS),
-        )
+        {
+            "options": options(group[0], runs, brief=True),
+            "seeds": str(len(group)),
+            "images": str(studies[0].split),
+            "error %": spread([_error_in_study(run) for run in group]),
+            **means(MASKS, studies),
+        }
         for group, studies in studied(run for run in runs if run.study and run.study.mask)
     ]
-    head = ("options", "seeds", "images", "error %", *(name for name, _, _ in MASKS))
-    return without_empty_columns(Table("Masks", head, tuple(rows), NOTE))
+    return without_empty_columns(table_of("Masks", rows, NOTE))
 
 
 def _error_in_study(run: StoredRun) -> float:
@@ -88,40 +91,40 @@ def _error_in_study(run: StoredRun) -> float:
     return (run.held_out if held_out and run.held_out else run.evaluation).top1_error
 
 
-def stability_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+def stability_table(runs: Sequence[StoredRun]) -> Table:
     """The paper's score and the centred one: the lowest and highest over all modifications."""
     rows = []
     for group, (study, *_) in studied(runs):
         scores = [each.score.get(PRIMARY_TAU) for each in study.stability.values()]
         centred = [each.centred.get(PRIMARY_TAU) for each in study.stability.values()]
         rows.append(
-            (
-                f"`{group[0].model}`",
-                options(group[0], runs, brief),
-                _range(each.value for each in scores if each),
-                _range(study.paper.values()),
-                _range(each.value for each in centred if each),
-                number(study.information.contrast, 2),
-            )
+            {
+                "model": f"`{group[0].model}`",
+                "options": options(group[0], runs, brief=True),
+                "score %": _range(each.value for each in scores if each),
+                "paper %": _range(study.paper.values()),
+                "centred score %": _range(each.value for each in centred if each),
+                "contrast": number(study.information.contrast, 2),
+            }
         )
-    head = ("model", "options", "score %", "paper %", "centred score %", "contrast")
-    shown = tuple(row for row in rows if row[2] != NOTHING)
-    return without_empty_columns(Table("Stability", head, shown))
+    shown = [row for row in rows if row["score %"] != NOTHING]
+    return without_empty_columns(table_of("Stability", shown))
 
 
-def background_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
+def background_table(runs: Sequence[StoredRun]) -> Table:
     """How much of each map's mass lies on the background, by source of the map."""
     rows = []
     for group, studies in studied(runs):
-        cells = []
-        for source in NAMES:
+        row = {
+            "model": f"`{group[0].model}`",
+            "options": options(group[0], runs, brief=True),
+            "seeds": str(len(group)),
+        }
+        for source, name in NAMES.items():
             inside = [_value(study.localisation, source, "energy") for study in studies]
-            cells.append(mean([_percent(1 - v) for v in inside if v is not None], 1))
-        rows.append(
-            (f"`{group[0].model}`", options(group[0], runs, brief), str(len(group)), *cells)
-        )
-    head = ("model", "options", "seeds", *NAMES.values())
-    return without_empty_columns(Table("Mass on the background, %", head, tuple(rows)))
+            row[name] = mean([_percent(1 - v) for v in inside if v is not None], 1)
+        rows.append(row)
+    return without_empty_columns(table_of("Mass on the background, %", rows))
 
 
 def mean(values: Sequence[float | None], digits: int) -> str:

@@ -9,13 +9,7 @@ from aib.interpret.decision_tables import reliance
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.show import sweep_tables
-from tools.results.errors import (
-    OWN_TEST_IMAGES,
-    error_tables,
-    every_run,
-    link,
-    other_data,
-)
+from tools.results.errors import OWN_TEST_IMAGES, error_tables, every_run, link, other_data
 from tools.results.maps import maps_table, posthoc_notes, studied
 from tools.results.markdown import contents, section
 from tools.results.read import Results, RunsFile, data_set
@@ -39,11 +33,10 @@ HEAD = f"""{GENERATED} The files in
 
 def pages(results: Results) -> dict[str, str]:
     """Every page by its file name."""
-    names = dict.fromkeys(data_set(run.data) for file in results.runs.values() for run in file.runs)
+    names = dict.fromkeys(data_set(run.data) for run in results.all_runs)
     names |= dict.fromkeys(data_set(found.base.data) for found in results.sweeps.values())
-    ordered = sorted(
-        names, key=lambda name: (list(SPECS).index(name) if name in SPECS else 99, name)
-    )
+    known = [*SPECS]
+    ordered = sorted(names, key=lambda name: (known.index(name) if name in known else 99, name))
     made = {f"{name}.md": data_page(results, name) for name in ordered}
     if results.benchmarks:
         made[SPEED] = _page("Speed", speed_sections(results))
@@ -54,9 +47,7 @@ def index(results: Results, names: Sequence[str]) -> str:
     """Which page has what."""
     lines = [f"# Results\n\n{HEAD}", "| page | runs | models |", "|---|---|---|"]
     for name in names:
-        runs = [
-            run for file in results.runs.values() for run in file.runs if data_set(run.data) == name
-        ]
+        runs = [run for run in results.all_runs if data_set(run.data) == name]
         models = ", ".join(f"`{model}`" for model in dict.fromkeys(run.model for run in runs))
         lines.append(f"| [{title(name)}]({name}.md) | {len(runs)} | {models} |")
     if results.benchmarks:
@@ -141,7 +132,7 @@ def speed_sections(results: Results) -> list[str]:
     lines: list[str] = []
     for make in (speed_table, loading_table, latency_table):
         lines += section(make(results.benchmarks))
-    lines += section(study_table(run for file in results.runs.values() for run in file.runs))
+    lines += section(study_table(results.all_runs))
     links = ", ".join(f"[{name}](../../results/{name})" for name in results.benchmarks)
     return [*lines, f"\nFiles: {links}."]
 

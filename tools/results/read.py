@@ -99,6 +99,10 @@ class Results:
     benchmarks: Mapping[str, Mapping[str, Any]]
     sweeps: Mapping[str, SweepResults]
 
+    @property
+    def all_runs(self) -> list[StoredRun]:
+        return [run for file in self.runs.values() for run in file.runs]
+
 
 def read_results(folder: Path) -> Results:
     """Read every JSON file of the folder."""
@@ -144,8 +148,8 @@ def options(run: StoredRun, compared: Iterable[StoredRun], brief: bool = False) 
     In brief, only those that differ between runs of the same model whose maps were measured.
     """
     hidden = {"seed", "data", "model", "channels_last", "compile"}
+    always: set[str] = set()
     if brief:
-        always: set[str] = set()
         compared = [other for other in compared if other.model == run.model and other.study]
     else:
         always, hidden = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aib.figures.table import NOTHING, Table, number
+from aib.figures.table import NOTHING, Table, number, table_of
 from tools.results.read import StoredRun
 
 Bench = Mapping[str, Any]
@@ -12,99 +12,88 @@ Bench = Mapping[str, Any]
 def speed_table(files: Mapping[str, Bench]) -> Table:
     """One row per benchmark."""
     rows = [
-        (
-            found["what"],
-            _model(found),
-            _how(found),
-            f"{found['images_per_second']:,.0f}",
-            f"{found['plain_images_per_second']:,.0f}",
-            f"{found['ratio']:.2f}",
-            f"{100 * found['share_of_matmul']:.0f}",
-            _against(found),
-            number(found["peak_memory_gib"], 1),
-            number(found.get("first_epoch_seconds"), 0),
-            found["environment"]["device"],
-        )
+        {
+            "what": found["what"],
+            "model": _model(found),
+            "how": _how(found),
+            "images/s": f"{found['images_per_second']:,.0f}",
+            "plain, images/s": f"{found['plain_images_per_second']:,.0f}",
+            "ratio": f"{found['ratio']:.2f}",
+            "% of the matmul rate": f"{100 * found['share_of_matmul']:.0f}",
+            "rate to another model's": _against(found),
+            "memory, GiB": number(found["peak_memory_gib"], 1),
+            "first epoch, s": number(found.get("first_epoch_seconds"), 0),
+            "hardware": found["environment"]["device"],
+        }
         for found in files.values()
         if found["what"] != "data"
     ]
-    head = (
-        "what", "model", "how", "images/s", "plain, images/s", "ratio", "% of the matmul rate",
-        "rate to another model's", "memory, GiB", "first epoch, s", "hardware",
-    )  # fmt: skip
     note = (
         "Plain: fp32, eager, with a DataLoader (its workers: see the files), in the same run. The "
         "matmul rate is that of one large matrix product. The first epoch includes compilation. "
         "Samples: attention x latent, per image."
     )
-    return Table("Speed", head, tuple(rows), note)
+    return table_of("Speed", rows, note)
 
 
 def loading_table(files: Mapping[str, Bench]) -> Table:
     """Whether loading image files keeps up with training."""
     rows = [
-        (
-            f"{found['data']} at {found['image_size']} pixels",
-            f"`{found['model']}`",
-            f"{found['images_per_second']:,.0f}",
-            f"{found['on_device_images_per_second']:,.0f}",
-            f"{found['ratio']:.2f}",
-            f"{found['loader_images_per_second']:,.0f}",
-            f"{found['on_access_images_per_second']:,.0f} ({found['workers']} processes)",
-            found["environment"]["device"],
-        )
+        {
+            "data": f"{found['data']} at {found['image_size']} pixels",
+            "model": f"`{found['model']}`",
+            "training, images/s": f"{found['images_per_second']:,.0f}",
+            "on two batches on the device": f"{found['on_device_images_per_second']:,.0f}",
+            "ratio": f"{found['ratio']:.2f}",
+            "loading alone": f"{found['loader_images_per_second']:,.0f}",
+            "decoding every time": f"{found['on_access_images_per_second']:,.0f} "
+            f"({found['workers']} processes)",
+            "hardware": found["environment"]["device"],
+        }
         for found in files.values()
         if found["what"] == "data"
     ]
-    head = (
-        "data", "model", "training, images/s", "on two batches on the device", "ratio",
-        "loading alone", "decoding every time", "hardware",
-    )  # fmt: skip
     note = "Images are decoded once; later epochs crop from the copy, on the device if it fits."
-    return Table("Loading", head, tuple(rows), note)
+    return table_of("Loading", rows, note)
 
 
 def study_table(runs: Iterable[StoredRun]) -> Table:
     """How long the studies of `aib interpret` took, those on a GPU."""
     rows = [
-        (
-            str(study.data),
-            f"`{run.model}`",
-            f"{study.images:,}",
-            f"{study.subset_images:,}",
-            "yes" if study.evaluator else "no",
-            f"{study.seconds:.0f}",
-            study.environment["device"],
-        )
+        {
+            "data": str(study.data),
+            "model": f"`{run.model}`",
+            "images": f"{study.images:,}",
+            "of them with post-hoc maps": f"{study.subset_images:,}",
+            "evaluator": "yes" if study.evaluator else "no",
+            "seconds": f"{study.seconds:.0f}",
+            "hardware": study.environment["device"],
+        }
         for run in runs
         if (study := run.study) and study.seconds and "NVIDIA" in study.environment["device"]
     ]
-    head = ("data", "model", "images", "of them with post-hoc maps", "evaluator", "seconds",
-            "hardware")  # fmt: skip
     note = "Without opening the run and drawing. The files' notes say which shared the GPU."
-    return Table("Studies of maps", head, tuple(rows), note)
+    return table_of("Studies of maps", rows, note)
 
 
 def latency_table(files: Mapping[str, Bench]) -> Table:
     """How long one call takes on a CPU."""
     rows = [
-        (
-            _model(found),
-            f"{row['batch']}",
-            row["way"],
-            f"{row['median_ms']:.1f}",
-            f"{row['p90_ms']:.1f}",
-            f"{row['ratio']:.2f}",
-            f"{found['environment']['device']}, {found['latency']['threads']} threads",
-        )
+        {
+            "model": _model(found),
+            "batch": f"{row['batch']}",
+            "runtime": row["way"],
+            "median, ms": f"{row['median_ms']:.1f}",
+            "90th percentile, ms": f"{row['p90_ms']:.1f}",
+            "eager / this": f"{row['ratio']:.2f}",
+            "hardware": f"{found['environment']['device']}, {found['latency']['threads']} threads",
+        }
         for found in files.values()
         if "latency" in found
         for row in found["latency"]["rows"]
     ]
-    head = ("model", "batch", "runtime", "median, ms", "90th percentile, ms", "eager / this",
-            "hardware")  # fmt: skip
     note = "One deterministic pass, from pixels to outputs; the runtimes alternate within one run."
-    return Table("Latency", head, tuple(rows), note)
+    return table_of("Latency", rows, note)
 
 
 def _how(found: Bench) -> str:

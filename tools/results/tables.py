@@ -1,20 +1,20 @@
 """The tables inside the documentation, between `<!-- table: NAME -->` and `<!-- end -->`.
 
-`NAME` is a function below; what follows it names files of results/ without their ending:
+`NAME` is in a table below; what follows it names files of results/ without their ending:
 `<!-- table: maps cifar10_vgg cifar10_wrn -->`.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from aib.configs.preset import spread
-from aib.errors import AibError
-from aib.figures.table import NOTHING, Table, number, with_columns, without_empty_columns
-from aib.interpret.metrics.bootstrap import Estimate
+from aib.figures.table import NOTHING, Table, number, table_of, with_columns, without_empty_columns
 from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.paper import OTHER_FORM, PAPER_ERRORS
 from aib.registry import MODELS, list_models
+from aib.validation import reject_unknown
 from tools.results.errors import ERROR, with_interval
 from tools.results.maps import (
     ANOTHER,
@@ -24,6 +24,7 @@ from tools.results.maps import (
     maps_table,
     masks_table,
     mean,
+    means,
     stability_table,
     studied,
     verdicts,
@@ -33,6 +34,7 @@ from tools.results.pages import title
 from tools.results.read import Results, StoredRun, by_recipe, data_set, options
 from tools.results.speed import latency_table, speed_table
 
+SHOWN = ("contrast", "insertion", "insertion, centre")
 BLOCK = re.compile(r"^<!-- table: (.+?) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,115 +45,84 @@ def errors(results: Results) -> Table:
         first = runs[0]
         if first.paper_error() is not None:
             rows.append(
-                (
-                    title(data_set(first.data)),
-                    f"`{first.model}`",
-                    spread([run.error for run in runs]),
-                    number(first.paper_error(), 2),
-                    str(len(runs)),
-                    spread([run.evaluation.calibration_error for run in runs], 1),
-                    spread([run.minutes for run in runs], 1),
-                    f"`{first.preset}`",
-                )
+                {
+                    "data set": title(data_set(first.data)),
+                    "model": f"`{first.model}`",
+                    "error %": spread([run.error for run in runs]),
+                    "paper %": number(first.paper_error(), 2),
+                    "seeds": str(len(runs)),
+                    "calibration error %": spread(
+                        [run.evaluation.calibration_error for run in runs], 1
+                    ),
+                    "minutes": spread([run.minutes for run in runs], 1),
+                    "preset": f"`{first.preset}`",
+                }
             )
-    head = ("data set", "model", "error %", "paper %", "seeds", "calibration error %", "minutes",
-            "preset")  # fmt: skip
-    return Table("Errors", head, tuple(rows))
+    return table_of("Errors", rows)
 
 
-def runs(results: Results, *files: str) -> Table:
-    """Every run of these files, without the evaluators of their studies."""
-    compared = [run for run in _runs(results, files) if not run.model.endswith("_evaluator")]
+def runs_table(runs: Sequence[StoredRun]) -> Table:
+    """Every run, without the evaluators of the studies."""
+    compared = [run for run in runs if not run.model.endswith("_evaluator")]
     rows = [
-        (
-            f"`{run.model}`",
-            options(run, compared),
-            with_interval(run.evaluation),
-            number(run.evaluation.top5_error, 2),
-            number(run.training_error, 2),
-        )
+        {
+            "model": f"`{run.model}`",
+            "options": options(run, compared),
+            ERROR: with_interval(run.evaluation),
+            "top-5 error %": number(run.evaluation.top5_error, 2),
+            "training error %": number(run.training_error, 2),
+        }
         for run in compared
     ]
-    head = ("model", "options", ERROR, "top-5 error %", "training error %")
-    return without_empty_columns(Table("Runs", head, tuple(rows)))
+    return without_empty_columns(table_of("Runs", rows))
 
 
 def verdict(results: Results) -> Table:
     """What was found of the maps of models trained by a preset's recipe."""
-    values = {name: find for name, _, find in METRICS}
     rows = []
+    shown = [metric for metric in METRICS if metric[0] in SHOWN]
     for runs, studies in studied(run for group in _by_preset(results) for run in group):
         first = runs[0]
         if verdicts(studies) == NOTHING:
             continue
         rows.append(
-            (
-                title(data_set(first.data)),
-                f"`{first.model}`",
-                _form(first),
-                str(len(runs)),
-                mean([cost(study) for study in studies], 1),
-                *(mean([values[name](s) for s in studies], 2) for name in SHOWN),
-                verdicts(studies),
-            )
+            {
+                "data set": title(data_set(first.data)),
+                "model": f"`{first.model}`",
+                "options": _form(first),
+                "seeds": str(len(runs)),
+                ANOTHER: mean([cost(study) for study in studies], 1),
+                **means(shown, studies),
+                "map is": verdicts(studies),
+            }
         )
-    head = ("data set", "model", "options", "seeds", ANOTHER, *SHOWN, "map is")
-    return without_empty_columns(Table("Maps", head, tuple(rows)))
+    return without_empty_columns(table_of("Maps", rows))
 
 
-SHOWN = ("contrast", "insertion", "insertion, centre")
-
-
-def maps(results: Results, *files: str) -> Table:
-    """All recipes of these files whose maps were measured."""
-    return maps_table(_runs(results, files), brief=True)
-
-
-def masks(results: Results, *files: str) -> Table:
-    """Masked models of these files: what their masks close, and what rounding them costs."""
-    return masks_table(_runs(results, files), brief=True)
-
-
-def stability(results: Results, *files: str) -> Table:
-    """The paper's interpretability score of these files' runs."""
-    return stability_table(_runs(results, files), brief=True)
-
-
-def definitions(results: Results, *files: str) -> Table:
+def definitions(runs: Sequence[StoredRun]) -> Table:
     """How much two choices matter: the boundary of high frequencies, and the steps of IG."""
     rows = []
-    for run in _runs(results, files):
+    for run in runs:
         study = run.study
         if study is None or "high>4" not in study.stability:
             continue
-        scores = [study.stability[name].score[PRIMARY_TAU] for name in ("high-4", "high>4")]
         gap = study.faithfulness["integrated_gradients"].completeness_gap
-        cells = (_interval(score) for score in scores)
-        rows.append((f"`{run.model}`", title(data_set(run.data)), *cells, number(gap, 1, 100)))
-    head = ("model", "data set", "score %, r >= 4", "score %, r > 4", "completeness gap %")
-    return Table("Definitions", head, tuple(rows))
-
-
-def _interval(score: Estimate) -> str:
-    ends = (number(value, 1) for value in (score.value, score.low, score.high))
-    return "{} ({}-{})".format(*ends)
-
-
-def background(results: Results, *files: str) -> Table:
-    """Where the mass of each kind of map lies."""
-    return background_table(_runs(results, files), brief=True)
+        rows.append(
+            {
+                "model": f"`{run.model}`",
+                "data set": title(data_set(run.data)),
+                "score %, r >= 4": study.stability["high-4"].score[PRIMARY_TAU].format(),
+                "score %, r > 4": study.stability["high>4"].score[PRIMARY_TAU].format(),
+                "completeness gap %": number(gap, 1, 100),
+            }
+        )
+    return table_of("Definitions", rows)
 
 
 def speed(results: Results) -> Table:
     """Throughput: the columns of general interest."""
-    table = speed_table(results.benchmarks)
     shown = ("what", "model", "how", "images/s", "plain, images/s", "ratio", "hardware")
-    return with_columns(table, [table.head.index(name) for name in shown])
-
-
-def latency(results: Results) -> Table:
-    """Latency of one call."""
-    return latency_table(results.benchmarks)
+    return with_columns(speed_table(results.benchmarks), shown)
 
 
 def paper_errors(results: Results) -> Table:
@@ -165,49 +136,52 @@ def paper_errors(results: Results) -> Table:
         "stl10 test": "STL-10 test",
     }
     rows = [
-        (f"`{model}`", *(number(PAPER_ERRORS.get((model, data)), 2) for data in columns))
+        {"model": f"`{model}`"}
+        | {name: number(PAPER_ERRORS.get((model, d)), 2) for d, name in columns.items()}
         for model in list_models()
     ]
-    return Table("Table 1", ("model", *columns.values()), tuple(rows))
+    return table_of("Table 1", rows)
 
 
-MAKERS = (
-    errors,
-    runs,
-    verdict,
-    maps,
-    masks,
-    stability,
-    definitions,
-    background,
-    speed,
-    latency,
-    paper_errors,
-)
-TABLES: dict[str, Callable[..., Table]] = {make.__name__: make for make in MAKERS}
+OF_ALL: dict[str, Callable[[Results], Table]] = {
+    "errors": errors,
+    "verdict": verdict,
+    "speed": speed,
+    "latency": lambda results: latency_table(results.benchmarks),
+    "paper_errors": paper_errors,
+}
+OF_FILES: dict[str, Callable[[Sequence[StoredRun]], Table]] = {
+    "runs": runs_table,
+    "maps": partial(maps_table, brief=True),
+    "masks": masks_table,
+    "stability": stability_table,
+    "definitions": definitions,
+    "background": background_table,
+}
 
 
 def fill(text: str, results: Results, where: Path) -> str:
     """Return the page with every table between markers made anew."""
 
     def table(match: re.Match[str]) -> str:
-        name, *files = match[1].split()
-        if name not in TABLES:
-            raise AibError(f"{where}: no table is called '{name}'; there are {', '.join(TABLES)}")
-        made = "\n".join(markdown(TABLES[name](results, *files)))
+        made = "\n".join(markdown(make_table(results, *match[1].split(), where=where)))
         return f"<!-- table: {match[1]} -->\n{made}\n<!-- end -->"
 
     return BLOCK.sub(table, text)
 
 
+def make_table(results: Results, name: str, *files: str, where: Path = Path("README.md")) -> Table:
+    """The table of this name: of all results, or of the runs in these files."""
+    reject_unknown([name], [*OF_ALL, *OF_FILES], f"{where}: no table is called")
+    if name in OF_ALL:
+        return OF_ALL[name](results)
+    reject_unknown(files, [Path(f).stem for f in results.runs], "no file of runs is called")
+    return OF_FILES[name]([run for f in files for run in results.runs[f"{f}.json"].runs])
+
+
 def _by_preset(results: Results) -> list[list[StoredRun]]:
     """The runs of a preset's recipe, grouped by recipe, in the order of data sets and models."""
-    runs = [
-        run
-        for file in results.runs.values()
-        for run in file.runs
-        if run.model in MODELS and run.preset
-    ]
+    runs = [run for run in results.all_runs if run.model in MODELS and run.preset]
     runs.sort(key=lambda run: (run.data, list(MODELS).index(run.model), run.preset))
     return by_recipe(runs)
 
@@ -220,10 +194,3 @@ def _form(run: StoredRun) -> str:
         if name in OTHER_FORM
     ]
     return ", ".join(found).replace("_", " ")
-
-
-def _runs(results: Results, files: Sequence[str]) -> list[StoredRun]:
-    missing = [name for name in files if f"{name}.json" not in results.runs]
-    if missing:
-        raise AibError(f"no file of runs is called {missing[0]}.json")
-    return [run for name in files for run in results.runs[f"{name}.json"].runs]

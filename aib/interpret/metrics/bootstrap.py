@@ -1,7 +1,7 @@
 """Estimates with intervals, and the bootstrap over images."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Literal, Self
 
@@ -96,23 +96,26 @@ def ratio_interval(
     Both are [N,F], one row per image; a mean over some images is such a ratio, with 0 / 0 for the
     images left out. Returns the lower and upper ends, float64 [F]; NaN where a metric is undefined.
     """
-    sums = resampled_sums(
-        torch.cat([numerators, denominators], dim=1), resamples=resamples, seed=seed
-    )
-    above, below = sums.chunk(2, dim=1)  # [resamples,F] each
-    low, high = percentile_ends(above / below)
-    return low.to(numerators.device), high.to(numerators.device)
+
+    def ratio(sums: Tensor) -> Tensor:
+        above, below = sums.chunk(2, dim=1)  # [resamples,F] each
+        return above / below
+
+    both = torch.cat([numerators, denominators], dim=1)
+    return interval(both, ratio, resamples=resamples, seed=seed)
 
 
-def resampled_sums(values: Tensor, *, resamples: int, seed: int) -> Tensor:
-    """Sums over the images of each bootstrap resample: [N,F] to float64 [resamples,F], on the CPU.
+def interval(
+    values: Tensor, statistic: Callable[[Tensor], Tensor], *, resamples: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Ends [G] of the central 95% for a statistic of sums over images: [resamples,F] to [...,G].
 
-    Resamples depend only on N and the seed.
+    `values` are [N,F]. Resamples depend only on N and the seed.
     """
     count = len(values)
     # Sampled on the CPU, so that the ends do not depend on the device.
     generator = torch.Generator().manual_seed(seed)
-    values = values.double().cpu()
+    device, values = values.device, values.double().cpu()
     chunk = max(1, _CHUNK // count)
     sums = []
     for start in range(0, resamples, chunk):
@@ -122,13 +125,8 @@ def resampled_sums(values: Tensor, *, resamples: int, seed: int) -> Tensor:
         weights = torch.zeros(rows, count, dtype=torch.float64)
         weights.scatter_add_(1, picks, torch.ones_like(weights))
         sums.append(weights @ values)  # [rows,F]
-    return torch.cat(sums)
-
-
-def percentile_ends(values: Tensor) -> tuple[Tensor, Tensor]:
-    """The ends of the central 95% of the resamples: [resamples,F] to [F] each."""
-    ends = torch.tensor([0.025, 0.975], dtype=values.dtype)
-    low, high = values.nanquantile(ends, dim=0)
+    ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
+    low, high = statistic(torch.cat(sums)).nanquantile(ends, dim=0).to(device)
     return low, high
 
 

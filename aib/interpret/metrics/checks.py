@@ -1,5 +1,7 @@
 """Checks of shapes and types of maps and images, with readable errors; resized maps."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,18 @@ def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
     check_maps(maps)
     return enlarge(maps, size)
+
+
+def class_logits(result: Any, count: int) -> Tensor:
+    """The logits [B,C] that a model or a function gave for B = count images.
+
+    They are `result` itself, or its `.logits`.
+    """
+    logits = getattr(result, "logits", result)
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
+        found = shape(logits) if isinstance(logits, Tensor) else type(result).__name__
+        raise AibError(f"the model must give logits [{count},classes], not {found}")
+    return logits
 
 
 def check_pixels(images: Tensor) -> None:

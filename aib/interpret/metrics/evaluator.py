@@ -40,14 +40,9 @@ class EvaluatorResults:
     accuracy: float  # with all pixels, in percent
     maps: dict[str, KeptCurve]  # by kind of map
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        maps = {kind: curve.to_dict() for kind, curve in self.maps.items()}
-        return {"run": self.run, "accuracy": self.accuracy, "maps": maps}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EvaluatorResults":
-        """The inverse of `to_dict`."""
+        """From plain JSON types."""
         maps = {kind: KeptCurve.from_dict(curve) for kind, curve in values["maps"].items()}
         return cls(str(values["run"]), float(values["accuracy"]), maps)
 

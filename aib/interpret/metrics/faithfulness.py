@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, check_maps, resize_maps, shape
+from aib.interpret.metrics.checks import check_batch, check_maps, class_logits, resize_maps
 from aib.interpret.metrics.seeded import Stream, random_words
 
 
@@ -80,11 +80,7 @@ def predicted_class(
     changed images."""
 
     def probabilities(images: Tensor) -> Tensor:
-        result = predict(images)
-        logits: Tensor = result if isinstance(result, Tensor) else result.logits
-        if logits.ndim != 2 or len(logits) != len(x):
-            raise AibError(f"predict must give [{len(x)},classes], not {shape(logits)}")
-        return logits.float().softmax(dim=1)
+        return class_logits(predict(images), len(x)).float().softmax(dim=1)
 
     certainty, predicted = probabilities(x).max(dim=1)
     return certainty, lambda images: probabilities(images).gather(1, predicted[:, None])[:, 0]

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from aib.gaussian import nats_to_bits
+from aib.explanation import decision
 
 
 def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
@@ -20,9 +20,7 @@ def entropy_bits(counts: Tensor) -> Tensor:
 
     2^H is the perplexity, the number of equally used anchors that has this entropy.
     """
-    shares = counts.double() / counts.double().sum(dim=-1, keepdim=True)
-    # H = -sum p log2 p, where p log p is 0 at p = 0 (xlogy knows).
-    return nats_to_bits(-torch.xlogy(shares, shares).sum(dim=-1)).clamp_min(0)
+    return decision.entropy_bits(counts.double() / counts.double().sum(dim=-1, keepdim=True))
 
 
 def energy_passed(

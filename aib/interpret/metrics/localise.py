@@ -16,7 +16,7 @@ from torch import Tensor
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
 from aib.interpret.metrics.checks import resize_maps, shape
-from aib.interpret.metrics.metric import BootstrapMetric, check_finite
+from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import auroc
 
 
@@ -56,8 +56,6 @@ class Localisation(BootstrapMetric):
     nothing, or the map has no positive mass), and `images`. Without any image a metric is NaN.
     """
 
-    broken: Tensor
-
     def __init__(self, metrics: Sequence[str] = tuple(METRICS), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         unknown = [name for name in metrics if name not in METRICS]
@@ -66,7 +64,6 @@ class Localisation(BootstrapMetric):
         self.metrics = tuple(metrics)
         for name in self.metrics:
             self.add_state(name, default=[], dist_reduce_fx="cat")
-        self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, maps: Tensor, masks: Tensor) -> None:
         """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers)."""
@@ -74,11 +71,11 @@ class Localisation(BootstrapMetric):
         maps = resize_maps(maps, (masks.shape[1], masks.shape[2]))
         for name in self.metrics:
             getattr(self, name).append(METRICS[name](maps, masks).float())
-        self.broken = self.broken + (~maps.isfinite()).flatten(1).any(dim=1).sum()
+        self.count_broken(maps)
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        check_finite(int(self.broken))
+        self.check_finite()
         values = {name: self.per_image(name) for name in self.metrics}  # [N] each
         defined = {name: (~v.isnan()).double() for name, v in values.items()}
         found = self.ratios({name: (v.nan_to_num(), defined[name]) for name, v in values.items()})

@@ -7,6 +7,7 @@ where it is open: a model that loses accuracy reads the values of the mask, not 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -60,22 +61,12 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
     if not images:
         raise AibError("there are no images: batches is empty")
     found = dict(zip(sums, torch.stack(list(sums.values())).tolist(), strict=True))
-    accuracy, bits = found["right"] / images, found["bits"]
-    return MaskUse(
-        images=images,
-        closed=100 * found["closed"] / images,
-        open=100 * found["open"] / images,
-        area=100 * found["area"] / images,
-        bits=bits / images,
-        faint_bits=100 * found["faint_bits"] / bits if bits else None,
-        accuracy=100 * accuracy,
-        **{
-            name: _drop(accuracy, found[f"{name} lost"], found[f"{name} gained"], images)
-            for name in CHANGED
-        },
-        prediction_changes=100 * found["varies"] / images,
-        probability_std=100 * found["std"] / images,
-    )
+    bits = found["bits"]
+    shares = ("closed", "open", "area", "accuracy", "prediction_changes", "probability_std")
+    results: dict[str, Any] = {name: 100 * found[name] / images for name in shares}
+    results |= {name: _drop(found, name, images) for name in CHANGED}
+    faint_bits = 100 * found["faint_bits"] / bits if bits else None
+    return MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
 
 
 def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tensor]:
@@ -107,9 +98,9 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tenso
         "area": m.double().mean((1, 2)),
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
-        "right": right,
-        "varies": varies,
-        "std": probability.std(0),
+        "accuracy": right,
+        "prediction_changes": varies,
+        "probability_std": probability.std(0),
     }
     for name, now in changed.items():
         columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
@@ -130,7 +121,8 @@ def blur(a: Tensor) -> Tensor:
     return F.avg_pool2d(F.pad(a[:, None], (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0]
 
 
-def _drop(accuracy: float, lost: float, gained: float, images: int) -> Estimate:
+def _drop(sums: dict[str, float], name: str, images: int) -> Estimate:
     """Points of accuracy lost, with a 95% interval."""
-    found = paired_drop(accuracy, int(lost), int(gained), images)
+    lost, gained = int(sums[f"{name} lost"]), int(sums[f"{name} gained"])
+    found = paired_drop(sums["accuracy"] / images, lost, gained, images)
     return Estimate(100 * found.drop, 100 * found.low, 100 * found.high)

@@ -1,6 +1,6 @@
 """Base of the metrics with intervals. Only this module imports torchmetrics: it takes seconds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import percentile_ends, ratio_interval, resampled_sums
+from aib.interpret.metrics.bootstrap import ratio_interval
 
 
 class BootstrapMetric(Metric):
@@ -18,10 +18,24 @@ class BootstrapMetric(Metric):
     is_differentiable = False
     higher_is_better = True
     full_state_update = False
+    broken: Tensor
 
     def __init__(self, *, resamples: int = 1000, seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.resamples, self.seed = resamples, seed
+        self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
+
+    def count_broken(self, maps: Tensor) -> None:
+        """Count maps [B,...] with NaN or infinite values; `check_finite` raises an error for them.
+
+        Not here: that would synchronise with the device at every batch.
+        """
+        self.broken = self.broken + (~maps.isfinite()).reshape(len(maps), -1).any(dim=1).sum()
+
+    def check_finite(self) -> None:
+        """Raise an error if there were maps with NaN or infinite values."""
+        if int(self.broken):
+            raise AibError(f"the maps of {int(self.broken)} images hold NaN or infinite values")
 
     def per_image(self, name: str) -> Tensor:
         """All values of one list state, float64 [N]."""
@@ -40,18 +54,3 @@ class BootstrapMetric(Metric):
         for i, name in enumerate(parts):
             found |= {name: value[i], f"{name}_low": low[i], f"{name}_high": high[i]}
         return found
-
-    def interval(
-        self, values: Tensor, statistic: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Ends [G] for a statistic of sums over images: values [N,F], [R,F] to [R,G]."""
-        sums = resampled_sums(values, resamples=self.resamples, seed=self.seed)
-        low, high = percentile_ends(statistic(sums))
-        return low.to(values.device), high.to(values.device)
-
-
-def check_finite(broken: int) -> None:
-    """Raise an error for maps with NaN or infinite values. Called in `compute`: in `update` it
-    would synchronise with the device at every batch."""
-    if broken:
-        raise AibError(f"the maps of {broken} images hold NaN or infinite values")

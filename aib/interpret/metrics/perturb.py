@@ -58,9 +58,6 @@ def modifications(foreign: str = "svhn") -> dict[str, Modification]:
     return {modification.name: modification for modification in known}
 
 
-PAPER_MODIFICATIONS = modifications()
-
-
 def block_corners(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0) -> Tensor:
     """Top and left [N,2] of each image's p x p block, uniform over all positions inside the image.
 

@@ -6,13 +6,13 @@ a similarity of 1 until the cascade reaches it.
 """
 
 import copy
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from aib.interpret.metrics.bootstrap import finite_or_none
 from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max, spearman
 
 MapFunction = Callable[[nn.Module, Tensor], Tensor]
@@ -61,12 +61,9 @@ def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[s
         if next(module.parameters(recurse=False), None) is not None
     }
     ran: list[nn.Module] = []
-    hooks = [owner.register_forward_hook(lambda m, *_: ran.append(m)) for owner in owners]
-    try:
-        maps(model, x)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    for owner in owners:  # of a copy: the hooks stay
+        owner.register_forward_hook(lambda m, *_: ran.append(m))
+    maps(model, x)
     first_run = list(dict.fromkeys(ran))  # a module that runs twice counts where it first runs
     behind = [module for module in owners if module not in set(first_run)]
     return [owners[module] for module in [*reversed(behind), *reversed(first_run)]]
@@ -97,14 +94,10 @@ def randomise(module: nn.Module, *, seed: int = 0) -> None:
 
 def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
     changed = min_max(maps)
-    similarities = torch.stack(
-        [
-            cosine(original, changed).mean(),
-            centred_cosine(original, changed).nanmean(),
-            spearman(original, changed).nanmean(),
-            (original.flat | changed.flat).sum().float(),
-        ]
-    ).tolist()
-    alike, pearson, rank, flat = similarities
-    defined = [None if math.isnan(value) else value for value in (pearson, rank)]
-    return LayerChange(name, alike, defined[0], defined[1], int(flat))
+    return LayerChange(
+        name,
+        float(cosine(original, changed).mean()),
+        finite_or_none(centred_cosine(original, changed).nanmean()),
+        finite_or_none(spearman(original, changed).nanmean()),
+        int((original.flat | changed.flat).sum()),
+    )

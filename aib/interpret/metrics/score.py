@@ -14,11 +14,12 @@ from torch import Tensor
 
 from aib.errors import AibError
 from aib.interpret.metrics.checks import shape
-from aib.interpret.metrics.metric import BootstrapMetric, check_finite
+from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 
 PRIMARY_TAU = 0.9
 TAUS = (0.85, PRIMARY_TAU, 0.95)
+PER_IMAGE = ("cosine", "centred", "consistent", "contrast", "contrast_modified")  # states
 
 
 class InterpretabilityScore(BootstrapMetric):
@@ -49,7 +50,7 @@ class InterpretabilityScore(BootstrapMetric):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # One float per image: a process without data contributes an empty float tensor.
-        for name in ("cosine", "centred", "consistent", "contrast", "contrast_modified"):
+        for name in PER_IMAGE:
             self.add_state(name, default=[], dist_reduce_fx="cat")
         for name in ("flat", "flat_modified"):
             self.add_state(name, default=torch.tensor(0), dist_reduce_fx="sum")
@@ -72,6 +73,7 @@ class InterpretabilityScore(BootstrapMetric):
                 f"class index for each of the {len(maps)} maps"
             )
         before, after = min_max(maps), min_max(maps_modified)
+        self.count_broken(before.contrast + after.contrast)
         self.cosine.append(cosine(before, after))
         self.centred.append(centred_cosine(before, after))
         self.consistent.append((predictions == predictions_modified).float())
@@ -82,9 +84,8 @@ class InterpretabilityScore(BootstrapMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        names = ("cosine", "centred", "consistent", "contrast", "contrast_modified")
-        raw, centred, consistent, contrast, contrast_modified = map(self.per_image, names)
-        check_finite(int((~(contrast + contrast_modified).isfinite()).sum()))
+        raw, centred, consistent, contrast, contrast_modified = map(self.per_image, PER_IMAGE)
+        self.check_finite()
         defined = consistent * ~centred.isnan()
         every = torch.ones_like(consistent)
         # Each metric is a sum over images divided by another: the counted ones, among which.

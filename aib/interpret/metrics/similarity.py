@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibError
 from aib.figures.scale import FLAT
-from aib.interpret.metrics.checks import check_maps, resize_maps, shape
+from aib.interpret.metrics.checks import check_maps, resize_maps
 
 
 class ScaledMaps(NamedTuple):
@@ -67,8 +66,6 @@ def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Te
     By Mann and Whitney, with R the sum of the positives' mid-ranks among P positives and N
     negatives, it is (R - P (P + 1) / 2) / (P N).
     """
-    if scores.shape != positive.shape or scores.ndim != 2:
-        raise AibError(f"scores {shape(scores)} and positive {shape(positive)} must both be [B,n]")
     positives = positive.sum(dim=1)
     others = torch.zeros_like(positives)  # below all others, they raise every rank by their number
     if counted is not None:

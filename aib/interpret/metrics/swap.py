@@ -15,6 +15,7 @@ from torch import Tensor
 from aib.data import Batch
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
+from aib.interpret.metrics.checks import class_logits
 from aib.interpret.metrics.seeded import Stream, random_words
 
 Predict = Callable[[Tensor, Tensor | None], Any]  # images and maps to logits
@@ -102,11 +103,16 @@ def swap_maps(
     under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
     gives all images, normalised, the same in each of two calls.
     """
+
+    def decide(x: Tensor, given: Tensor | None) -> Tensor:
+        return class_logits(predict(x, given), len(x))
+
     first: dict[str, list[Tensor]] = {}
     num_classes = 0
     for batch in batches():
         maps = attend(batch.images)
-        own, num_classes = _classes(predict(batch.images, None), len(batch.images))
+        logits = decide(batch.images, None)
+        num_classes, own = logits.shape[1], logits.argmax(dim=1)
         found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}
         size = (maps.shape[1], maps.shape[2])
         shares = None if batch.masks is None else covered(batch.masks, size)  # [B,h,w]
@@ -131,11 +137,11 @@ def swap_maps(
             "shuffled": shuffled(maps[here], batch.index, seed=seed),
             # An image without a partner (-1) gets some map; the drops do not count it.
             **{name: maps[partner[here]] for name, partner in partners._asdict().items()},
+            "blank": maps[here],
         }
         for name, replacement in replacements.items():
-            under.setdefault(name, []).append(_classes(predict(x, replacement), len(x))[0])
-        blank = _classes(predict(torch.zeros_like(x), maps[here]), len(x))[0]
-        under.setdefault("blank", []).append(blank)
+            seen = torch.zeros_like(x) if name == "blank" else x
+            under.setdefault(name, []).append(decide(seen, replacement).argmax(dim=1))
     return Decisions(
         labels=whole["labels"].cpu(),
         index=index.cpu(),
@@ -158,11 +164,3 @@ def covered(masks: Tensor, size: tuple[int, int]) -> Tensor | None:
     if not known[1].flatten(1).any(dim=1).all():
         return None
     return inside / counted.masked_fill(counted == 0, 1)
-
-
-def _classes(result: Any, count: int) -> tuple[Tensor, int]:
-    """The predicted classes [B], and the number of classes."""
-    logits = result if isinstance(result, Tensor) else result.logits
-    if logits.ndim != 2 or len(logits) != count:
-        raise AibError(f"predict must give [{count},classes], not {list(logits.shape)}")
-    return logits.argmax(dim=1), logits.shape[1]

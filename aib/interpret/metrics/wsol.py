@@ -22,10 +22,11 @@ from torch import Tensor
 
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
+from aib.interpret.metrics.bootstrap import interval
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.localise import check_masks
-from aib.interpret.metrics.metric import BootstrapMetric, check_finite
+from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import scaled_maps
 
 STEPS = 100  # thresholds in [0, 1)
@@ -54,8 +55,6 @@ class WSOL(BootstrapMetric):
     `masks=False`: the masks are filled boxes, so PxAP and mask IoU are undefined and left out.
     """
 
-    broken: Tensor
-
     def __init__(
         self, *, thresholds: Thresholds | None = None, masks: bool = True, **kwargs: Any
     ) -> None:
@@ -63,7 +62,6 @@ class WSOL(BootstrapMetric):
         self.given, self.masks = thresholds, masks
         for name in ("ious", *(("inside", "outside") if masks else ())):
             self.add_state(name, default=[], dist_reduce_fx="cat")
-        self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, maps: Tensor, masks: Tensor, boxes: Tensor | None = None) -> None:
         """Add maps [B,h,w] with masks [B,H,W] (bool, or integers with 255 for ignored pixels).
@@ -78,11 +76,11 @@ class WSOL(BootstrapMetric):
             tables["inside"], tables["outside"] = score_histograms(scores, masks)
         for name, table in tables.items():  # flat: a process without images has an empty list
             getattr(self, name).append(table.flatten().float())
-        self.broken = self.broken + (~scores.isfinite()).flatten(1).any(dim=1).sum()
+        self.count_broken(scores)
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        check_finite(int(self.broken))
+        self.check_finite()
         correct = self._correct()  # [N,STEPS] for each of IOUS
         best = [_best(values) for values in correct]
         columns = {
@@ -131,8 +129,8 @@ class WSOL(BootstrapMetric):
         parts = [self._counts("inside"), self._counts("outside")]  # [N,STEPS+1] each
         counts = torch.cat(parts, dim=1) * (parts[0].sum(dim=1, keepdim=True) > 0)
         value = average_precision(counts.sum(dim=0))
-        low, high = self.interval(counts, lambda sums: average_precision(sums)[:, None])
-        return {"pxap": value, "pxap_low": low[0], "pxap_high": high[0]}
+        low, high = interval(counts, average_precision, resamples=self.resamples, seed=self.seed)
+        return {"pxap": value, "pxap_low": low, "pxap_high": high}
 
 
 def mask_boxes(masks: Tensor) -> Tensor:

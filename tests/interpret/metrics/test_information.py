@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,12 +14,6 @@ def test_counts_are_those_of_python_and_entropy_is_scipy_s(values):
     assert counts.tolist() == [[values.count(i) for i in range(7)]]
     expected = stats.entropy(counts[0].double().numpy(), base=2)
     assert float(entropy_bits(counts)) == pytest.approx(expected, abs=1e-9)
-
-
-def test_maps_that_use_one_anchor_each_use_many_together():
-    counts = anchor_counts(torch.arange(8)[None, :, None, None].expand(2, 8, 3, 3), 20)
-    assert entropy_bits(counts).shape == (2, 8) and float(entropy_bits(counts).sum()) == 0
-    assert float(entropy_bits(counts.sum((0, 1)))) == pytest.approx(math.log2(8))
 
 
 def test_energy_passed_is_the_ratio_of_squares():

@@ -66,14 +66,10 @@ def test_the_curves_are_the_probabilities_of_imputed_images():
     for column, fraction in enumerate(FRACTIONS, start=1):
         count = round(64 * fraction)
         for i in range(3):
-            most = dense_solution(x[i], rank[i] < count).mean()
-            least = dense_solution(x[i], rank[i] >= 64 - count).mean()
-            assert float(curves["road_morf"].values[i, column]) == pytest.approx(
-                float(most), abs=1e-3
-            )
-            assert float(curves["road_lerf"].values[i, column]) == pytest.approx(
-                float(least), abs=1e-3
-            )
+            for name, removed in (("morf", rank[i] < count), ("lerf", rank[i] >= 64 - count)):
+                expected = float(dense_solution(x[i], removed).mean())
+                found = float(curves[f"road_{name}"].values[i, column])
+                assert found == pytest.approx(expected, abs=1e-3)
     by_hand = torch.stack([x.mean((1, 2, 3)), *curves["road_morf"].values.T[1:]], dim=1).double()
     widths = torch.tensor([0.1, 0.1, 0.1, 0.1, 0.1, 0.2, 0.2], dtype=torch.float64)
     area = ((by_hand[:, 1:] + by_hand[:, :-1]) / 2 * widths).sum(1) / 0.9

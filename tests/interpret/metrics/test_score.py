@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torchmetrics import MetricCollection
 
 from aib.errors import AibError
 from aib.interpret.metrics.score import InterpretabilityScore
@@ -53,17 +52,14 @@ def test_only_prediction_consistent_images_count():
     assert none["score_0.9"] != none["score_0.9"] and none["prediction_consistent"] == 0
 
 
-def test_batches_add_up_and_it_works_in_a_collection():
+def test_batches_add_up():
     generator = torch.Generator().manual_seed(0)
     maps, noise = torch.rand(2, 30, 5, 5, generator=generator)
     modified = maps + 0.5 * noise
     before, after = torch.randint(2, (2, 30), generator=generator)
-    whole = InterpretabilityScore(resamples=50)
+    whole, parts = (InterpretabilityScore(resamples=50) for _ in range(2))
     whole.update(maps, modified, before, after)
-    parts = MetricCollection({"color-4": InterpretabilityScore(resamples=50)})
-    for batch in zip(
-        maps.split(7), modified.split(7), before.split(7), after.split(7), strict=True
-    ):
+    for batch in zip(*(t.split(7) for t in (maps, modified, before, after)), strict=True):
         parts.update(*batch)
     one, many = whole.compute(), parts.compute()
     assert {k: float(v) for k, v in one.items()} == {k: float(v) for k, v in many.items()}

@@ -1,6 +1,6 @@
 import torch
 
-from aib.interpret.metrics.seeded import Stream, integers, random_words, uniform
+from aib.interpret.metrics.seeded import Stream, integers, random_words
 
 
 def test_numbers_depend_on_seed_stream_and_index_alone():
@@ -31,13 +31,3 @@ def test_integers_are_uniform_and_below_their_limit():
         # Chi-squared with limit - 1 degrees of freedom: mean limit - 1, variance twice that.
         chi2 = float(((counts - expected) ** 2 / expected).sum())
         assert abs(chi2 - (limit - 1)) < 4 * (2 * (limit - 1)) ** 0.5
-
-
-def test_neighbouring_images_and_numbers_are_uncorrelated():
-    values = uniform(0, Stream.RANDOM_MAP, torch.arange(2000), 50)
-    assert values.min() >= 0 and values.max() < 1
-    assert abs(values.mean() - 0.5) < 0.005
-    centred = values - 0.5
-    for product in (centred[1:] * centred[:-1], centred[:, 1:] * centred[:, :-1]):
-        # Each product has deviation 1/12.
-        assert abs(product.mean()) < 4 / 12 / product.numel() ** 0.5

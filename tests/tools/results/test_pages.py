@@ -90,9 +90,6 @@ def test_models_of_the_paper_come_first_and_apart(tmp_path):
 def test_empty_columns_are_left_out():
     table = Table("t", ("a", "b", "c"), (("1", "-", "-"), ("2", "-", "3")), "note")
     assert without_empty_columns(table) == Table("t", ("a", "c"), (("1", "-"), ("2", "3")), "note")
-
-
-def test_a_table_without_any_value_has_no_section():
     table = Table("t", ("a", "b"), (("-", ""), ("-", "-")), "note")
     assert list(section(without_empty_columns(table))) == []
 

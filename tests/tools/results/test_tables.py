@@ -17,7 +17,7 @@ from tests.tools.results.stored import (
 )
 from tools.results.__main__ import documents, main
 from tools.results.read import read_results
-from tools.results.tables import TABLES, fill
+from tools.results.tables import fill, make_table
 
 PAGE = "# Title\n\n<!-- table: errors -->\nold\n<!-- end -->\n\nText.\n"
 
@@ -54,7 +54,7 @@ def test_runs_of_a_file_have_intervals_and_no_evaluators(tmp_path):
     names = {"vgg": 5.0, "vgg_evaluator": 9.0}
     found = [write_finished_run(tmp_path / m, error, model=m) for m, error in names.items()]
     pages_of_runs(tmp_path, found)
-    table = TABLES["runs"](read_results(tmp_path / "stored"), "some")
+    table = make_table(read_results(tmp_path / "stored"), "runs", "some")
     assert [row[0] for row in table.rows] == ["`vgg`"]
     assert "5.00 (4.00 to 6.00)" in table.rows[0]
 
@@ -72,12 +72,12 @@ def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
         one["interpret"]["mask"]["rounded"] = rounded
         runs.append(one)
     (tmp_path / "some.json").write_text(json.dumps(content | {"runs": runs}))
-    table = TABLES["masks"](read_results(tmp_path), "some")
+    table = make_table(read_results(tmp_path), "masks", "some")
     plain, penalised = (dict(zip(table.head, row, strict=True)) for row in table.rows)
     assert (plain["images"], plain["seeds"], plain["error %"]) == ("val", "2", "8.50 ± 0.71")
     assert plain["rounding costs"] == "6.0 ± 1.4" and plain["m = 0 %"] == "51.9 ± 0.0"
     assert penalised["options"] == "lambda area 3.0" and penalised["rounding costs"] == "1.0"
-    own = TABLES["masks"](read_results(RESULTS), "shapes_masked")  # a study of test images
+    own = make_table(read_results(RESULTS), "masks", "shapes_masked")  # a study of test images
     assert own.rows[0][:2] == ("1", "test") and own.rows[0][2] == "4.60"
 
 
@@ -96,7 +96,7 @@ def test_an_unknown_table_or_file_is_an_error(name, message):
 
 def test_the_paper_s_errors_are_as_printed():
     assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
-    rows = {row[0]: row[1:] for row in TABLES["paper_errors"](None).rows}
+    rows = {row[0]: row[1:] for row in make_table(None, "paper_errors").rows}
     assert rows["`vgg`"][0] == "7.77" and rows["`wrn_aib_qt`"][-1] == "50.49"
     assert rows["`wrn`"] == ("4.00", "19.25", "26.50", "-", "-", "-")
     assert paper_error("wrn_aib_qt", "cub200:crop") == 15.50
