@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from safetensors import SafetensorError
@@ -19,6 +20,7 @@ from aib.training.checkpoint import load_checkpoint
 from aib.training.folder import RunFolder
 from aib.training.loop import fit
 from aib.training.train import train
+from aib.weights import WEIGHTS
 from tests.helpers import small_model
 
 SHORT = Settings(
@@ -130,25 +132,15 @@ def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
 
 
 @needs_full
-def test_no_space_for_metrics_is_an_error(tmp_path: Path) -> None:
+def test_no_space_for_metrics_or_weights_is_an_error(tmp_path: Path, monkeypatch) -> None:
     run = create(tmp_path / "run")
     run.metrics.symlink_to("/dev/full")
     with pytest.raises(aib.AibError, match=rf"metrics\.jsonl .*: no space left in {run.folder}"):
         run.log({"step": 1})
-
-
-def test_no_space_for_weights_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = create(tmp_path / "run")
-
-    def full(*arguments: Any, **options: Any) -> None:  # what safetensors raises on a full disk
-        raise SafetensorError(
-            "Error while serializing: I/O error: No space left on device (os error 28)"
-        )
-
+    reason = "Error while serializing: I/O error: No space left on device (os error 28)"
+    full = Mock(side_effect=SafetensorError(reason))  # what safetensors raises on a full disk
     monkeypatch.setattr("aib.weights.save_file", full)
-    with pytest.raises(
-        aib.AibError, match=rf"model\.safetensors .*: no space left in {run.folder}"
-    ):
+    with pytest.raises(aib.AibError, match=rf"{WEIGHTS} .*: no space left in {run.folder}"):
         run.write_weights(small_model())
 
 
