@@ -15,20 +15,15 @@ from aib.classifier import Classifier
 from aib.options import ModelOptions
 
 
-def gap_tail(width: float) -> tuple[nn.Module, int]:
-    """The tail, which ends at 8 x 8 positions with 1024 channels, and its embedding size.
+def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: VGG with global average pooling.
 
-    Zhou et al. cut VGG before its last pool, so that the maps keep their resolution.
+    Zhou et al. cut VGG before its last pool, so that the maps keep their resolution: 8 x 8
+    positions with 1024 channels.
     """
-    c3, c, c_out = scaled(256, width), scaled(512, width), scaled(1024, width)
+    c3, c, c_out = (scaled(channels, options.width) for channels in (256, 512, 1024))
     tail = nn.Sequential(
         block(c3, c, 3, pool=True), block(c, c, 3), conv_bn_relu(c, c_out), Embed()
     )
-    return tail, c_out
-
-
-def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
-    """Builder: VGG with global average pooling."""
-    tail, embedding_dim = gap_tail(options.width)
-    parts = replace(parts, tail=tail, embedding_dim=embedding_dim, min_size=4)
+    parts = replace(parts, tail=tail, embedding_dim=c_out, min_size=4)
     return build_plain(num_classes, options, parts)
