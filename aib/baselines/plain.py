@@ -9,10 +9,7 @@ from aib.options import ModelOptions
 
 
 def build_plain(
-    num_classes: int,
-    options: ModelOptions,
-    parts: Parts,
-    attention: nn.Module | None = None,
+    num_classes: int, options: ModelOptions, parts: Parts, attention: nn.Module | None = None
 ) -> Classifier:
     """Builder: the plain network, or one with an attention of another paper."""
     return AIB(
