@@ -1,4 +1,4 @@
-"""Masks go where their images go: crop, resize policy, flip, memory; and those of a folder."""
+"""Masks go where their images go: crop, resize policy, memory; and those of a folder."""
 
 import re
 import warnings
@@ -10,7 +10,6 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
-from aib.data.augment import EpochPlan, crop_batch, crop_image
 from aib.data.decode import open_rgb, upright_size
 from aib.data.masks import from_user
 from aib.errors import AibError, AibWarning
@@ -79,24 +78,6 @@ def test_a_mask_is_cropped_with_its_image(tmp_path, box):
     data = drawn(tmp_path, crops=torch.tensor([box] * 2))
     assert agree(data.mask(0), data.pixels(0))
     assert not torch.equal(data.mask(0), drawn(tmp_path).mask(0))
-
-
-def test_random_crops_and_flips_take_the_mask_along(tmp_path):
-    uniform = EpochPlan.sample(12, seed=0, epoch=0).uniform
-    image, mask = picture(blocks()), Image.fromarray(blocks())
-    for u in uniform:
-        cropped, its_mask = (crop_image(one, u, size=48, flip=True) for one in (image, mask))
-        pixels = torch.from_numpy(np.array(cropped)).permute(2, 0, 1)
-        assert agree(torch.from_numpy(np.array(its_mask)), pixels)
-    masks = torch.from_numpy(blocks())[None, None].expand(12, -1, -1, -1)  # [12,1,40,60]
-    images = torch.from_numpy(np.array(image)).permute(2, 0, 1).expand(12, -1, -1, -1)
-    index = torch.arange(12)
-    moved, its_masks = (
-        crop_batch(one.contiguous(), index, uniform, pad=7, flip=True) for one in (images, masks)
-    )
-    for pixels, one in zip(moved, its_masks, strict=True):
-        assert torch.equal(one[0], values_of(pixels))
-    assert len(its_masks.unique(dim=0)) > 6
 
 
 @pytest.mark.parametrize("workers", [0, 1])

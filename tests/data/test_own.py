@@ -240,6 +240,11 @@ def test_unknown_preprocessing_explains_tensors_but_no_photo(tmp_path) -> None:
             aib.evaluate(loaded, pictures())
 
 
+class Broken(Photos):
+    def __getitem__(self, i: int):
+        return super().__getitem__(i) if i != 7 else {}["image"]
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([(torch.zeros(3, 32, 32), 0)])
@@ -258,6 +263,7 @@ REFUSED = [
     ([photo()], r"must be \(image, label\), and the first one is Image \(48, 32\)"),
     ([{"x": photo(), "label": 0}], "no column for the image, and needs one: .* x, label"),
     ([("missing.jpg", 0)], "item 0 of the data cannot be read: missing.jpg does not exist"),
+    (Broken(), "item 7 of the data cannot be read: KeyError: 'image'"),
     (TensorDataset(BYTES[:, :2], LABELS), r"item 0 .* not Tensor \(uint8, shape \[32, 32, 2\]\)"),
     (TensorDataset(FLOATS[:, :1], LABELS), r"\[B,3,S,S\], not \[8, 1, 32, 32\]"),
     (TensorDataset(FLOATS[:, :, :20], LABELS), r"square, \[B,3,S,S\], not \[8, 3, 20, 32\]"),
@@ -275,16 +281,6 @@ def test_what_cannot_be_taken_is_named_in_one_sentence(data, message: str) -> No
         with pytest.raises(aib.AibError, match=message) as caught:
             take(model(), data)
         assert "\n" not in str(caught.value)
-
-
-def test_an_error_inside_the_users_code_names_the_item() -> None:
-    class Broken(Photos):
-        def __getitem__(self, i: int):
-            return super().__getitem__(i) if i != 7 else {}["image"]
-
-    found = from_dataset(Broken(), aib.Preprocessing(80))
-    with pytest.raises(aib.AibError, match="item 7 of the data cannot be read: KeyError: 'image'"):
-        aib.fit(model(), found, SMALL)
 
 
 def test_what_changes_pixels_is_refused_for_tensors() -> None:

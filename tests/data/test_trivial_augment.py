@@ -24,18 +24,15 @@ ENHANCERS = {
 def reference(image: Image.Image, name: str, level: int, sign: int) -> Image.Image:
     """The operation as in the published code, with strengths from its table of the wide space."""
 
-    def warp(*matrix: float) -> Image.Image:
-        return image.transform(image.size, Image.Transform.AFFINE, matrix)
-
     share = sign * level / 30
-    if name == "shear_x":
-        return warp(1, 0.99 * share, 0, 0, 1, 0)
-    if name == "shear_y":
-        return warp(1, 0, 0, 0.99 * share, 1, 0)
-    if name == "translate_x":
-        return warp(1, 0, int(32 * share), 0, 1, 0)
-    if name == "translate_y":
-        return warp(1, 0, 0, 0, 1, int(32 * share))
+    matrices = {
+        "shear_x": (1, 0.99 * share, 0, 0, 1, 0),
+        "shear_y": (1, 0, 0, 0.99 * share, 1, 0),
+        "translate_x": (1, 0, int(32 * share), 0, 1, 0),
+        "translate_y": (1, 0, 0, 0, 1, int(32 * share)),
+    }
+    if name in matrices:
+        return image.transform(image.size, Image.Transform.AFFINE, matrices[name])
     if name == "rotate":
         return image.rotate(135 * share)
     if name in ENHANCERS:

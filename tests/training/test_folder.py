@@ -40,10 +40,16 @@ def create(folder: Path) -> RunFolder:
     return RunFolder.create(folder, small_model(), SHORT)
 
 
-def test_an_interrupted_run_is_not_overwritten(tmp_path: Path) -> None:
-    create(tmp_path / "a").save({"step": 1})
+def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> None:
+    run = create(tmp_path / "a")
+    run.save({"step": 1})
     with pytest.raises(aib.AibError, match="interrupted run; resume it with `aib train --resume"):
-        create(tmp_path / "a")
+        train(SHORT, run.folder)
+    run.write_weights(small_model())
+    before = {p.name: p.read_bytes() for p in run.folder.iterdir()}
+    with pytest.raises(aib.AibError, match="a holds a finished run"):
+        train(SHORT, run.folder)
+    assert before == {p.name: p.read_bytes() for p in run.folder.iterdir()}
 
 
 def test_a_failed_start_leaves_the_folder_free(

@@ -120,13 +120,6 @@ def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path) -> None:
     assert_same_weights(uninterrupted, folder / run)
 
 
-def test_a_finished_run_is_not_overwritten(uninterrupted: Path) -> None:
-    before = {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
-    with pytest.raises(aib.AibError, match="whole holds a finished run"):
-        train(read_settings(uninterrupted), uninterrupted)
-    assert before == {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
-
-
 @pytest.mark.parametrize(
     ("section", "name", "value", "message"),
     [
