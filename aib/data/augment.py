@@ -52,11 +52,6 @@ class EpochPlan:
         uniform[:, 2] = torch.where(mirrored[self.order] ^ bool(epoch % 2), 0.0, 0.5)
         return EpochPlan(self.order, uniform)
 
-    @classmethod
-    def in_order(cls, count: int) -> "EpochPlan":
-        """The order of the data set and no random numbers, for evaluation."""
-        return cls(torch.arange(count), torch.empty(count, 0))
-
 
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
     """Random crops of images[indices] with reflect padding, half of them mirrored if `flip`.

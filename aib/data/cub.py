@@ -41,8 +41,8 @@ def read(
     # '001.Black_footed_Albatross' -> 'Black_footed_Albatross'
     names = (name.split(".", 1)[-1] for name in read_table(folder / "classes.txt").values())
     content = ImageFiles(files, corners if crop else None, masks)
-    boxes = None if crop else corners
-    return ImageSet.of(CUB200, split, indices, tuple(names), files=content, boxes=boxes)
+    kept = None if crop else corners
+    return ImageSet.of(CUB200, split, indices, tuple(names), files=content, boxes=kept)
 
 
 def _segmentations(folder: Path, names: list[str]) -> tuple[Path | None, ...]:
