@@ -16,14 +16,10 @@ from aib.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.backbones.parts import guided, init_weights
 from aib.backbones.propose import FeatureProposal, FirstPass, ProposalNet, halvings
 from aib.backbones.vgg import conv_bn_relu
-from aib.baselines import (
-    PayAttention,
-    ProgressiveAttention,
-    build_abn,
-    build_evaluator,
-    build_gap,
-    build_plain,
-)
+from aib.baselines.evaluator import build_evaluator
+from aib.baselines.pan import ProgressiveAttention
+from aib.baselines.pay_attention import PayAttention
+from aib.baselines.plain import build_abn, build_gap, build_plain
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError

@@ -181,8 +181,14 @@ class Settings:
         check_fields(self)
         if self.backbone is not None:
             object.__setattr__(self, "model", self.backbone)  # the name in every table
-        if not self.trains_network:
-            self._reject_network_settings()
+        for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
+            value = getattr(self, name)  # 0 prefix tokens are a choice, too
+            if not self.trains_network and value is not None and value is not False:
+                raise AibError(
+                    f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
+                    f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "
+                    "masked ones"
+                )
         if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
             raise AibError(
                 "graphs cannot record accumulated parts, nor fp16's loss scale: add --no-graphs"
@@ -195,16 +201,6 @@ class Settings:
                 f"batch_size {self.batch_size} cannot be shared out evenly over "
                 f"{self.devices * self.nodes} devices x {self.accumulate} accumulated parts"
             )
-
-    def _reject_network_settings(self) -> None:
-        for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
-            value = getattr(self, name)
-            if value is not None and value is not False:
-                raise AibError(
-                    f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
-                    f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "
-                    "masked ones"
-                )
 
     def updated(self, **changes: Any) -> "Settings":
         """A copy with these values, each the name of a setting or of a model option."""

@@ -36,11 +36,6 @@ def above(low: float) -> Rule:
     return Rule(f"above {low:g}", lambda value: value > low)
 
 
-def between(low: float, high: float) -> Rule:
-    """Rule: low <= value <= high."""
-    return Rule(f"from {low:g} to {high:g}", lambda value: low <= value <= high)
-
-
 SHOWN = 12  # names in an error message
 Count = Annotated[int, at_least(1)]
 NonNegativeInt = Annotated[int, at_least(0)]

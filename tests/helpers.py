@@ -88,6 +88,11 @@ def eval_model(
     return model
 
 
+def same_weights(a: nn.Module, b: nn.Module) -> bool:
+    """Whether two models agree to the last bit, buffers included."""
+    return all(torch.equal(value, b.state_dict()[name]) for name, value in a.state_dict().items())
+
+
 class Numbers:
     """Numbers from -1 to 1 that are the same on every machine: PCG64's bits are specified."""
 

@@ -63,7 +63,7 @@ TABLE = [
      "test_forward.py -k mean_probability"),
     # backbones
     ("backbones/vgg.py", "nn.Conv2d(c, c, 1), nn.ReLU(), Embed()", "nn.Conv2d(c, c, 1), Embed()",
-     "backbones/test_backbones.py"),
+     "backbones/test_layers.py"),
     ("backbones/wrn.py", "self.shortcut(active)", "self.shortcut(x)", "backbones/test_layers.py"),
     ("backbones/wrn.py", "F.relu(self.body(x) + self.shortcut(x))",
      "F.relu(self.body(x)) + self.shortcut(x)", "backbones/test_backbones.py"),

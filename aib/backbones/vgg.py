@@ -63,10 +63,7 @@ def cifar_stem(width: float) -> nn.Sequential:
 def cifar_tail_blocks(width: float) -> tuple[nn.Sequential, nn.Sequential, nn.Sequential]:
     """The remaining convolutions: to 8 x 8, to 4 x 4, to 1 x 1."""
     c3, c = scaled(256, width), scaled(512, width)
-    last = nn.Sequential(
-        block(c, c, 1, pool=True),
-        block(c, c, 1, pool=True),
-    )
+    last = nn.Sequential(block(c, c, 1, pool=True), block(c, c, 1, pool=True))
     return block(c3, c, 3, pool=True), block(c, c, 3, pool=True), last
 
 

@@ -1,6 +1,7 @@
 """Wide residual networks: WRN-28-10 for 32 x 32 images, WRN-50-2 for 224 x 224."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -65,21 +66,19 @@ def group(
 
 def wrn28_10(options: ModelOptions) -> Parts:
     """WRN-28-10: groups of four blocks, the attention between the second and the third."""
-    dropout = options.dropout
+    block = partial(PreActivationBlock, dropout=options.dropout)
     c0, c1, c2, c3 = (scaled(c, options.width) for c in (16, 160, 320, 640))
     stem = nn.Sequential(
         nn.Conv2d(3, c0, 3, padding=1, bias=False),
-        _pre_activation_group(c0, c1, 1, dropout),
-        _pre_activation_group(c1, c2, 2, dropout),
+        group(block, c0, c1, 4, 1),
+        group(block, c1, c2, 4, 2),
     )
-    tail = nn.Sequential(
-        _pre_activation_group(c2, c3, 2, dropout), nn.BatchNorm2d(c3), nn.ReLU(), Embed()
-    )
+    tail = nn.Sequential(group(block, c2, c3, 4, 2), nn.BatchNorm2d(c3), nn.ReLU(), Embed())
 
     def class_maps(num_classes: int) -> nn.Sequential:
         """First layers of WRN's attention and of ABN's branch: C x 16 x 16."""
         return nn.Sequential(
-            _pre_activation_group(c2, c3, 1, dropout),
+            group(block, c2, c3, 4, 1),
             nn.BatchNorm2d(c3),
             *maps_of_classes(c3, num_classes),
         )
@@ -129,7 +128,3 @@ def wrn50_2(options: ModelOptions) -> Parts:
             224, 14, "twice", options.width, tail_layers=1, channels=c4, bottleneck=False
         ),
     )
-
-
-def _pre_activation_group(c_in: int, c_out: int, stride: int, dropout: float) -> nn.Sequential:
-    return group(lambda i, o, s: PreActivationBlock(i, o, s, dropout), c_in, c_out, 4, stride)

@@ -1,20 +1,22 @@
-"""The plain network: the backbone with one linear layer to the logits."""
+"""The plain network, and what two papers add to it: average pooling, and an attention branch."""
 
-from torch import nn
+from dataclasses import replace
 
-from aib.backbones.parts import Parts
+from torch import Tensor, nn
+
+from aib.attention import AttentionParameters, ClassMaps
+from aib.backbones.parts import Embed, Parts, guided, scaled
+from aib.backbones.vgg import block, conv_bn_relu
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.options import ModelOptions
+from aib.types import widen
 
 
 def build_plain(
-    num_classes: int,
-    options: ModelOptions,
-    parts: Parts,
-    attention: nn.Module | None = None,
+    num_classes: int, options: ModelOptions, parts: Parts, attention: nn.Module | None = None
 ) -> Classifier:
-    """Builder: the plain network, or one with an attention of another paper."""
+    """Builder: the backbone with one linear layer to the logits, or also another attention."""
     return AIB(
         parts.stem,
         parts.tail,
@@ -25,3 +27,37 @@ def build_plain(
         profile=options.profile,
         min_size=parts.min_size,
     )
+
+
+def build_gap(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: VGG with global average pooling (Zhou et al., 2016).
+
+    It is cut before its last pool, so that the maps keep their resolution: 8 x 8 positions. It has
+    no attention: its class activation map is computed after the decision, and equals Grad-CAM of
+    its last convolution.
+    """
+    c3, c, c_out = (scaled(channels, options.width) for channels in (256, 512, 1024))
+    tail = nn.Sequential(
+        block(c3, c, 3, pool=True), block(c, c, 3), conv_bn_relu(c, c_out), Embed()
+    )
+    parts = replace(parts, tail=tail, embedding_dim=c_out, min_size=4)
+    return build_plain(num_classes, options, parts)
+
+
+class AttentionBranch(nn.Module):
+    """f -> one map per class -> the attention map, and a second classifier that trains it."""
+
+    def __init__(self, branch: ClassMaps):
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, f: Tensor) -> AttentionParameters:
+        score, logits = self.branch(f)
+        return AttentionParameters(widen(score).sigmoid().squeeze(1), None, logits)
+
+
+def build_abn(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: attention branch network (Fukui et al., 2019), modulating by f (1 + a)."""
+    assert parts.class_maps is not None  # WRN's at 32 x 32
+    branch = guided(parts.class_maps(num_classes), num_classes)
+    return build_plain(num_classes, options, parts, AttentionBranch(branch))

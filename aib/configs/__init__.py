@@ -1,14 +1,8 @@
-"""The presets by name, one file per data set."""
+"""The presets by name."""
 
-from aib.configs import cifar10, cifar100, cub200, pets, shapes, svhn
 from aib.configs.preset import Preset
+from aib.configs.presets import PRESETS
 from aib.validation import reject_unknown
-
-PRESETS: dict[str, Preset] = {
-    preset.name: preset
-    for module in (shapes, cifar10, cifar100, svhn, cub200, pets)
-    for preset in module.PRESETS
-}
 
 
 def get_preset(name: str) -> Preset:

@@ -1,6 +1,6 @@
 """Settings for a user's own images if no model is named: what this machine can train."""
 
-from aib.configs.shapes import TINY
+from aib.configs.presets import TINY
 from aib.options import ModelOptions
 from aib.settings import Settings
 

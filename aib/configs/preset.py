@@ -45,7 +45,7 @@ class Preset:
 
 # The paper's schedules (supplementary, "Training"): 200 epochs of batch 128, SGD 0.1.
 PAPER_VGG = Settings()
-PAPER_WRN = PAPER_VGG.updated(milestones=(60, 120, 180), gamma=0.3)
+PAPER_WRN = PAPER_VGG.updated(model="wrn_aib_qt", milestones=(60, 120, 180), gamma=0.3)
 # What the released code does instead: for vgg_aib_qt two epochs of warm-up, and each step an epoch
 # early (its scheduler steps before the first epoch); for WRN steps at other epochs.
 RELEASED_VGG = PAPER_VGG.updated(
@@ -72,7 +72,9 @@ FAST = PAPER_VGG.updated(
 )
 # A WRN's epoch takes as long as three of a VGG: fifty take seven minutes. With FAST's batches and
 # WRN's dropout wrn_aib_qt still had 5% training error on CIFAR-10, so both were changed, at once.
-FAST_WRN = FAST.updated(epochs=50, warmup=5.0, batch_size=128, lr=0.1, dropout=0.0)
+FAST_WRN = FAST.updated(
+    model="wrn_aib_qt", epochs=50, warmup=5.0, batch_size=128, lr=0.1, dropout=0.0
+)
 
 # Ours for photographs: VGG-16 from ImageNet, its layers at a tenth of the learning rate of new
 # ones, and BatchNorm before the head. The head of plain and masked models gets one average per
@@ -105,12 +107,8 @@ def table_one(data: str, options: str = "") -> list[Preset]:
     """Presets of the paper's own models in its Table 1: one data set, four models."""
     base = {"vgg": PAPER_VGG, "wrn": PAPER_WRN}
     return [
-        Preset(
-            name=f"{data}_{model}",
-            settings=base[model[:3]].updated(data=data + options, model=model),
-            about=about,
-        )
-        for model, about in ABOUT.items()
+        Preset(f"{data}_{name}", base[name[:3]].updated(data=data + options, model=name), about)
+        for name, about in ABOUT.items()
     ]
 
 

@@ -8,7 +8,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.data.decode import resampling
 from aib.errors import AibError
 
 # Smallest area of a training crop of a large image. ImageNet's recipe goes down to 0.08, which on a
@@ -52,11 +51,6 @@ class EpochPlan:
         uniform = self.uniform.clone()
         uniform[:, 2] = torch.where(mirrored[self.order] ^ bool(epoch % 2), 0.0, 0.5)
         return EpochPlan(self.order, uniform)
-
-    @classmethod
-    def in_order(cls, count: int) -> "EpochPlan":
-        """The order of the data set and no random numbers, for evaluation."""
-        return cls(torch.arange(count), torch.empty(count, 0))
 
 
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
@@ -108,7 +102,7 @@ def _reflect(index: Tensor, size: int) -> Tensor:
 
 
 def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) -> Image.Image:
-    """A random crop of a large image or mask, resized: area, ratio, position from uniform [10]."""
+    """A random crop of a large image, resized: area, ratio, position from uniform [10]."""
     down, across, mirror, u_area, u_ratio = uniform[:5].tolist()
     area = image.width * image.height * (MIN_AREA + (1 - MIN_AREA) * u_area)
     ratio = math.exp((2 * u_ratio - 1) * math.log(MAX_RATIO))
@@ -116,7 +110,7 @@ def crop_image(image: Image.Image, uniform: Tensor, *, size: int, flip: bool) ->
     height = min(math.sqrt(area / ratio), image.height)
     left, top = across * (image.width - width), down * (image.height - height)
     box = (left, top, min(left + width, image.width), min(top + height, image.height))
-    crop = image.resize((size, size), resampling(image), box=box)
+    crop = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
     if flip and mirror < 0.5:
         crop = crop.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     return crop

@@ -165,7 +165,7 @@ class Batches:
         spans = self._spans[start:]
         if not spans:
             return
-        plan = EpochPlan.in_order(self.num_images)
+        plan = EpochPlan(torch.arange(self.num_images), torch.empty(self.num_images, 0))
         if self.train:
             plan = EpochPlan.sample(self.num_images, seed=self.seed, epoch=epoch)
             if self.alternate_flip:
@@ -270,9 +270,6 @@ class _Decoded(Dataset):
     flip: bool
     masks: bool
     operations: TrivialAugment | None
-
-    def __len__(self) -> int:
-        return len(self.index)
 
     def __getitem__(self, position: int) -> tuple[Any, ...] | AibError:
         index = int(self.index[position])

@@ -38,14 +38,11 @@ def read(
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
     files = tuple(inside(folder / "images", paths[i]) for i in chosen)
     masks = _segmentations(folder, [paths[i] for i in chosen])
-    return ImageSet.of(
-        CUB200,
-        split,
-        indices,
-        class_names=_class_names(folder),
-        files=ImageFiles(files, corners if crop else None, masks),
-        boxes=None if crop else corners,
-    )
+    # '001.Black_footed_Albatross' -> 'Black_footed_Albatross'
+    names = (name.split(".", 1)[-1] for name in read_table(folder / "classes.txt").values())
+    content = ImageFiles(files, corners if crop else None, masks)
+    kept = None if crop else corners
+    return ImageSet.of(CUB200, split, indices, tuple(names), files=content, boxes=kept)
 
 
 def _segmentations(folder: Path, names: list[str]) -> tuple[Path | None, ...]:
@@ -56,8 +53,3 @@ def _segmentations(folder: Path, names: list[str]) -> tuple[Path | None, ...]:
         if any(masks):
             return masks
     return ()
-
-
-def _class_names(folder: Path) -> tuple[str, ...]:
-    """'001.Black_footed_Albatross' -> 'Black_footed_Albatross'"""
-    return tuple(name.split(".", 1)[-1] for name in read_table(folder / "classes.txt").values())

@@ -134,14 +134,10 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def resized(image: Image.Image, size: int, policy: Resize) -> Image.Image:
-    """Resize an image or a mask to size x size; for `policy` see Preprocessing.resize."""
+    """Resize to size x size; for `policy` see Preprocessing.resize. A mask keeps its values."""
     box = None if policy == "squash" else centre_square(image.width, image.height)
-    return image.resize((size, size), resampling(image), box=box)
-
-
-def resampling(image: Image.Image) -> Image.Resampling:
-    """How to resize: antialiased bilinear, but a mask (mode L) keeps its values."""
-    return Image.Resampling.NEAREST if image.mode == "L" else Image.Resampling.BILINEAR
+    how = Image.Resampling.NEAREST if image.mode == "L" else Image.Resampling.BILINEAR
+    return image.resize((size, size), how, box=box)
 
 
 def centre_square(width: int, height: int) -> tuple[float, float, float, float]:

@@ -58,11 +58,7 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
 
 
 def extract(archive: Path, target: Path) -> None:
-    """Unpack a tar archive.
-
-    Python's `data` filter stops at absolute paths, paths and links that lead outside of `target`,
-    and device files.
-    """
+    """Unpack a tar archive; the filter stops at paths and links out of `target`, and at devices."""
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(target, filter="data")

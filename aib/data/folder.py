@@ -6,7 +6,7 @@ masks/train/ and so on.
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,37 +46,33 @@ def read(
     unknown = [name for name in _classes(top) if name not in classes]
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
-    found = [
-        (file, label) for label, name in enumerate(classes) for file in image_files(top / name)
-    ]
-    skipped: list[str] = []
-    every = [file for file, _ in found]
-    if check:
-        found, skipped = _readable(found, strict)
-    if not found:
-        reason = f"; {skipped[0]}" if skipped else ""
+    labels = {f: i for i, name in enumerate(classes) for f in image_files(top / name)}
+    errors = _decoding_errors(labels) if check else {}
+    if errors and strict:
+        raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
+    paths = tuple(file for file in labels if file not in errors)
+    if not paths:
+        reason = f"; {next(iter(errors.values()))}" if errors else ""
         raise AibError(f"{top} has no readable image in its class folders{reason}")
-    present = {label for _, label in found}
+    present = {labels[file] for file in paths}
     empty = [top / name for label, name in enumerate(classes) if label not in present]
     if empty and split == "train":  # test images may lack a class
-        reason = next((f" ({why})" for why in skipped if str(empty[0]) + os.sep in why), "")
+        reason = next((f" ({why})" for file, why in errors.items() if empty[0] in file.parents), "")
         raise AibError(
             f"{empty[0]} has no readable image{reason}: each sub-folder of {top} is a class, so "
             "add images to it or remove it"
         )
-    paths = tuple(file for file, _ in found)
-    folder = _mask_folder(path, split, top, classes)
-    masks = _masks(folder, top, paths) if folder else ()
-    if folder:
-        _warn_of_unused(folder, top, every)
+    folders = (top / MASKS, path / MASKS / split)
+    folder = next((f for f in folders if _holds_masks(f, classes)), None)
+    masks = _masks(folder, top, labels, paths) if folder else ()
     files = ImageFiles(paths, masks=masks, mask_values=from_user)
     if check and masks:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(files.check_mask, range(len(paths))))
-    labels = torch.tensor([label for _, label in found])
+    targets = torch.tensor([labels[file] for file in paths])
     policy = Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes)
-    name = f"folder:{path}"
-    return ImageSet(name, split, labels, policy, files=files, skipped=tuple(skipped))
+    skipped = tuple(errors.values())
+    return ImageSet(f"folder:{path}", split, targets, policy, files=files, skipped=skipped)
 
 
 def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
@@ -103,29 +99,16 @@ def _top(path: Path, split: str) -> Path:
     raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
 
 
-def _mask_folder(path: Path, split: str, top: Path, classes: tuple[str, ...]) -> Path | None:
-    folders = (top / MASKS, path / MASKS / split)
-    return next((f for f in folders if _holds_masks(f, classes)), None)
-
-
-def _mask_path(folder: Path, top: Path, file: Path) -> Path:
-    return (folder / file.relative_to(top)).with_suffix(".png")
-
-
-def _masks(folder: Path, top: Path, files: tuple[Path, ...]) -> tuple[Path | None, ...]:
-    """The mask of each image, None where there is none."""
-    expected = [_mask_path(folder, top, file) for file in files]
-    masks = tuple(mask if mask.is_file() else None for mask in expected)
+def _masks(
+    folder: Path, top: Path, every: Iterable[Path], readable: tuple[Path, ...]
+) -> tuple[Path | None, ...]:
+    """The mask of each readable image, None where there is none; warn of other mask files."""
+    expected = {file: (folder / file.relative_to(top)).with_suffix(".png") for file in every}
+    masks = tuple(expected[file] if expected[file].is_file() else None for file in readable)
     if not any(masks):
-        raise AibError(
-            f"{folder} has a mask for none of the images: that of {files[0]} would be {expected[0]}"
-        )
-    return masks
-
-
-def _warn_of_unused(folder: Path, top: Path, files: list[Path]) -> None:
-    """Warn of mask files that belong to no image."""
-    used = {_mask_path(folder, top, file) for file in files}
+        example = f"that of {readable[0]} would be {expected[readable[0]]}"
+        raise AibError(f"{folder} has a mask for none of the images: {example}")
+    used = set(expected.values())
     if unused := [mask for mask in image_files(folder) if mask not in used]:
         warnings.warn(
             f"{len(unused):,} of the masks in {folder} are not used, such as {unused[0]}: a mask "
@@ -133,6 +116,7 @@ def _warn_of_unused(folder: Path, top: Path, files: list[Path]) -> None:
             AibWarning,
             stacklevel=2,
         )
+    return masks
 
 
 def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
@@ -164,22 +148,16 @@ def image_files(folder: Path) -> list[Path]:
     )
 
 
-def _readable(
-    found: list[tuple[Path, int]], strict: bool
-) -> tuple[list[tuple[Path, int]], list[str]]:
-    """The files that can be decoded, and an error message for each that cannot."""
+def _decoding_errors(files: Collection[Path]) -> dict[Path, str]:
+    """An error message for each file that cannot be decoded."""
+
+    def error(path: Path) -> str:
+        try:
+            open_rgb(path, reduce=1)
+        except AibError as error:
+            return str(error)
+        return ""
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
-        errors = list(pool.map(_decoding_error, [file for file, _ in found]))
-    skipped = [error for error in errors if error]
-    if skipped and strict:
-        raise AibError(f"{skipped[0]} ({len(skipped)} such file(s) in total)")
-    readable = [pair for pair, error in zip(found, errors, strict=True) if not error]
-    return readable, skipped
-
-
-def _decoding_error(path: Path) -> str:
-    try:
-        open_rgb(path, reduce=1)
-    except AibError as error:
-        return str(error)
-    return ""
+        found = zip(files, pool.map(error, files), strict=True)
+        return {path: message for path, message in found if message}

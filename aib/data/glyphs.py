@@ -14,16 +14,11 @@ Points = NDArray[np.float32]
 Inside = NDArray[np.bool_]
 
 
-def _directions(count: int, first_degree: float) -> list[tuple[float, float]]:
-    """`count` unit vectors at even angles, rounded so that all libraries agree."""
-    angles = np.deg2rad(first_degree + 360 / count * np.arange(count))
-    return [(round(float(np.cos(a)), 6), round(float(np.sin(a)), 6)) for a in angles]
-
-
 def _half_planes(u: Points, v: Points, count: int, distance: float) -> NDArray[np.uint8]:
     """The number of half-planes, of `count` at even angles and this distance, with each point."""
     inside = np.zeros(u.shape, np.uint8)
-    for x, y in _directions(count, 90.0):
+    for angle in np.deg2rad(90.0 + 360 / count * np.arange(count)):
+        x, y = (round(float(f(angle)), 6) for f in (np.cos, np.sin))  # all libraries agree on these
         inside += np.float32(x) * u + np.float32(y) * v <= np.float32(distance)
     return inside
 

@@ -19,9 +19,5 @@ def read(split: str, *, root: str | None = None, partial: bool = False) -> Image
     top = require(IMAGENETTE, root) / ("val" if split == "test" else split)
     found = [(path, i) for i, name in enumerate(FOLDERS) for path in image_files(top / name)]
     check_count(IMAGENETTE, split, len(found), partial)
-    return ImageSet.of(
-        IMAGENETTE,
-        split,
-        torch.tensor([label for _, label in found], dtype=torch.int64),
-        files=ImageFiles(tuple(path for path, _ in found)),
-    )
+    labels = torch.tensor([label for _, label in found], dtype=torch.int64)
+    return ImageSet.of(IMAGENETTE, split, labels, files=ImageFiles(tuple(p for p, _ in found)))

@@ -190,12 +190,11 @@ class ImageSet(Dataset):
             box = (box - torch.tensor([left, top]).repeat(2)) * scale
         return box.clamp(0, size)
 
-    def subset(self, indices: Tensor, *, split: str | None = None) -> "ImageSet":
+    def subset(self, indices: Tensor) -> "ImageSet":
         """The images at these indices, in this order."""
         tensors = {n: getattr(self, n) for n in ("labels", "images", "masks", "boxes")}
         return replace(
             self,
-            split=self.split if split is None else split,
             files=None if self.files is None else self.files.subset(indices),
             **{n: tensor[indices] for n, tensor in tensors.items() if tensor is not None},
         )
@@ -242,8 +241,7 @@ class ImageSet(Dataset):
 
 def check_memory(count: int, size: int) -> None:
     """Raise an error if images do not fit into memory: else the system kills the process."""
-    needed = 3 * count * size * size
-    available = machine_memory()
+    needed, available = 3 * count * size * size, machine_memory()
     if available is not None and needed > available:
         raise AibError(
             f"{count:,} images of {size} x {size} need {needed / 1e9:,.0f} GB, and this machine "

@@ -73,7 +73,13 @@ def load(
         indices = parts[0] if split == "train" else parts[1]
         dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         dataset = replace(dataset, split=split)
-    return _at_size(dataset, image_size)
+    if image_size is not None:
+        size = _convert("image_size", image_size, int)
+        if size < 2:
+            raise AibError(f"image_size must be at least 2, not {size}")
+        dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
+    small = dataset.preprocessing.image_size <= SMALL_SIDE
+    return dataset.in_memory() if small else dataset
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
@@ -164,13 +170,3 @@ def _convert(key: str, value: Any, kind: type) -> Any:
         return booleans[value.lower()] if kind is bool else kind(value)
     except (KeyError, ValueError) as error:
         raise AibError(f"option {key} must be a {kind.__name__}, not '{value}'") from error
-
-
-def _at_size(dataset: ImageSet, image_size: Any) -> ImageSet:
-    if image_size is not None:
-        size = _convert("image_size", image_size, int)
-        if size < 2:
-            raise AibError(f"image_size must be at least 2, not {size}")
-        dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
-    small = dataset.preprocessing.image_size <= SMALL_SIDE
-    return dataset.in_memory() if small else dataset

@@ -111,7 +111,8 @@ def adapt(
                 + ("no batch_size" if data.batch_size is None else "an iterable data set")
             )
         return _prepared(data, preprocessing, batch_size=data.batch_size, **options)
-    if not _is_map_style(data):
+    other = isinstance(data, str | Mapping | Tensor | np.ndarray | IterableDataset)
+    if other or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         raise AibError(f"the data must be {TAKEN}, not a {type(data).__name__}")
     item = _first(data)
     image = item[find_columns(data, item)[0]]
@@ -119,11 +120,7 @@ def adapt(
         policy = preprocessing or model
         return from_dataset(data, policy, num_classes, split="train" if train else "test")
     loader: DataLoader = DataLoader(
-        data,
-        batch_size,
-        shuffle=train,
-        num_workers=workers,
-        generator=torch.Generator(),
+        data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
     )
     return _prepared(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
 
@@ -157,15 +154,10 @@ def from_dataset(
     count = int(labels.max()) + 1 if num_classes is None else num_classes
     names = preprocessing.class_names if len(preprocessing.class_names) == count else ()
     names = _class_names(dataset, columns[1]) or names or tuple(str(i) for i in range(count))
-    found = ImageSet(
-        name=name,
-        split=split,
-        labels=labels,
-        preprocessing=replace(preprocessing, class_names=names),
-        files=ImageItems(dataset, columns[0], torch.arange(len(labels))),
-        pad=preprocessing.image_size // 8,
-    )
-    small = preprocessing.image_size <= SMALL_SIDE and _inner(dataset, "transform") is None
+    policy, pad = replace(preprocessing, class_names=names), preprocessing.image_size // 8
+    items = ImageItems(dataset, columns[0], torch.arange(len(labels)))
+    found = ImageSet(name, split, labels, policy, files=items, pad=pad)
+    small = policy.image_size <= SMALL_SIDE and _inner(dataset, "transform") is None
     return found.in_memory() if small else found
 
 
@@ -210,16 +202,11 @@ def _prepared(
     if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
         raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
     names = _class_names(loader.dataset, columns[1])
-    if given is None:
-        policy = _read_transform(_inner(loader.dataset, "transform"), x.shape[-1])
-        policy = replace(policy, class_names=names)
-    else:
-        policy = replace(given, class_names=given.class_names or names)
+    policy = given or _read_transform(_inner(loader.dataset, "transform"), x.shape[-1])
+    policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
-        raise AibError(
-            f"preprocessing says images of {policy.image_size} pixels, and the data has "
-            f"{x.shape[-1]}"
-        )
+        sizes = f"{policy.image_size} pixels, and the data has {x.shape[-1]}"
+        raise AibError(f"preprocessing says images of {sizes}")
     return Prepared(loader, columns, policy, batch_size=batch_size, **options)
 
 
@@ -249,7 +236,10 @@ def _labels(dataset: Any, column: Any) -> list[Any]:
     """All labels; without reading the images where the data set lists them."""
     if isinstance(column, str) and getattr(dataset, "features", None):
         return list(dataset[column])
-    if _lists_targets(dataset):
+    # torchvision's data sets have `targets`, which are the labels unless they are transformed.
+    targets = getattr(dataset, "targets", None)
+    listed = isinstance(targets, list | Tensor) and len(targets) == len(dataset)
+    if listed and getattr(dataset, "target_transform", None) is None:
         return list(dataset.targets)
     return [dataset[i][column] for i in range(len(dataset))]
 
@@ -257,17 +247,9 @@ def _labels(dataset: Any, column: Any) -> list[Any]:
 def _integer(label: Any) -> int:
     try:
         return operator.index(label)  # also of numpy's integers, and tensors of one
-    except TypeError:
-        raise AibError(
-            f"labels must be integers, or all of them text, not {_kind(label)}"
-        ) from None
-
-
-def _lists_targets(dataset: Any) -> bool:
-    """Whether `targets` are the labels, as torchvision's data sets have them."""
-    targets = getattr(dataset, "targets", None)
-    plain = getattr(dataset, "target_transform", None) is None
-    return plain and isinstance(targets, list | Tensor) and len(targets) == len(dataset)
+    except TypeError as error:
+        reason = f"labels must be integers, or all of them text, not {_kind(label)}"
+        raise AibError(reason) from error
 
 
 def _class_names(dataset: Any, column: Any) -> tuple[str, ...]:
@@ -283,11 +265,6 @@ def _inner(dataset: Any, name: str) -> Any:
     return getattr(dataset, name, None)
 
 
-def _is_map_style(data: Any) -> bool:
-    other = (str, Mapping, Tensor, np.ndarray, IterableDataset)
-    return not isinstance(data, other) and hasattr(data, "__getitem__") and hasattr(data, "__len__")
-
-
 def _first(dataset: Any) -> Any:
     if len(dataset) == 0:
         raise AibError("the data set is empty")
@@ -298,4 +275,4 @@ def _kind(value: Any) -> str:
     """A value in an error message: type, and shape where it has one."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-    return f"{type(value).__name__}" + (f" {value.size}" if isinstance(value, Image.Image) else "")
+    return type(value).__name__ + (f" {value.size}" if isinstance(value, Image.Image) else "")

@@ -30,14 +30,7 @@ def read(split: str, *, root: str | None = None, partial: bool = False) -> Image
         raise AibError(f"{annotations} has the classes {list(names)}, not 1, 2, 3, ...")
     trimaps = [inside(annotations / "trimaps", f"{image}.png") for image in chosen]
     masks = tuple(path if path.is_file() else None for path in trimaps)
-    return ImageSet.of(
-        PETS,
-        split,
-        torch.tensor([classes[image] - 1 for image in chosen]),
-        class_names=tuple(names.values()),
-        files=ImageFiles(
-            tuple(inside(folder / "images", f"{image}.jpg") for image in chosen),
-            masks=masks if any(masks) else (),
-            mask_values=from_trimap,
-        ),
-    )
+    images = tuple(inside(folder / "images", f"{image}.jpg") for image in chosen)
+    files = ImageFiles(images, masks=masks if any(masks) else (), mask_values=from_trimap)
+    labels = torch.tensor([classes[image] - 1 for image in chosen])
+    return ImageSet.of(PETS, split, labels, tuple(names.values()), files=files)

@@ -187,8 +187,7 @@ CUB200 = Spec(
     folders=("CUB_200_2011",),
     archives=(
         Archive(
-            _CALTECH + "65de6-vp158/files/CUB_200_2011.tgz",
-            "97eceeb196236b17998738112f37df78",
+            _CALTECH + "65de6-vp158/files/CUB_200_2011.tgz", "97eceeb196236b17998738112f37df78"
         ),
         Archive(
             _CALTECH + "w9d68-gec53/files/segmentations.tgz",

@@ -23,31 +23,19 @@ def read(
     if classes not in ("raw", "cifar10"):
         raise AibError(f"classes of stl10 must be 'raw' or 'cifar10', not '{classes}'")
     folder = require(STL10, root)
-    pixels = read_records(folder / f"{split}_X.bin", 3 * SIDE * SIDE)
+    rows = read_records(folder / f"{split}_X.bin", 3 * SIDE * SIDE)
     labels = read_records(folder / f"{split}_y.bin", 1)[:, 0].astype(np.int64) - 1
-    if len(pixels) != len(labels):
-        raise AibError(
-            f"{folder} has {len(pixels):,} images and {len(labels):,} labels in '{split}': "
-            f"truncated, fetch it again"
-        )
+    if len(rows) != len(labels):
+        counts = f"{len(rows):,} images and {len(labels):,} labels in '{split}'"
+        raise AibError(f"{folder} has {counts}: truncated, fetch it again")
     check_count(STL10, split, len(labels), partial)
     check_labels(folder / f"{split}_y.bin", labels, STL10.num_classes)
     # The file stores each plane column by column.
-    images = pixels.reshape(-1, 3, SIDE, SIDE).transpose(0, 1, 3, 2)  # [N,3,96,96]
+    images = rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 1, 3, 2)  # [N,3,96,96]
     names = STL10.classes
     if classes == "cifar10":
-        images, labels, names = *_matched(images, labels), CIFAR10.classes
-    return ImageSet.of(
-        STL10,
-        split,
-        torch.from_numpy(labels),
-        class_names=names,
-        images=torch.from_numpy(np.ascontiguousarray(images)),
-    )
-
-
-def _matched(images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    renamed = [CIFAR10_NAME.get(name, name) for name in STL10.classes]
-    index = np.array([CIFAR10.classes.index(n) if n in CIFAR10.classes else -1 for n in renamed])
-    matched = index[labels]
-    return images[matched >= 0], matched[matched >= 0]
+        renamed, names = [CIFAR10_NAME.get(name, name) for name in names], CIFAR10.classes
+        labels = np.array([names.index(n) if n in names else -1 for n in renamed])[labels]
+        images, labels = images[labels >= 0], labels[labels >= 0]
+    pixels = torch.from_numpy(np.ascontiguousarray(images))
+    return ImageSet.of(STL10, split, torch.from_numpy(labels), names, images=pixels)

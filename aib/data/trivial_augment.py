@@ -15,6 +15,7 @@ OPERATIONS = (
     "brightness", "color", "contrast", "sharpness",
     "posterize", "solarize", "autocontrast", "equalize",
 )  # fmt: skip
+BLENDS = OPERATIONS[6:10]
 CODE = {name: code for code, name in enumerate(OPERATIONS)}
 BINS = 31
 SHEAR, TRANSLATE, ROTATE, ENHANCE = 0.99, 32, 135, 0.99  # the largest strengths
@@ -34,7 +35,7 @@ class TrivialAugment:
         signed = [*bins, *(-share for share in bins)]  # level = bin, or BINS + bin if negative
         affine = [[_affine(name, s, height, width) for s in signed] for name in OPERATIONS]
         self.affine = torch.tensor(affine, device=device)  # int64 [14,62,6]
-        factor = [[_factor(name, s) for s in signed] for name in OPERATIONS]
+        factor = [[1 + ENHANCE * s * (name in BLENDS) for s in signed] for name in OPERATIONS]
         self.factor = torch.tensor(factor, device=device)  # [14,62]
         tables = [[_table(name, i) for i in range(BINS)] for name in OPERATIONS]
         self.tables = torch.tensor(tables, dtype=torch.uint8, device=device)  # [14,31,256]
@@ -121,16 +122,14 @@ def _affine(name: str, share: float, height: int, width: int) -> list[int]:
 
     Pillow computes positions in this unit, so the same pixels are picked.
     """
-    a, b, c, d, e, f = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0
-    if name == "shear_x":
-        b = SHEAR * share
-    elif name == "shear_y":
-        d = SHEAR * share
-    elif name == "translate_x":
-        c = int(TRANSLATE * share)
-    elif name == "translate_y":
-        f = int(TRANSLATE * share)
-    elif name == "rotate":  # about the centre, against the clock
+    shear, shift = SHEAR * share, float(int(TRANSLATE * share))
+    a, b, c, d, e, f = {
+        "shear_x": (1.0, shear, 0.0, 0.0, 1.0, 0.0),
+        "shear_y": (1.0, 0.0, 0.0, shear, 1.0, 0.0),
+        "translate_x": (1.0, 0.0, shift, 0.0, 1.0, 0.0),
+        "translate_y": (1.0, 0.0, 0.0, 0.0, 1.0, shift),
+    }.get(name, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
+    if name == "rotate":  # about the centre, against the clock
         angle = -math.radians(ROTATE * share % 360)
         a = e = round(math.cos(angle), 15)
         b, d = round(math.sin(angle), 15), round(-math.sin(angle), 15)
@@ -139,11 +138,6 @@ def _affine(name: str, share: float, height: int, width: int) -> list[int]:
     # The pixel's centre is at a half.
     values = (a, b, c + a * 0.5 + b * 0.5, d, e, f + d * 0.5 + e * 0.5)
     return [math.floor(value * 65536 + 0.5) for value in values]
-
-
-def _factor(name: str, share: float) -> float:
-    blends = name in ("brightness", "color", "contrast", "sharpness")
-    return 1 + ENHANCE * share if blends else 1.0
 
 
 def _table(name: str, level: int) -> list[int]:

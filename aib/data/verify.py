@@ -134,22 +134,17 @@ def describe(dataset: ImageSet) -> dict[str, Any]:
     if images is None:  # a sample evenly over the set, so that all classes are included
         chosen = torch.linspace(0, len(dataset) - 1, min(SAMPLE, len(dataset))).long().unique()
         images = torch.stack([dataset.pixels(i) for i in chosen.tolist()])
-    mean, std = _channel_statistics(images)
+    # Exact mean and standard deviation, from counts of the 256 values.
+    histograms = torch.stack([images[:, c].flatten().bincount(minlength=256) for c in range(3)])
+    share = histograms / histograms[0].sum().double()  # [3,256]
+    values = torch.arange(256, dtype=torch.float64) / 255
+    mean = share @ values  # [3]
+    std = (share * (values - mean[:, None]) ** 2).sum(1).sqrt()
     return {
         "images": len(dataset),
         "classes": len(present),
         "images_per_class": [int(present.min()), int(present.max())],
         "statistics_from": len(images),
-        "mean": mean,
-        "std": std,
+        "mean": [round(value, 4) for value in mean.tolist()],
+        "std": [round(value, 4) for value in std.tolist()],
     }
-
-
-def _channel_statistics(images: torch.Tensor) -> tuple[list[float], list[float]]:
-    """Exact mean and standard deviation, from counts of the 256 values of uint8 [N,3,H,W]."""
-    counts = [torch.bincount(images[:, c].flatten(), minlength=256) for c in range(3)]
-    share = torch.stack(counts) / counts[0].sum().double()  # [3,256]
-    values = torch.arange(256, dtype=torch.float64) / 255
-    mean = share @ values  # [3]
-    std = (share * (values - mean[:, None]) ** 2).sum(1).sqrt()
-    return [round(v, 4) for v in mean.tolist()], [round(v, 4) for v in std.tolist()]

@@ -5,7 +5,7 @@ import os
 import reprlib
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -207,16 +207,11 @@ def check_unused(folder: Path) -> None:
             f"{folder} holds an interrupted run; resume it with `aib train --resume {folder}` or "
             "choose another --out"
         )
-    allowed = STARTED if _is_run(folder) else {LOCK}
+    allowed = {LOCK}
+    with suppress(AibError):
+        allowed = STARTED if read_settings(folder) else allowed
     if any(p.suffix != ".partial" and p.name not in allowed for p in folder.iterdir()):
         raise AibError(f"{folder} is not empty; choose another --out")
-
-
-def _is_run(folder: Path) -> bool:
-    try:
-        return bool(read_settings(folder))
-    except AibError:
-        return False
 
 
 def _flatten(config: dict[str, Any]) -> dict[str, Any]:

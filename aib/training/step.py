@@ -18,13 +18,7 @@ from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
 from aib.training.metrics import MEANS, TERMS, NonFiniteError
-from aib.training.optim import (
-    area_at,
-    beta_at,
-    learning_rate,
-    load_optimizer_state,
-    make_optimizer,
-)
+from aib.training.optim import area_at, beta_at, learning_rate, load_optimizer_state, make_optimizer
 
 
 class Objective(nn.Module):
@@ -143,10 +137,7 @@ class TrainingStep:
         """Clip the gradient, update weights and average; return the gradient's norm."""
         s = self.settings
         norm = self.fabric.clip_gradients(
-            self.objective,
-            self.optimizer,
-            max_norm=s.clip or math.inf,
-            error_if_nonfinite=False,
+            self.objective, self.optimizer, max_norm=s.clip or math.inf, error_if_nonfinite=False
         )
         assert norm is not None
         self.optimizer.step()

@@ -48,11 +48,7 @@ class Trained:
 
 
 def train(
-    settings: Settings,
-    folder: Path,
-    *,
-    resume: bool = False,
-    report: Reporter | None = None,
+    settings: Settings, folder: Path, *, resume: bool = False, report: Reporter | None = None
 ) -> Trained | None:
     """Train by these settings into `folder`. Processes other than the first return None."""
     # Fail before any work is done.

@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,9 @@ def check_statistics(model: Classifier) -> str | None:
 
 def _read(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by name; no code in the file is executed."""
+    pickled = partial(torch.load, map_location="cpu", weights_only=True)
     readers: dict[str, Callable[[Path], Any]]
-    readers = {".npz": _read_npz, ".safetensors": load_file, ".pth": _read_pth, ".pt": _read_pth}
+    readers = {".npz": _read_npz, ".safetensors": load_file, ".pth": pickled, ".pt": pickled}
     if not path.is_file():
         raise AibError(f"no weights at {path}: name a file of VGG-16, such as vgg16_imagenet.npz")
     if path.suffix not in readers:
@@ -171,7 +173,3 @@ def _read_npz(path: Path) -> dict[str, Tensor]:
         raise ValueError("truncated")
     with np.load(path, allow_pickle=False) as arrays:
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-
-
-def _read_pth(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)

@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
-from aib.backbones.vgg import vgg_cifar, without_bias
+from aib.backbones.vgg import without_bias
 from aib.backbones.wrn import BottleneckBlock
-from aib.options import ModelOptions
 
 
 def lively(module):
@@ -41,11 +40,6 @@ def test_a_bottleneck_block_is_its_formula(c_out, stride):
         conv, norm = block.shortcut
         shortcut = normed(F.conv2d(x, conv.weight, None, stride), norm)
     torch.testing.assert_close(block(x), F.relu(y + shortcut))
-
-
-def test_vggs_embedding_is_activated():
-    e = lively(vgg_cifar(ModelOptions(width=1 / 16)).tail)(torch.randn(8, 16, 16, 16))
-    assert e.shape == (8, 32) and (e >= 0).all() and (e > 0).any()
 
 
 def test_convolutions_begin_with_a_variance_of_two_by_fan_in():

@@ -112,12 +112,9 @@ def test_an_evaluator_has_the_layers_of_the_model_that_it_judges(propose):
 
 def test_fit_does_not_make_an_evaluator_of_another_model():
     settings, data = SMALL.updated(evaluator=True, epochs=1), image_set(16)
-    with pytest.raises(
-        AibError, match="fit trains the model that it is given, a Masked; make an eval"
-    ):
+    with pytest.raises(AibError, match="fit trains the model that it is given, a Masked; make"):
         aib.fit(small_model("tiny_aib_masked", 4), data, settings)
-    model = small_model("tiny_evaluator", 4)
-    assert aib.fit(model, data, settings).steps == 2
+    assert aib.fit(small_model("tiny_evaluator", 4), data, settings).steps == 2
 
 
 def test_an_evaluator_is_trained_from_a_preset_and_is_a_run_like_any_other(tmp_path, capsys):
@@ -134,9 +131,7 @@ def test_an_evaluator_is_trained_from_a_preset_and_is_a_run_like_any_other(tmp_p
 
 
 def test_an_evaluator_does_not_start_from_a_model_with_a_map():
-    settings = PRESETS["pets_masked"].settings
-    assert (
-        evaluator_settings(settings.updated(init="vgg16:weights.npz")).init == "vgg16:weights.npz"
-    )
+    settings, init = PRESETS["pets_masked"].settings, "vgg16:weights.npz"
+    assert evaluator_settings(settings.updated(init=init)).init == init
     with pytest.raises(aib.AibError, match="must not know the map .* not from pets_masked"):
         evaluator_settings(settings.updated(init="pets_masked"))

@@ -3,6 +3,7 @@
 import pickle
 import struct
 import zlib
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -74,12 +75,7 @@ def write_stl10(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
 def write_cub(root: Path, count: int = 12) -> Path:
     """Images of 40 x 30 pixels with a red box at (10, 5), 20 wide and 15 high, on blue."""
     folder = root / CUB200.folders[0]
-    tables: dict[str, list[str]] = {
-        "images": [],
-        "image_class_labels": [],
-        "train_test_split": [],
-        "bounding_boxes": [],
-    }
+    tables: dict[str, list[str]] = defaultdict(list)
     for i in range(1, count + 1):
         name = f"{i % 3 + 1:03d}.Bird_{i % 3}/Bird_{i}.png"
         path = folder / "images" / name

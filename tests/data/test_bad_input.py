@@ -1,7 +1,6 @@
 """Errors of `aib data`: exit code 2 and one line that names the problem."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,57 +49,41 @@ def test_an_error_names_the_problem_and_the_known_values(
     assert re.search(named, failure(capsys, *words.split()))
 
 
-def cut(path: Path, size: int) -> None:
-    path.write_bytes(path.read_bytes()[:size])
-
-
-def replace_text(path: Path, old: str, new: str) -> None:
-    path.write_text(path.read_text().replace(old, new))
-
-
+WRITERS = {
+    "cifar10": official.write_cifar10,
+    "stl10": official.write_stl10,
+    "svhn": official.write_svhn,
+    "cub200": official.write_cub,
+    "pets": official.write_pets,
+}
 BATCH = "cifar-10-batches-bin/data_batch_3.bin"
-SVHN = "svhn/train_32x32.mat"
-CUB = "CUB_200_2011"
+BOXES, BIRDS = "CUB_200_2011/bounding_boxes.txt", "CUB_200_2011/images.txt"
+BREEDS = "oxford-iiit-pet/annotations/trainval.txt"
+DAMAGES = [  # data set, file, how its content changes, the error
+    ("cifar10", BATCH, lambda old: None, "_3.bin is missing"),
+    ("cifar10", BATCH, lambda old: b"", "_3.bin .*truncated"),
+    ("cifar10", BATCH, lambda old: old[:3072], "_3.bin .*truncated"),
+    ("cifar10", BATCH, lambda old: bytes([10, *bytes(3072)]), "labels from 0 to 10, expected 0 to"),
+    ("stl10", "stl10_binary/train_y.bin", lambda old: old[:39], "40 images and 39 labels"),
+    ("svhn", "svhn/train_32x32.mat", lambda old: old[:5000], "train_32x32.mat"),
+    ("cub200", BOXES, lambda old: old.replace(b"12 10.0 5.0 20.0 15.0", b""), "boxes for 11"),
+    ("cub200", BIRDS, lambda old: old.replace(b"003.Bird_2/Bird_5", b"../../x"), "outside"),
+    ("pets", BREEDS, lambda old: old.replace(b"_2 2 2", b"_2 x 2"), "not a number"),
+    ("pets", BREEDS, lambda old: old.replace(b"s_2 2 2", b"s_2 5 2"), r"the classes \[1, 2, 5\]"),
+    ("pets", BREEDS, lambda old: old.replace(b"Aby", b"../Aby"), "outside its folder"),
+    ("pets", BREEDS, lambda old: old.replace(b"_2 1 1 1", b"_2"), "not a table"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "write", "damage", "message"),
-    [
-        ("cifar10", official.write_cifar10, lambda r: (r / BATCH).unlink(), "_3.bin is missing"),
-        ("cifar10", official.write_cifar10, lambda r: cut(r / BATCH, 0), "_3.bin .*truncated"),
-        ("cifar10", official.write_cifar10, lambda r: cut(r / BATCH, 3072), "_3.bin .*truncated"),
-        (
-            "cifar10",
-            official.write_cifar10,
-            lambda r: (r / BATCH).write_bytes(bytes([10]) + bytes(3072)),
-            "labels from 0 to 10, expected 0 to 9",
-        ),
-        (
-            "stl10",
-            official.write_stl10,
-            lambda r: cut(r / "stl10_binary/train_y.bin", 39),
-            "40 images and 39 labels",
-        ),
-        ("svhn", official.write_svhn, lambda r: cut(r / SVHN, 5000), "train_32x32.mat"),
-        (
-            "cub200",
-            official.write_cub,
-            lambda r: replace_text(r / CUB / "bounding_boxes.txt", "12 10.0 5.0 20.0 15.0", ""),
-            "boxes for 11",
-        ),
-        (
-            "cub200",
-            official.write_cub,
-            lambda r: replace_text(r / CUB / "images.txt", "003.Bird_2/Bird_5.png", "../../x.png"),
-            "outside",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "change", "message"), DAMAGES)
 def test_a_damaged_set_is_an_error_that_names_the_file(
-    capsys, tmp_path, name, write, damage, message
+    capsys, tmp_path, name, file, change, message
 ):
-    write(tmp_path)
-    damage(tmp_path)
+    WRITERS[name](tmp_path)
+    old = (tmp_path / file).read_bytes()
+    new = change(old)
+    assert new != old
+    (tmp_path / file).unlink() if new is None else (tmp_path / file).write_bytes(new)
     error = failure(capsys, "show", f"{name}:partial", "--root", str(tmp_path))
     assert re.search(message, error), error
 

@@ -10,7 +10,7 @@ from PIL import Image
 import aib
 from aib.cli import main
 from aib.configs.own import own_images
-from aib.data import load, require_trainable
+from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
@@ -47,27 +47,16 @@ def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
         load(f"folder:{tmp_path}", "test")
 
 
-def save(path, mode):
-    array = np.zeros((10, 12, 4), np.uint8)
-    array[..., 0], array[..., 3] = 200, 255
-    Image.fromarray(array, "RGBA").convert(mode).save(path)
-
-
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1"])
-def test_every_mode_becomes_rgb(tmp_path, mode):
-    save(tmp_path / "image.png", mode)
-    image = open_rgb(tmp_path / "image.png")
-    assert image.mode == "RGB" and image.size == (12, 10)
-
-
-def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path):
-    Image.fromarray(np.full((4, 4), 32_768, np.uint16)).save(tmp_path / "deep.png")
-    assert open_rgb(tmp_path / "deep.png").getpixel((0, 0)) == (127, 127, 127)
-
-
-def test_transparent_pixels_are_white(tmp_path):
-    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert open_rgb(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
+@pytest.mark.parametrize(
+    ("image", "shade"),
+    [
+        (Image.fromarray(np.full((4, 4), 32_768, np.uint16)), 127),
+        (Image.new("RGBA", (4, 4), (255, 0, 0, 0)), 255),
+    ],
+)
+def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):
+    image.save(tmp_path / "image.png")
+    assert open_rgb(tmp_path / "image.png").getpixel((0, 0)) == (shade,) * 3
 
 
 def test_a_name_may_hold_a_path_with_colons_and_options():
@@ -88,23 +77,14 @@ def test_a_class_without_a_readable_image_is_an_error(tmp_path):
         load(f"folder:{tmp_path}", "val")
 
 
-@pytest.mark.parametrize("inside", ["", "train"])
-def test_classes_one_level_too_deep_are_explained(tmp_path, inside):
-    official.write_folder(tmp_path / inside / "animals", classes=5)
-    name = f"folder:{tmp_path}"
-    where = tmp_path / inside
-    with pytest.raises(AibError) as refused:
-        require_trainable(name, load(name, "train", holdout=0))
-    message = str(refused.value)
-    assert f"{where} has one class folder, 'animals'" in message
-    assert f"class_2, ...) are the classes, move them up into {where}" in message
-
-
-def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys):
-    official.write_folder(tmp_path / "photos", classes=1, per_class=8)
-    words = f"--data folder:{tmp_path / 'photos'}:image_size=32 --batch-size 4 --accelerator cpu"
+@pytest.mark.parametrize("inside", ["photos", "photos/train"])
+def test_training_on_a_folder_with_one_class_is_an_error(tmp_path, capsys, inside):
+    where = official.write_folder(tmp_path / inside / "animals", classes=5).parent
+    words = f"--data folder:{tmp_path}/photos:image_size=32 --batch-size 4 --accelerator cpu"
     assert main(["train", *words.split(), "--out", str(tmp_path / "run")]) == 2
-    assert "photos has one class folder, 'class_0'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{where} has one class folder, 'animals'" in error
+    assert f"class_2, ...) are the classes, move them up into {where}" in error
     assert not (tmp_path / "run").exists()
 
 
@@ -112,9 +92,7 @@ def test_without_test_images_the_last_validation_is_the_result(tmp_path) -> None
     official.write_folder(tmp_path / "photos", per_class=5)
     s = Settings(data=f"folder:{tmp_path}/photos:image_size=16", model="tiny_aib", epochs=1)
     trained = train(s.updated(width=0.25, batch_size=4, accelerator="cpu"), tmp_path / "run")
-    assert (
-        trained is not None and trained.evaluation.split == "val" and trained.evaluation.images == 3
-    )
+    assert (trained.evaluation.split, trained.evaluation.images) == ("val", 3)
     last = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[-1])
     stored = json.loads((tmp_path / "run/evaluation.json").read_text())
     assert stored == {f"{s.data} val": last["validation"]}  # its speed, too: evaluated once

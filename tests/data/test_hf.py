@@ -100,6 +100,8 @@ def test_labels_that_are_text_are_classes_in_alphabetical_order_over_all_splits(
     model = small_model(num_classes=3)  # the data set itself, whose names the model takes over
     aib.fit(model, hub["texts", None]["train"], aib.Settings(epochs=1, batch_size=4, workers=0))
     assert model.preprocessing.class_names == ("cat", "owl", "pug")
+    found = aib.evaluate(model, hub["texts", None]["train"])
+    assert (found.images, found.classes) == (4, "own")
     assert from_dataset(text_labels("pug", "cat"), model.preprocessing).labels.tolist() == [2, 0]
 
 
@@ -127,15 +129,6 @@ def test_without_the_package_the_command_that_installs_it_is_named(monkeypatch) 
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(aib.AibError, match=r"pip install 'aib\[datasets\]'"):
         load("hf:beans", "train")
-
-
-def test_the_data_set_itself_can_be_given_to_fit_and_evaluate(hub) -> None:
-    model = small_model(num_classes=2)
-    settings = aib.Settings(epochs=1, batch_size=4, workers=0)
-    assert aib.fit(model, hub["beans", None]["train"], settings).steps == 3
-    assert model.preprocessing.class_names == ("healthy", "rust")
-    found = aib.evaluate(model, hub["beans", None]["test"])
-    assert (found.images, found.classes) == (6, "own")
 
 
 def test_commands(hub, tmp_path, capsys, monkeypatch) -> None:

@@ -1,6 +1,7 @@
 """`aib.fit` and `aib.evaluate` on a user's own Dataset or DataLoader."""
 
-from types import SimpleNamespace
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import aib
 from aib.data import ImageSet, adapt, from_dataset
 from aib.data.decode import to_tensor
 from aib.data.own import Prepared
-from tests.helpers import image_set, photo, pixels, small_model
+from tests.helpers import RecordingReporter, image_set, photo, pixels, same_weights, small_model
 
 SMALL = aib.Settings(epochs=2, batch_size=8, lr=0.01, workers=0, augment=False)
 LABELS = torch.arange(24) % 4
@@ -50,14 +51,6 @@ class Photos(Dataset):
         return (self.transform(image) if self.transform else image), self.targets[i]
 
 
-def weights(fitted) -> list[torch.Tensor]:
-    return list(fitted.model.state_dict().values())
-
-
-def same_weights(first, second) -> bool:
-    return all(map(torch.equal, weights(first), weights(second)))
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -73,7 +66,7 @@ def test_pixels_train_as_the_same_pixels_in_an_image_set(data) -> None:
     ours = aib.fit(trained, data, SMALL)
     policy = {"mean": POLICY.mean, "std": POLICY.std}
     images = ImageSet.from_tensors(pixels(24), LABELS, **policy)
-    assert same_weights(ours, aib.fit(model(), images, SMALL))
+    assert same_weights(ours.model, aib.fit(model(), images, SMALL).model)
     assert trained.preprocessing == images.preprocessing
     assert aib.evaluate(trained, data).nll == aib.evaluate(trained, images).nll
 
@@ -170,13 +163,9 @@ def test_evaluation_of_tensors_is_that_of_the_pixels() -> None:
 
 
 def test_validation_may_be_a_data_set() -> None:
-    rows: list[dict] = []
-    settings = SMALL.updated(epochs=1)
-    recorder = SimpleNamespace(
-        begin=lambda *a: None, metrics=rows.append, message=rows.append, close=lambda: None
-    )
-    aib.fit(model(), image_set(24), settings, validation=pictures(8), report=recorder)
-    assert "epoch 1: held-out error" in rows[-1]
+    seen = RecordingReporter()
+    aib.fit(model(), image_set(24), SMALL.updated(epochs=1), validation=pictures(8), report=seen)
+    assert "epoch 1: held-out error" in seen.messages[-1]
 
 
 class Normalize:
@@ -220,10 +209,7 @@ def test_preprocessing_is_read_from_the_transform(transform, expected, tmp_path)
     for given in (DataLoader(data, 8), data, Subset(data, range(8))):
         trained = model()
         aib.fit(trained, given, SMALL.updated(epochs=1))
-        assert trained.preprocessing == aib.Preprocessing(
-            **expected.to_dict()
-            | {"class_names": Photos.classes, "mean": expected.mean, "std": expected.std}
-        )
+        assert trained.preprocessing == replace(expected, class_names=Photos.classes)
     trained.save_pretrained(tmp_path)
     assert aib.from_pretrained(tmp_path).preprocessing == trained.preprocessing
 
@@ -236,6 +222,8 @@ def test_preprocessing_may_be_given() -> None:
     wrong = aib.Preprocessing(64)
     with pytest.raises(aib.AibError, match="says images of 64 pixels, and the data has 32"):
         aib.fit(trained, loader, SMALL, preprocessing=wrong)
+    with pytest.raises(aib.AibError, match="must both be given, or neither"):
+        aib.Preprocessing(mean=())
 
 
 def test_unknown_preprocessing_explains_tensors_but_no_photo(tmp_path) -> None:
@@ -252,9 +240,9 @@ def test_unknown_preprocessing_explains_tensors_but_no_photo(tmp_path) -> None:
             aib.evaluate(loaded, pictures())
 
 
-def test_half_a_normalisation_is_an_error() -> None:
-    with pytest.raises(aib.AibError, match="must both be given, or neither"):
-        aib.Preprocessing(mean=())
+class Broken(Photos):
+    def __getitem__(self, i: int):
+        return super().__getitem__(i) if i != 7 else {}["image"]
 
 
 class Stream(IterableDataset):
@@ -275,6 +263,7 @@ REFUSED = [
     ([photo()], r"must be \(image, label\), and the first one is Image \(48, 32\)"),
     ([{"x": photo(), "label": 0}], "no column for the image, and needs one: .* x, label"),
     ([("missing.jpg", 0)], "item 0 of the data cannot be read: missing.jpg does not exist"),
+    (Broken(), "item 7 of the data cannot be read: KeyError: 'image'"),
     (TensorDataset(BYTES[:, :2], LABELS), r"item 0 .* not Tensor \(uint8, shape \[32, 32, 2\]\)"),
     (TensorDataset(FLOATS[:, :1], LABELS), r"\[B,3,S,S\], not \[8, 1, 32, 32\]"),
     (TensorDataset(FLOATS[:, :, :20], LABELS), r"square, \[B,3,S,S\], not \[8, 3, 20, 32\]"),
@@ -288,25 +277,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("data", "message"), REFUSED, ids=[str(i) for i in range(len(REFUSED))])
 def test_what_cannot_be_taken_is_named_in_one_sentence(data, message: str) -> None:
-    settings = SMALL.updated(epochs=1)
-    calls = [
-        lambda: aib.fit(model(), data, settings),
-        lambda: aib.evaluate(model(), data, batch_size=8),
-    ]
-    for call in calls:
+    for take in (partial(aib.fit, settings=SMALL), partial(aib.evaluate, batch_size=8)):
         with pytest.raises(aib.AibError, match=message) as caught:
-            call()
+            take(model(), data)
         assert "\n" not in str(caught.value)
-
-
-def test_an_error_inside_the_users_code_names_the_item() -> None:
-    class Broken(Photos):
-        def __getitem__(self, i: int):
-            return super().__getitem__(i) if i != 7 else {}["image"]
-
-    found = from_dataset(Broken(), aib.Preprocessing(80))
-    with pytest.raises(aib.AibError, match="item 7 of the data cannot be read: KeyError: 'image'"):
-        aib.fit(model(), found, SMALL)
 
 
 def test_what_changes_pixels_is_refused_for_tensors() -> None:
@@ -333,10 +307,9 @@ def test_batches_of_another_size_in_between_are_an_error() -> None:
 
 
 def test_classes_of_data_and_model_must_be_as_many() -> None:
-    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
-        aib.fit(small_model(), image_set(24))
-    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
-        aib.fit(small_model(), pictures(), validation=image_set(24))
+    for data in ({"data": image_set(24)}, {"data": pictures(), "validation": image_set(24)}):
+        with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
+            aib.fit(small_model(), **data)
     with pytest.raises(aib.AibError, match="the data has 4 classes and the model 2"):
         aib.evaluate(small_model(num_classes=2), image_set(24))
 

@@ -49,10 +49,6 @@ def test_code_in_a_pickle_is_not_run(tmp_path, capsys, labels):
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\x80\x04\x95",
-        b"not a pickle",
-        pickle.dumps([1]),
         pickle.dumps({b"data": ROW, b"labels": [1, 2]}, protocol=4),
         pickle.dumps({b"data": ROW, b"labels": [1.5]}, protocol=4),
         pickle.dumps({b"data": ROW.astype(np.int32), b"labels": [1]}, protocol=4),

@@ -49,15 +49,12 @@ def test_the_mask_is_the_shape(block):
 
 
 def test_size_and_contrast_change_the_images():
-    sizes = [
-        load(f"shapes:size={s},count=200", "test").masks.float().mean()
-        for s in ("small", "medium", "large")
-    ]
-    assert sizes[0] < sizes[1] < sizes[2]
-    pale, strong = (
-        load(f"shapes:contrast={c},clutter=0,count=200", "test") for c in ("0.3", "1.5")
-    )
-    assert pale.images.float().std() < strong.images.float().std()
+    kinds = [f"size={size}" for size in ("small", "medium", "large")]
+    kinds += [f"contrast={share},clutter=0" for share in (0.3, 1.5)]
+    sets = [load(f"shapes:count=200,{kind}", "test") for kind in kinds]
+    areas = [data.masks.float().mean() for data in sets[:3]]
+    assert areas[0] < areas[1] < areas[2]
+    assert sets[3].images.float().std() < sets[4].images.float().std()
 
 
 def accuracy_from_background(split: str) -> float:

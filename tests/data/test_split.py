@@ -50,9 +50,6 @@ def test_train_and_val_share_no_image_and_make_up_the_whole():
     parts = [{image.numpy().tobytes() for image in s.images} for s in (train, val)]
     assert parts[0] | parts[1] == pictures and not parts[0] & parts[1]
     assert torch.bincount(val.labels).tolist() == [5] * 10
-
-
-def test_holdout_may_be_written_in_the_name():
     assert len(load("shapes:count=100,holdout=0.3", "val")) == 30
 
 

@@ -4,32 +4,30 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from aib.settings import Settings
 from aib.training.loop import fit
 from aib.training.step import Objective
-from tests.helpers import SMALL, image_set, images, small_model
+from tests.helpers import SMALL, image_set, images, same_weights, small_model
 
 ALL: dict = {"trivial_augment": True, "alternate_flip": True, "mixup": 0.4, "cutmix": 1.0}
 
 
-def weights(s: Settings) -> list[torch.Tensor]:
-    return list(fit(small_model(num_classes=4), image_set(), s).model.state_dict().values())
-
-
-def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+def trained(s: Settings) -> nn.Module:
+    return fit(small_model(num_classes=4), image_set(), s).model
 
 
 @pytest.mark.parametrize("name", [*ALL, "label_smoothing"])
 def test_each_setting_reaches_the_training(name: str) -> None:
     short = replace(SMALL, epochs=2 if name == "alternate_flip" else 1)
-    assert not same(weights(replace(short, **{name: ALL.get(name, 0.1)})), weights(short))
+    changed = replace(short, **{name: ALL.get(name, 0.1)})
+    assert not same_weights(trained(changed), trained(short))
 
 
 def test_without_augmentation_none_of_them_applies() -> None:
     s = replace(SMALL, augment=False, epochs=1)
-    assert same(weights(s), weights(replace(s, **ALL)))
+    assert same_weights(trained(s), trained(replace(s, **ALL)))
 
 
 def test_wrong_predictions_are_counted_against_the_larger_label() -> None:

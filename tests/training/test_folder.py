@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from safetensors import SafetensorError
@@ -19,6 +20,7 @@ from aib.training.checkpoint import load_checkpoint
 from aib.training.folder import RunFolder
 from aib.training.loop import fit
 from aib.training.train import train
+from aib.weights import WEIGHTS
 from tests.helpers import small_model
 
 SHORT = Settings(
@@ -38,10 +40,16 @@ def create(folder: Path) -> RunFolder:
     return RunFolder.create(folder, small_model(), SHORT)
 
 
-def test_an_interrupted_run_is_not_overwritten(tmp_path: Path) -> None:
-    create(tmp_path / "a").save({"step": 1})
+def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> None:
+    run = create(tmp_path / "a")
+    run.save({"step": 1})
     with pytest.raises(aib.AibError, match="interrupted run; resume it with `aib train --resume"):
-        create(tmp_path / "a")
+        train(SHORT, run.folder)
+    run.write_weights(small_model())
+    before = {p.name: p.read_bytes() for p in run.folder.iterdir()}
+    with pytest.raises(aib.AibError, match="a holds a finished run"):
+        train(SHORT, run.folder)
+    assert before == {p.name: p.read_bytes() for p in run.folder.iterdir()}
 
 
 def test_a_failed_start_leaves_the_folder_free(
@@ -130,25 +138,15 @@ def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
 
 
 @needs_full
-def test_no_space_for_metrics_is_an_error(tmp_path: Path) -> None:
+def test_no_space_for_metrics_or_weights_is_an_error(tmp_path: Path, monkeypatch) -> None:
     run = create(tmp_path / "run")
     run.metrics.symlink_to("/dev/full")
     with pytest.raises(aib.AibError, match=rf"metrics\.jsonl .*: no space left in {run.folder}"):
         run.log({"step": 1})
-
-
-def test_no_space_for_weights_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = create(tmp_path / "run")
-
-    def full(*arguments: Any, **options: Any) -> None:  # what safetensors raises on a full disk
-        raise SafetensorError(
-            "Error while serializing: I/O error: No space left on device (os error 28)"
-        )
-
+    reason = "Error while serializing: I/O error: No space left on device (os error 28)"
+    full = Mock(side_effect=SafetensorError(reason))  # what safetensors raises on a full disk
     monkeypatch.setattr("aib.weights.save_file", full)
-    with pytest.raises(
-        aib.AibError, match=rf"model\.safetensors .*: no space left in {run.folder}"
-    ):
+    with pytest.raises(aib.AibError, match=rf"{WEIGHTS} .*: no space left in {run.folder}"):
         run.write_weights(small_model())
 
 

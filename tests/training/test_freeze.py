@@ -6,8 +6,6 @@ import pytest
 import torch
 
 import aib
-from aib.commands.options import parse
-from aib.settings import Settings
 from aib.training.loop import fit
 from tests.helpers import SMALL, SmallNet, image_set, small_model
 
@@ -45,8 +43,3 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(aib.AibError, match="leaves no parameter to train"):
         fit(model, image_set(), replace(SMALL, freeze=everything))
     assert all(p.requires_grad for p in model.parameters())
-
-
-def test_layers_are_given_after_the_flag() -> None:
-    s = parse(Settings, "--freeze stem tail.0 --epochs 3".split(), "aib train")
-    assert s == Settings(freeze=("stem", "tail.0"), epochs=3)

@@ -19,17 +19,13 @@ from aib.training.folder import RunFolder
 from aib.training.loop import Loop, fit
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
-from tests.helpers import SMALL, RecordingReporter, image_set, small_model
+from tests.helpers import SMALL, RecordingReporter, image_set, same_weights, small_model
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def tiny() -> aib.Classifier:
     return small_model(num_classes=4)
-
-
-def same(a: nn.Module, b: nn.Module) -> bool:
-    return all(torch.equal(v, b.state_dict()[k]) for k, v in a.state_dict().items())
 
 
 def assert_close(a: nn.Module, b: nn.Module, rtol: float = 1e-3, atol: float = 1e-4) -> None:
@@ -49,23 +45,22 @@ def test_no_two_steps_parts_or_processes_share_their_noise() -> None:
         assert torch.equal(noise(*where), values)
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
-    first, again = fit(tiny(), image_set(), SMALL), fit(tiny(), image_set(), SMALL)
-    other = fit(tiny(), image_set(), replace(SMALL, seed=1))
-    assert same(first.model, again.model)
-    assert not same(first.model, other.model)
-
-
 @pytest.mark.parametrize(
-    ("changes", "options"),
-    [({}, {"validation": image_set(10)}), ({"log_every": 1}, {}), ({"graphs": True}, {})],
+    ("changes", "options", "equal"),
+    [
+        ({}, {}, True),
+        ({}, {"validation": image_set(10)}, True),
+        ({"log_every": 1}, {}, True),
+        ({"graphs": True}, {}, True),
+        ({"seed": 1}, {}, False),
+    ],
 )
-def test_evaluation_logging_and_graphs_do_not_change_a_training_on_the_cpu(
-    changes: dict, options: dict
+def test_the_seed_decides_and_not_evaluation_logging_or_graphs_on_the_cpu(
+    changes: dict, options: dict, equal: bool
 ) -> None:
     plain = fit(tiny(), image_set(), SMALL)
     other = fit(tiny(), image_set(), replace(SMALL, **changes), **options)
-    assert same(plain.model, other.model)
+    assert same_weights(plain.model, other.model) == equal
 
 
 def test_the_loss_falls() -> None:
@@ -238,7 +233,7 @@ def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     one = replace(SMALL, epochs=1)
     exact = fit(attached(), image_set(), one)
     rough = fit(attached(), image_set(), replace(one, precision="bf16"))
-    assert not same(exact.model, rough.model)
+    assert not same_weights(exact.model, rough.model)
     assert rough.last["total"] == pytest.approx(exact.last["total"], rel=0.02)
     assert {p.dtype for p in rough.model.parameters()} == {torch.float32}
 
@@ -252,14 +247,11 @@ def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
     assert list((run.folder / "tensorboard").glob("events.*"))
 
 
-def test_mistakes_are_named() -> None:
+def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(aib.AibError, match="a model of aib, not a NoNoiseNoBatchNorm"):
         fit(NoNoiseNoBatchNorm(), image_set(), SMALL)  # type: ignore[arg-type]
     with pytest.raises(aib.AibError, match="fp16 needs a GPU"):
         fit(tiny(), image_set(), replace(SMALL, precision="fp16", accelerator="cpu"))
-
-
-def test_a_missing_logger_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", None)
     with pytest.raises(aib.AibError, match=r"pip install 'aib\[wandb\]'"):
         fit(tiny(), image_set(), replace(SMALL, loggers=("wandb",)))

@@ -21,28 +21,6 @@ from aib.training.optim import (
 from aib.types import ProfileName
 
 
-def names_of(group: dict, model: torch.nn.Module) -> set[str]:
-    by_id = {id(p): name for name, p in model.named_parameters()}
-    return {by_id[id(p)] for p in group["params"]}
-
-
-def test_only_weights_decay() -> None:
-    model = aib.create_model("tiny_aib_qt", width=0.25)
-    groups = {g["name"]: g for g in parameter_groups(model, 0.5)}
-    assert {name: g["weight_decay"] for name, g in groups.items()} == {
-        "weights": 0.5,
-        "norms_and_biases": 0.0,
-        "anchors": 0.0,
-    }
-    assert names_of(groups["anchors"], model) == {"quantizer.anchors"}
-    assert isinstance(make_optimizer(model, Settings(optimizer="adamw")), torch.optim.AdamW)
-    for name in names_of(groups["weights"], model):
-        assert name.endswith("weight")
-        assert dict(model.named_parameters())[name].dim() > 1
-    for name in names_of(groups["norms_and_biases"], model):
-        assert dict(model.named_parameters())[name].dim() == 1
-
-
 def test_every_parameter_is_in_exactly_one_group() -> None:
     model = aib.create_model("vgg_att3", width=0.05)
     model.project.weight.requires_grad_(False)  # frozen: left out

@@ -22,7 +22,7 @@ from aib.training.progress import (
     format_metrics,
 )
 from aib.training.step import TrainingStep
-from tests.helpers import SMALL, image_set, small_model
+from tests.helpers import SMALL, RecordingReporter, image_set, small_model
 
 ROW = {
     "step": 7,
@@ -53,9 +53,7 @@ def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
 
     An evaluation moves it by 1 s per image: 8 of them after the second and after the last epoch.
     """
-    messages: list[str] = []
-    report = Reporter()
-    report.message = messages.append  # type: ignore[method-assign]
+    report = RecordingReporter()
     evaluation = evaluate(small_model(num_classes=4), image_set(8))
     clock = [100.0]
     monkeypatch.setattr("aib.training.loop.time.monotonic", lambda: clock[0])
@@ -77,7 +75,7 @@ def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
     with SignalCatcher() as stop:
         loop.train(stop)
     expected = {0: "about 46 s for 3 epochs", 5: "about 36 s for 2 epochs"}[done]
-    assert [text for text in messages if "about" in text] == [f"{expected} on this machine"]
+    assert [text for text in report.messages if "about" in text] == [f"{expected} on this machine"]
 
 
 def test_a_row_is_formatted_in_one_line() -> None:

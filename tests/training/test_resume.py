@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import aib
 from aib.cli import main
-from aib.data import ImageSet, load
+from aib.data import load
 from aib.runs import read_metrics, read_settings
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
@@ -120,13 +120,6 @@ def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path) -> None:
     assert_same_weights(uninterrupted, folder / run)
 
 
-def test_a_finished_run_is_not_overwritten(uninterrupted: Path) -> None:
-    before = {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
-    with pytest.raises(aib.AibError, match="whole holds a finished run"):
-        train(read_settings(uninterrupted), uninterrupted)
-    assert before == {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
-
-
 @pytest.mark.parametrize(
     ("section", "name", "value", "message"),
     [
@@ -177,11 +170,4 @@ def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     s = Settings(model="tiny_aib_qt", init=str(uninterrupted)).updated(width=0.25)
     started = build_model(s, load("shapes:count=96", "train"))
     want = load_file(uninterrupted / "model.safetensors")
-    for name, value in started.state_dict().items():
-        assert torch.equal(value, want[name])
-    # For other classes the last layer starts from random weights, and only that one.
-    fewer = ImageSet.from_tensors(torch.zeros(4, 3, 32, 32, dtype=torch.uint8), torch.arange(4))
-    for name, value in build_model(s, fewer).state_dict().items():
-        assert value.shape != want[name].shape or torch.equal(value, want[name]), name
-    with pytest.raises(aib.AibError, match="no weights at"):
-        build_model(replace(s, init="nowhere"), load("shapes:count=96", "train"))
+    assert all(torch.equal(value, want[name]) for name, value in started.state_dict().items())
