@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from aib.runs import Run
@@ -63,6 +62,8 @@ class Visitor:
     """One session of the page."""
 
     def __init__(self, url: str) -> None:
+        import httpx
+
         self.http = httpx.Client(base_url=url, timeout=TIMEOUT)
         self.session = uuid.uuid4().hex
         self.config = self.http.get("/config").json()
@@ -86,7 +87,7 @@ class Visitor:
                 if line:
                     yield json.loads(line.removeprefix("data: "))
 
-    def join(self, event: str, *data: Any, **options: Any) -> httpx.Response:
+    def join(self, event: str, *data: Any, **options: Any) -> Any:
         """Send an event, such as "upload", without waiting for its answer."""
         found = (
             d["id"] for d in self.config["dependencies"] for t in d["targets"] if t[1] == event
