@@ -82,7 +82,7 @@ class AnchorQuantizer(nn.Module):
         counts = torch.zeros_like(self.usage).scatter_add_(0, flat, torch.ones_like(flat))
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(counts)  # every process sees the usage of the whole batch
-        self.usage += counts
+        self.usage.add_(counts)  # += would assign: torch.export hooks that, and compile then fails
 
     @torch.no_grad()
     def perplexity(self) -> Tensor:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 import torch
 
@@ -22,6 +20,9 @@ from aib.export.one_pass import OnePass, traceable
 from aib.files import sha256
 from aib.masked import information_bits
 from tests.helpers import SmallNet, filled_model
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def by_hand(model, pixels):

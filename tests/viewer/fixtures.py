@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from aib.runs import Run
@@ -91,6 +90,8 @@ class Visitor:
     """One session of the page."""
 
     def __init__(self, url: str) -> None:
+        import httpx
+
         self.http = httpx.Client(base_url=url, timeout=TIMEOUT)
         self.session = uuid.uuid4().hex
         self.config = self.http.get("/config").json()
@@ -114,7 +115,7 @@ class Visitor:
                 if line:
                     yield json.loads(line.removeprefix("data: "))
 
-    def join(self, event: str, *data: Any, **options: Any) -> httpx.Response:
+    def join(self, event: str, *data: Any, **options: Any) -> Any:
         """Send an event, such as "upload", without waiting for its answer."""
         found = (
             d["id"] for d in self.config["dependencies"] for t in d["targets"] if t[1] == event
