@@ -37,7 +37,7 @@ docs: $(INSTALLED_DOCS)
 
 # Installed once; again only when the requirements change.
 $(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("aib needs Python 3.11.4 or newer; say which with make PYTHON=...") if sys.version_info < (3, 11, 4) else None'
+	@$(PYTHON) -c 'import sys; sys.exit("aib needs Python 3.11 or newer; say which with make PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	VIRTUAL_ENV=$(abspath $(VENV)) $(PIP) install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	@# pip would compile on one core, and the tests of every package too.
