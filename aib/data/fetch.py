@@ -35,6 +35,8 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
     ]
     if not missing:
         return folder
+    if not hasattr(tarfile, "data_filter") and any(a.is_tar for a in missing):
+        raise AibError(f"to unpack {spec.name} safely takes Python 3.11.4 or newer")
     with _temporary_folder(base, spec.name) as temporary:
         complete = temporary / "complete" / folder.name
         for archive in missing:

@@ -142,6 +142,15 @@ def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing
     assert [name for name in names_in(tmp_path) if name != "root"] == before
 
 
+def test_a_python_that_cannot_unpack_safely_is_told_before_the_download(
+    site, tmp_path, monkeypatch
+):
+    monkeypatch.delattr(tarfile, "data_filter")
+    with pytest.raises(AibError, match="Python 3.11.4"):
+        fetch(cifar_at(site), tmp_path / "root")
+    assert not (tmp_path / "root").exists()
+
+
 def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
     spec, root = cifar_at(site, "slow.tar.gz"), tmp_path / "root"
     archive = spec.archives[0]
