@@ -32,8 +32,7 @@ def overlay(
         raise AibError(f"alpha must lie between 0 and 1, not {alpha}")
     picture = _picture(image)
     levels = _levels(map, picture.shape[:2], scale)
-    colors = color_table(colormap)[(256 * levels).clip(0, 255).astype(int)]  # [H,W,3]
-    mixed = (1 - alpha) * picture + alpha * colors
+    mixed = (1 - alpha) * picture + alpha * colored(levels, colormap)
     return np.rint(mixed).clip(0, 255).astype(np.uint8)
 
 
@@ -70,6 +69,11 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
         values = (values - least) / (most - least)
     levels: npt.NDArray[np.float32] = values.clamp(0, 1).numpy()
     return levels
+
+
+def colored(values: Array, name: str) -> Picture:
+    """Values from 0 to 1, of any shape, in the colours of a colormap: uint8 [...,3]."""
+    return color_table(name)[(256 * values).clip(0, 255).astype(int)]
 
 
 @cache

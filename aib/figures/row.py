@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from aib.figures.overlay import MAP_COLORS, Array, color_table
+from aib.figures.overlay import MAP_COLORS, Array, color_table, colored
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; the last two exclusive
 SIDE, GAP, BAR = 280, 16, 12  # pixels: longer side of a panel, between things, of a colour bar
@@ -54,8 +54,7 @@ def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
     values, (width, height) = panel.values, size
     low, high = panel.ends or (0.0, 1.0)
     if values.ndim == 2:
-        steps = 256 * (values.astype(float) - low) / max(high - low, 1e-9)
-        values = color_table(panel.colors)[steps.clip(0, 255).astype(int)]
+        values = colored((values.astype(float) - low) / max(high - low, 1e-9), panel.colors)
     smaller = max(values.shape[:2]) > SIDE
     tile = Image.fromarray(values).resize(
         size, Image.Resampling.LANCZOS if smaller else Image.Resampling.NEAREST

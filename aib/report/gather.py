@@ -61,8 +61,7 @@ def gather(
     # Pictures are drawn together with the study: of other weights, both are left out.
     pictures = tuple(sorted((run.folder / "figures").glob("*.png"))) if study else ()
     evaluations, gallery = read_evaluations(run.folder / EVALUATION), None
-    name = run.settings.own_evaluation(evaluations) if run.settings else None
-    calibrated = own = evaluations[name] if name else None
+    calibrated = own = _own_evaluation(run, evaluations)
     if own and run.settings and own.split != run.settings.measured_split:
         notes.append(
             f"The test images were not evaluated, as training held out images to choose settings "
@@ -103,13 +102,17 @@ def gather(
     )
 
 
+def _own_evaluation(run: Run, evaluations: dict[str, Evaluation]) -> Evaluation | None:
+    name = run.settings.own_evaluation(evaluations) if run.settings else None
+    return evaluations[name] if name else None
+
+
 def _split(run: Run, data: str | None) -> str | None:
     """The split that the run was evaluated on; None, the default, for other data."""
     if data is not None or run.settings is None:
         return None
-    found = read_evaluations(run.folder / EVALUATION)
-    name = run.settings.own_evaluation(found)
-    return found[name].split if name else run.settings.final_split
+    own = _own_evaluation(run, read_evaluations(run.folder / EVALUATION))
+    return own.split if own else run.settings.final_split
 
 
 def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:

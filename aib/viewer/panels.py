@@ -14,7 +14,7 @@ from aib.figures.overlay import (
     MAP_COLORS,
     SIGMA_COLORS,
     Array,
-    color_table,
+    colored,
     overlay,
 )
 from aib.figures.picture import image_tile, limits, magnified
@@ -123,7 +123,7 @@ def levels(picture: Array, found: Explanation, lowest: int) -> Tile:
     assert found.level_indices is not None and found.anchors is not None
     count = len(found.anchors)
     grid = enlarge(found.level_indices, picture.shape[:2])[0].numpy()  # [H,W]
-    colours = color_table(MAP_COLORS)[255 * grid // max(count - 1, 1)]
+    colours = colored(grid / max(count - 1, 1), MAP_COLORS)
     grey = np.broadcast_to(picture.mean(-1, keepdims=True) * 0.75, picture.shape)
     tile = np.where((grid >= lowest)[:, :, None], colours, grey).astype(np.uint8)
     used = found.level_indices.unique()
@@ -202,7 +202,7 @@ def with_scale(picture: Array, colors: str = MAP_COLORS, lowest: float = 0) -> A
     """The picture above a bar of its colours, the lowest value at the left; grey below `lowest`."""
     height, width = max(picture.shape[0] // 20, 1), picture.shape[1]
     values = np.arange(width) / max(width - 1, 1)
-    bar = color_table(colors)[(255 * values).round().astype(int)]  # [W,3]
+    bar = colored(values, colors)  # [W,3]
     bar[values < lowest] = 96
     return np.vstack([picture, np.broadcast_to(bar, (height, width, 3))])
 
