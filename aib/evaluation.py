@@ -2,15 +2,15 @@
 
 import math
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from aib.classifier import Classifier, seeded_evaluation
@@ -221,6 +221,25 @@ def autocast(device: torch.device, precision: Precision) -> Any:
         return nullcontext()
     dtype = torch.bfloat16 if precision == "bf16" else torch.float16
     return torch.autocast(device.type, dtype)
+
+
+@contextmanager
+def passes_in(precision: Precision, *models: nn.Module) -> Iterator[None]:
+    """Run the forward passes of these models in a precision; what surrounds them stays as it is."""
+    entered = []
+
+    def enter(model: nn.Module, inputs: Any) -> None:
+        entered.append(autocast(next(model.parameters()).device, precision))
+        entered[-1].__enter__()
+
+    def leave(*_: Any) -> None:
+        entered.pop().__exit__(None, None, None)
+
+    with ExitStack() as hooks:
+        for model in models:
+            hooks.enter_context(model.register_forward_pre_hook(enter))
+            hooks.enter_context(model.register_forward_hook(leave, always_call=True))
+        yield
 
 
 def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet]]:

@@ -9,7 +9,13 @@ import torch
 import aib
 from aib.cli import main
 from aib.data import ImageSet, load
-from aib.evaluation import EvaluationMetrics, evaluate, match_classes, wilson_interval
+from aib.evaluation import (
+    EvaluationMetrics,
+    evaluate,
+    match_classes,
+    passes_in,
+    wilson_interval,
+)
 from aib.preprocessing import Preprocessing
 from tests.data import official
 from tests.helpers import image_set, small_model
@@ -100,6 +106,17 @@ def test_averaging_is_recorded_and_makes_a_difference():
     logits, probabilities = (evaluate(model, data, average=a) for a in ("logits", "probabilities"))
     assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
     assert logits.nll != probabilities.nll
+
+
+def test_only_the_passes_themselves_are_in_another_precision():
+    layer, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    with passes_in("bf16", layer):
+        assert layer(x).dtype == torch.bfloat16
+        assert torch.matmul(x, x.T).dtype == torch.float32  # around a pass nothing changes
+        with pytest.raises(TypeError):
+            layer("a pass that fails")
+        assert torch.matmul(x, x.T).dtype == torch.float32
+    assert layer(x).dtype == torch.float32
 
 
 @pytest.mark.parametrize("errors, count", [(0, 10), (3, 40), (410, 10_000), (7, 7)])

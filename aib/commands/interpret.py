@@ -14,7 +14,7 @@ import tyro
 from aib.commands.options import print_json, progress, rich_table, wide_console
 from aib.errors import AibError
 from aib.files import write_json
-from aib.validation import check_seed
+from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
     from aib.data import Batches
@@ -43,6 +43,7 @@ def interpret(
     batch_size: int = 256,
     workers: int = 2,
     seed: int = 0,
+    precision: Precision = "fp32",
     device: str | None = None,
     json: bool = False,
 ) -> None:
@@ -78,6 +79,7 @@ def interpret(
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
+        precision: precision of the forward passes; fp16 takes less time on a GPU.
         device: cpu or cuda; whatever there is if not given.
         json: print JSON.
     """
@@ -123,7 +125,9 @@ def interpret(
     others = foreign_images(foreign, foreign_root or root or own_root, seed)
     here = not isinstance(others, str)
     known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
-    plan = Plan(known, None if isinstance(others, str) else others, subset, seed)
+    plan = Plan(
+        known, None if isinstance(others, str) else others, subset, seed, precision=precision
+    )
     if evaluator is not None:
         if quick:
             raise AibError(

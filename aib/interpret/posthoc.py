@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
-from aib.types import Output
+from aib.types import Output, widen
 from aib.validation import Method, PosthocMethod, check
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
@@ -50,7 +50,7 @@ def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
             f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
-    return resize_maps(maps.detach()[:, 0], (x.shape[2], x.shape[3]))
+    return resize_maps(widen(maps.detach()[:, 0]), (x.shape[2], x.shape[3]))
 
 
 def integrated_gradients(

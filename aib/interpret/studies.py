@@ -12,6 +12,7 @@ from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, missing_extra
+from aib.evaluation import passes_in
 from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
@@ -28,6 +29,7 @@ from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.masked import Masked
 from aib.paper import paper_score
 from aib.preprocessing import Preprocessing
+from aib.validation import Precision
 
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
@@ -43,6 +45,7 @@ class Plan:
     seed: int = 0
     evaluator: Evaluator | None = None  # judges the maps
     evaluator_name: str = "evaluator"
+    precision: Precision = "fp32"  # of forward passes
 
     def __post_init__(self) -> None:
         if self.subset < 2:
@@ -93,6 +96,8 @@ def study(
     }
     why_not = no_masks(feed.data)
     notes = (*([why_not] if why_not else []), *notes)
+    if plan.precision != "fp32":
+        notes = (*notes, f"forward passes in {plan.precision}")
     comparison, layer, changes = Comparison(), None, []
     map_stability: dict[str, dict[str, Stability]] = {}
     measure = partial(
@@ -103,7 +108,8 @@ def study(
         seed=plan.seed,
         tick=tick,
     )
-    with evaluating(model):
+    judges = () if plan.evaluator is None else (plan.evaluator,)
+    with evaluating(model), passes_in(plan.precision, model, *judges):
         each = measure(feed)
         if expensive:
             few = feed.sample(plan.subset, plan.seed)

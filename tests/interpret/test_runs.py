@@ -1,5 +1,7 @@
 """The images that choose thresholds of localisation."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -63,3 +65,16 @@ def test_a_study_names_the_images_of_its_thresholds(tmp_path):
     assert found.localisation["own"].box_acc_held_out is not None
     quick, _ = study_run(run, feed, PLAN, "shapes", expensive=False, threshold_images=other)
     assert quick.threshold_images is None
+
+
+def test_a_study_in_half_precision_says_so_and_measures_nearly_the_same(tmp_path):
+    run = open_run(make_run(tmp_path / "run", "tiny_aib_masked"), "cpu")
+    feed = feed_for(run, run.labelled_images("shapes:count=8"))
+    (full, maps), (half, maps_16) = (
+        study_run(run, feed, replace(PLAN, precision=precision), "shapes")
+        for precision in ("fp32", "bf16")
+    )
+    assert "forward passes in bf16" in half.notes and "forward passes in bf16" not in full.notes
+    assert not torch.equal(maps.columns["auroc"], maps_16.columns["auroc"])
+    assert torch.allclose(maps.columns["auroc"], maps_16.columns["auroc"], atol=0.02)
+    assert set(half.faithfulness) == set(full.faithfulness)
