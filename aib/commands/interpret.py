@@ -202,16 +202,21 @@ def draw(
     plan: Plan,
     folders: list[Path],
 ) -> list[Path]:
-    """Draw each run's maps of modified images, and for each pair of runs where they disagree."""
+    """Draw the maps of modified images, of each run and of all together, and for each pair of runs
+    where they disagree."""
     from aib.figures.picture import save_figure
     from aib.interpret.pictures import Side, disagreement, modified_grid
 
-    made = {}
+    grid = partial(
+        modified_grid, modifications=plan.modifications, foreign=plan.foreign, seed=plan.seed
+    )
+    made, with_maps = {}, {}
     for run, feed, metrics, folder in zip(opened, feeds, per_image, folders, strict=True):
         if metrics.has_maps:
-            made[folder / "figures" / "modified.png"] = modified_grid(
-                run.model, feed, plan.modifications, foreign=plan.foreign, seed=plan.seed
-            )
+            made[folder / "figures" / "modified.png"] = grid({"map": run.model}, feed)
+            with_maps[run.label] = run.model
+    if len(with_maps) > 1:
+        made[folders[0] / "figures" / "modified_compared.png"] = grid(with_maps, feeds[0])
     sides = [
         Side(run.label, run.model, feed, metrics)
         for run, feed, metrics in zip(opened, feeds, per_image, strict=True)

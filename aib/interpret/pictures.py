@@ -12,7 +12,7 @@ from aib.data import Batches, ImageSet
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.overlay import Array
 from aib.figures.picture import draw_mosaic, image_tile, map_tile
-from aib.interpret.maps import own_maps
+from aib.interpret.maps import explain_batch, own_maps
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.per_image import ImageMetrics
@@ -29,7 +29,7 @@ def shown_modifications(known: Mapping[str, Modification]) -> dict[str, Modifica
 
 
 def modified_grid(
-    model: Classifier,
+    models: Mapping[str, Classifier],
     feed: Batches,
     modifications: Mapping[str, Modification],
     *,
@@ -37,17 +37,24 @@ def modified_grid(
     seed: int = 0,
     columns: int = 8,
 ) -> Any:
-    """Like Fig. 3: images, modified in one way per row, each row with its maps below."""
+    """Like Fig. 3: images, modified in one way per row, below each row the maps of each model.
+
+    `models` are by the names of their rows. A masked model shows its mask.
+    """
     batch = next(iter(feed.sample(columns, seed)))
     variants = {"original": batch.images}
     for name, modify in shown_modifications(modifications).items():
         variants[name] = modify(batch.images, batch.index, seed=seed, foreign=foreign)
     rows, names = [], []
     for name, images in variants.items():
-        maps = own_maps(model, model.preprocessing.normalise(images))
         rows.append([image_tile(image) for image in images])
-        rows.append([map_tile(a, (images.shape[2], images.shape[3])) for a in maps])
-        names += [name, "map"]
+        names.append(name)
+        for label, model in models.items():
+            found = explain_batch(model, model.preprocessing.normalise(images), deterministic=True)
+            assert found.attention is not None
+            size = (images.shape[2], images.shape[3])
+            rows.append([map_tile(a, size) for a in found.attention])
+            names.append(label)
     labels = [_name(feed.data, int(label)) for label in batch.labels]
     return draw_mosaic(rows, names, labels, "each map scaled to its own range")
 

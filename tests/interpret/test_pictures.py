@@ -1,0 +1,27 @@
+"""The pictures of `aib interpret`."""
+
+import numpy as np
+
+from aib.data import Batches
+from aib.figures.picture import image_tile, map_tile
+from aib.interpret.maps import explain_batch
+from aib.interpret.metrics.perturb import modifications
+from aib.interpret.pictures import modified_grid
+from tests.helpers import eval_model, shapes
+
+
+def test_modified_images_stand_above_the_maps_of_each_model():
+    models = {"paper's": eval_model("tiny_aib_qt"), "masked": eval_model("tiny_aib_masked")}
+    feed = Batches(shapes(6), 3)
+    known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
+    figure = modified_grid(models, feed, known, columns=2)
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names[:4] == ["original", "paper's", "masked", "color-8"]
+    assert names[4:6] == ["paper's", "masked"] and len(names) == 12
+    sheet = np.asarray(figure.axes[0].images[0].get_array())
+    images = next(iter(feed.sample(2, 0))).images
+    assert (sheet[:32, :32] == image_tile(images[0])).all()
+    masked = models["masked"]
+    found = explain_batch(masked, masked.preprocessing.normalise(images), deterministic=True)
+    assert found.mask is not None  # what is shown is what was applied
+    assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
