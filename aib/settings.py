@@ -67,9 +67,10 @@ class Settings:
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run; or a
-    packaged model by its name, such as pets_masked, unless there is a model's folder of that name;
-    or vgg16:PATH, ImageNet's VGG-16 by torchvision's or timm's names, for vgg models at 224."""
+    """Start from a trained model: a folder with model.safetensors, for example another run (a
+    masked model also from one without a mask); or a packaged model by its name, such as
+    pets_masked, unless there is a model's folder of that name; or vgg16:PATH, ImageNet's VGG-16 by
+    torchvision's or timm's names, for vgg models at 224."""
 
     # --- loss
     beta: NonNegative = 0.01

@@ -1,7 +1,7 @@
 """Weights to start a training from: a trained model's, or VGG-16's convolutions at 224 pixels."""
 
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from aib.weights import WEIGHTS, load_tensors, read_tensors, shapes, unique_tens
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
 LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
+BODY = {"stem": "body.0", "tail": "body.1"}  # where a masked model has another one's parts
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,16 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     """Load a model of the same form, which may have been trained for other classes.
 
     Only the head and what depends on the number of classes may have another shape; they keep their
-    random weights.
+    random weights. A masked model also takes the backbone of one without a mask, and its head where
+    it fits.
     """
     weights, expected = read_tensors(path), unique_tensors(model)
+    missing: list[str] = []
+    ignored: list[str] = []
+    if model.takes_mask and not any(name.startswith("body.") for name in weights):
+        weights, ignored = _into_body(weights, expected)
+        needed = {n for n, _ in model.named_parameters() if n.startswith("body.")}
+        missing = [n for n in expected if n not in weights and n not in needed]
     other = [n for n, v in expected.items() if n in weights and weights[n].shape != v.shape]
     wrong = [
         n
@@ -94,8 +102,25 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
             "start from random weights"
         )
     kept = {name: value for name, value in weights.items() if name not in other}
-    load_tensors(model, kept, path, fresh=other)
-    return LoadedWeights(path, tuple(kept), tuple(other))
+    fresh = (*other, *missing)
+    load_tensors(model, kept, path, fresh=fresh)
+    return LoadedWeights(path, tuple(kept), fresh, tuple(ignored))
+
+
+def _into_body(
+    weights: dict[str, Tensor], expected: Container[str]
+) -> tuple[dict[str, Tensor], list[str]]:
+    """The weights of a model without a mask by the names of a masked one, and names without use."""
+    kept, ignored = {}, []
+    for name, value in weights.items():
+        part, _, rest = name.partition(".")
+        if part in BODY:
+            kept[f"{BODY[part]}.{rest}"] = value
+        elif part == "head" and name in expected:
+            kept[name] = value
+        else:
+            ignored.append(name)
+    return kept, ignored
 
 
 def _is_per_class(saved: Tensor, wanted: Tensor, num_classes: int) -> bool:

@@ -271,6 +271,39 @@ def test_a_head_of_another_form_starts_anew(tmp_path: Path) -> None:
     assert {name.split(".")[0] for name in report.fresh} == {"head"}
 
 
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+@pytest.mark.parametrize("name", ["vgg_dvib", "vgg_aib_qt", "vgg"])
+def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
+    name: str, propose: str, tmp_path: Path
+) -> None:
+    """With everything open it decides as that network does, if their heads have one form."""
+    torch.manual_seed(1)
+    trained = aib.create_model(name, 4, width=WIDTH)
+    trained(torch.randn(8, 3, 32, 32))  # moves the statistics of BatchNorm
+    trained.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    model = aib.create_model("vgg_aib_masked", 4, propose=propose, width=WIDTH)
+    report = load_trained(model, tmp_path / "model.safetensors")
+    x, open_mask = torch.randn(3, 3, 32, 32), torch.ones(3, 32, 32)
+    with torch.no_grad():
+        features = model.eval().body(x)
+        assert torch.equal(features, trained.eval().tail(trained.stem(x)))
+        masked = model(x, deterministic=True, mask=open_mask).logits
+    if name == "vgg_dvib":
+        assert torch.equal(masked, trained(x, deterministic=True).logits)
+    fresh = {one.split(".")[0] for one in report.fresh}
+    assert fresh - {"first_pass"} == ({"propose", "head"} if name == "vgg" else {"propose"})
+    ignored = {one.split(".")[0] for one in report.ignored}
+    expected = {"vgg_aib_qt": {"attention", "quantizer"}, "vgg": {"head"}, "vgg_dvib": set()}
+    assert ignored == expected[name]
+
+
+def test_a_masked_model_takes_no_other_backbone(tmp_path: Path) -> None:
+    aib.create_model("wrn", 4, width=0.1).save_pretrained(tmp_path)
+    with pytest.raises(aib.AibError, match="does not fit the model"):
+        load_trained(aib.create_model("tiny_aib_masked", 4), tmp_path / "model.safetensors")
+
+
 def test_weights_of_another_width_are_an_error_and_change_nothing(tmp_path: Path) -> None:
     model_of("vgg_aib_masked").save_pretrained(tmp_path)
     wider = aib.create_model("vgg_aib_masked", 3, 224, width=2 * WIDTH)
