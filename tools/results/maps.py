@@ -36,6 +36,15 @@ MASKS: list[Metric] = [
     ("rounding costs", 1, lambda study: study.mask and study.mask.rounded.value),
     (ANOTHER, 1, lambda study: cost(study)),
 ]
+# A column's name, its digits, the metric's name in a study, and the factor of its values there.
+LOCATED: list[tuple[str, int, str, float]] = [
+    ("pointing %", 1, "pointing", 100),
+    ("AUROC", 3, "auroc", 1),
+    ("mass inside %", 1, "energy", 100),
+    ("MaxBoxAccV2 %", 1, "max_box_acc", 100),
+    ("PxAP", 3, "pxap", 1),
+    ("mask IoU", 3, "mask_iou", 1),
+]
 NOTE = (
     "Means over seeds, ± their standard deviation. Columns with a comma are controls for the "
     "column before. The last cost is in points of accuracy."
@@ -125,6 +134,32 @@ def background_table(runs: Sequence[StoredRun]) -> Table:
             row[name] = mean([_percent(1 - v) for v in inside if v is not None], 1)
         rows.append(row)
     return without_empty_columns(table_of("Mass on the background, %", rows))
+
+
+def located_table(runs: Sequence[StoredRun]) -> Table:
+    """One row per recipe and kind of map: how well it finds the object. The controls know no model:
+    they come once, at the end."""
+    rows: list[dict[str, str]] = []
+    controls: dict[str, dict[str, str]] = {}
+    for group, studies in studied(runs):
+        for source, name in NAMES.items():
+            found = [s.localisation[source] for s in studies if source in s.localisation]
+            if not found:
+                continue
+            row = {
+                "model": f"`{group[0].model}`",
+                "options": options(group[0], runs, brief=True),
+                "map": name,
+                "seeds": str(len(found)),
+            }
+            for column, digits, key, factor in LOCATED:
+                values = [getattr(one, key) for one in found]
+                row[column] = mean([v and factor * v.value for v in values], digits)
+            if source in ("centre", "random"):
+                controls.setdefault(source, row | {"model": "", "options": "", "seeds": ""})
+            else:
+                rows.append(row)
+    return without_empty_columns(table_of("Localisation", [*rows, *controls.values()], NOTE))
 
 
 def mean(values: Sequence[float | None], digits: int) -> str:

@@ -81,6 +81,27 @@ def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
     assert own.rows[0][:2] == ("1", "test") and own.rows[0][2] == "4.60"
 
 
+def test_localisation_has_a_row_for_each_kind_of_map_and_controls_once(tmp_path):
+    content = stored("shapes_masked.json")
+    [run] = content["runs"]
+    runs = []
+    for seed, area, pointing in ((0, None, 0.5), (1, None, 0.75), (0, 0.5, 0.25)):
+        one = json.loads(json.dumps(run)) | {"seed": seed}
+        one["recipe"] |= {"seed": seed} | ({"area": area} if area else {})
+        one["interpret"]["localisation"]["own"]["pointing"] = pointing
+        runs.append(one)
+    (tmp_path / "some.json").write_text(json.dumps(content | {"runs": runs}))
+    table = make_table(read_results(tmp_path), "located", "some")
+    found = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    own = [row for row in found if row["map"] == "own map"]
+    assert [row["pointing %"] for row in own] == ["62.5 ± 17.7", "25.0"]
+    assert [row["options"] for row in own] == ["", "area 0.5"]
+    assert [row["map"].split()[0] for row in found[-2:]] == ["centre", "random"]
+    assert [row["model"] for row in found[-2:]] == ["", ""] and len(found) == 2 * 3 + 2
+    iou = run["interpret"]["localisation"]["gradcam"]["mask_iou"]
+    assert found[1]["mask IoU"] == f"{iou:.3f} ± 0.000"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
