@@ -74,12 +74,16 @@ def draw_mosaic(
     column_names: Sequence[str],
     title: str = "",
     gap: int = 2,
-    cell: float = 0.72,
+    cell: float | None = None,
 ) -> Any:
-    """Draw tiles of one size as a grid with names of rows and columns; `cell` is in inches."""
+    """Draw tiles of one size as a grid with names of rows and columns.
+
+    `cell` is in inches; by default photographs get more than images of a few pixels.
+    """
     from matplotlib.figure import Figure
 
     height, width = rows[0][0].shape[:2]
+    cell = cell or (0.72 if width <= 64 else 1.0)
     sheet = np.full(
         (len(rows) * (height + gap) - gap, len(rows[0]) * (width + gap) - gap, 3), 255, np.uint8
     )

@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 
 from aib.errors import AibError
 from aib.files import write_json, write_whole
+from tools.results.collect import added
 from tools.results.collect import collect as collect_runs
 from tools.results.pages import pages
 from tools.results.read import read_results
@@ -20,8 +21,9 @@ def collect(
     runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN...")],
     /,
     out: Path,
-    title: str,
-    note: str = "",
+    title: str | None = None,
+    note: str | None = None,
+    add: bool = False,
 ) -> None:
     """Write what was trained and measured in these runs into one JSON file.
 
@@ -33,8 +35,14 @@ def collect(
         out: the file to write.
         title: what these runs are together.
         note: what a reader of the numbers should know.
+        add: add to the file, in place of its runs of the same names; title and note stay as they
+            are unless given.
     """
-    found = collect_runs(runs, title, note)
+    if not add and title is None:
+        raise AibError("say with --title what these runs are together")
+    found = collect_runs(runs, title or "", note or "")
+    if add:
+        found = added(out, found)
     write_json(out, found, indent=1)
     print(f"{out}: {len(found['runs'])} runs")
 

@@ -34,6 +34,16 @@ def collect(runs: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
     }
 
 
+def added(path: Path, new: dict[str, Any]) -> dict[str, Any]:
+    """Return a results file with further runs, each in place of an older one of its name."""
+    old = read_json(path)
+    if old is None:
+        raise AibError(f"there is no {path} to add runs to")
+    runs = {run["name"]: run for run in (*old["runs"], *new["runs"])}
+    given = {name: new[name] for name in ("title", "note") if new[name]}
+    return old | {"environment": new["environment"], "runs": list(runs.values())} | given
+
+
 def summary(run: Path) -> dict[str, Any]:
     """Return the settings and results of one finished run."""
     settings = read_settings(run)

@@ -15,6 +15,7 @@ from aib.configs import get_preset
 from aib.settings import Settings
 from aib.training.folder import RunFolder
 from tests.tools.results.stored import RESULTS, changed, evaluation, stored, write_finished_run
+from tools.results.__main__ import main as results
 from tools.results.collect import collect
 from tools.results.command import portable, train_command
 from tools.results.read import read_results
@@ -37,6 +38,22 @@ def test_a_results_file_names_no_folder(tmp_path, monkeypatch):
     assert "/home" not in json.dumps(found) and str(tmp_path) not in json.dumps(found)
     model = aib.create_model("tiny_aib_qt")
     assert run["parameters"] == sum(p.numel() for p in model.parameters())
+
+
+def test_runs_are_added_to_a_file_in_place_of_older_ones(tmp_path):
+    first = [write_finished_run(tmp_path / name, 4.0) for name in ("a", "b")]
+    out = tmp_path / "some.json"
+    results(["collect", *map(str, first), "--title", "Title", "--note", "Old.", "--out", str(out)])
+    more = [write_finished_run(tmp_path / "again" / name, 3.0) for name in ("a", "c")]
+    results(["collect", *map(str, more), "--note", "New.", "--add", "--out", str(out)])
+    found = json.loads(out.read_text())
+    assert (found["title"], found["note"]) == ("Title", "New.")
+    errors = {r["name"]: r["evaluations"][r["reported"]]["top1_error"] for r in found["runs"]}
+    assert errors == {"a": 3.0, "b": 4.0, "c": 3.0} and list(errors) == ["a", "b", "c"]
+    with pytest.raises(aib.AibError, match="no .*nothing.json to add"):
+        results(["collect", str(more[0]), "--add", "--out", str(tmp_path / "nothing.json")])
+    with pytest.raises(aib.AibError, match="--title"):
+        results(["collect", str(more[0]), "--out", str(out)])
 
 
 def test_no_stored_file_names_a_folder_of_the_machine():
