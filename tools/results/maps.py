@@ -138,13 +138,13 @@ def background_table(runs: Sequence[StoredRun]) -> Table:
 
 def located_table(runs: Sequence[StoredRun]) -> Table:
     """One row per recipe and kind of map: how well it finds the object. The controls know no model:
-    they come once, at the end."""
+    they come once, at the end. The scattered maps of Integrated Gradients are left out."""
     rows: list[dict[str, str]] = []
     controls: dict[str, dict[str, str]] = {}
     for group, studies in studied(runs):
         for source, name in NAMES.items():
             found = [s.localisation[source] for s in studies if source in s.localisation]
-            if not found:
+            if not found or source == "integrated_gradients":
                 continue
             row = {
                 "model": f"`{group[0].model}`",

@@ -15,7 +15,7 @@ from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.paper import OTHER_FORM, PAPER_ERRORS
 from aib.registry import MODELS, list_models
 from aib.validation import reject_unknown
-from tools.results.errors import ERROR, with_interval
+from tools.results.errors import with_interval
 from tools.results.maps import (
     ANOTHER,
     METRICS,
@@ -63,18 +63,22 @@ def errors(results: Results) -> Table:
 
 
 def runs_table(runs: Sequence[StoredRun]) -> Table:
-    """Every run, without the evaluators of the studies."""
+    """One row per recipe, without the evaluators of the studies. The error of one run has its
+    interval, that of several their standard deviation."""
     compared = [run for run in runs if not run.model.endswith("_evaluator")]
-    rows = [
-        {
-            "model": f"`{run.model}`",
-            "options": options(run, compared),
-            ERROR: with_interval(run.evaluation),
-            "top-5 error %": number(run.evaluation.top5_error, 2),
-            "training error %": number(run.training_error, 2),
-        }
-        for run in compared
-    ]
+    rows = []
+    for group in by_recipe(compared):
+        errors = [run.error for run in group]
+        rows.append(
+            {
+                "model": f"`{group[0].model}`",
+                "options": options(group[0], compared),
+                "seeds": str(len(group)),
+                "error %": spread(errors) if errors[1:] else with_interval(group[0].evaluation),
+                "top-5 error %": mean([run.evaluation.top5_error for run in group], 2),
+                "training error %": mean([run.training_error for run in group], 2),
+            }
+        )
     return without_empty_columns(table_of("Runs", rows))
 
 

@@ -120,8 +120,12 @@ def test_folders_of_the_machine_are_not_shown(tmp_path):
 
 
 def test_speed_shows_how_long_studies_took_on_a_gpu():
-    content = stored("shapes_clutter.json")["runs"][:2]
-    for run, device in zip(content, ("one NVIDIA H200", "x86_64 CPU"), strict=True):
-        run["interpret"] |= {"seconds": 84.6, "environment": {"device": device}}
-    table = study_table(map(StoredRun.from_dict, content))
-    assert [(row[0], row[-2]) for row in table.rows] == [(content[0]["interpret"]["data"], "85")]
+    [run, *_] = stored("shapes_clutter.json")["runs"]
+    took = {"one NVIDIA H200": (84.6, 120.0), "x86_64 CPU": (9.0,)}
+    runs = [
+        run | {"interpret": run["interpret"] | {"seconds": s, "environment": {"device": device}}}
+        for device, seconds in took.items()
+        for s in seconds
+    ]
+    table = study_table(map(StoredRun.from_dict, runs))
+    assert [(row[0], row[-1]) for row in table.rows] == [(run["interpret"]["data"], "85")]

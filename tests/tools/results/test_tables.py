@@ -51,12 +51,18 @@ def test_new_results_appear_without_editing(tmp_path):
 
 
 def test_runs_of_a_file_have_intervals_and_no_evaluators(tmp_path):
-    names = {"vgg": 5.0, "vgg_evaluator": 9.0}
-    found = [write_finished_run(tmp_path / m, error, model=m) for m, error in names.items()]
-    pages_of_runs(tmp_path, found)
+    """Where there are several seeds, their standard deviation."""
+    runs = [("vgg", 0, 5.0), ("vgg_evaluator", 0, 9.0), ("vgg_gap", 0, 6.0), ("vgg_gap", 1, 7.0)]
+    pages_of_runs(
+        tmp_path,
+        [write_finished_run(tmp_path / f"{m}_{s}", e, model=m, seed=s) for m, s, e in runs],
+    )
     table = make_table(read_results(tmp_path / "stored"), "runs", "some")
-    assert [row[0] for row in table.rows] == ["`vgg`"]
-    assert "5.00 (4.00 to 6.00)" in table.rows[0]
+    found = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    assert [(row["model"], row["seeds"], row["error %"]) for row in found] == [
+        ("`vgg`", "1", "5.00 (4.00 to 6.00)"),
+        ("`vgg_gap`", "2", "6.50 ± 0.71"),
+    ]
 
 
 def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
@@ -97,7 +103,7 @@ def test_localisation_has_a_row_for_each_kind_of_map_and_controls_once(tmp_path)
     assert [row["pointing %"] for row in own] == ["62.5 ± 17.7", "25.0"]
     assert [row["options"] for row in own] == ["", "area 0.5"]
     assert [row["map"].split()[0] for row in found[-2:]] == ["centre", "random"]
-    assert [row["model"] for row in found[-2:]] == ["", ""] and len(found) == 2 * 3 + 2
+    assert [row["model"] for row in found[-2:]] == ["", ""] and len(found) == 2 * 2 + 2
     iou = run["interpret"]["localisation"]["gradcam"]["mask_iou"]
     assert found[1]["mask IoU"] == f"{iou:.3f} ± 0.000"
 
