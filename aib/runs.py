@@ -144,7 +144,7 @@ def open_runs(
         needed = backbone if needs_backbone(folder) else None
         model = from_pretrained(folder, backbone=needed).to(target)
         settings = read_settings(folder) if "settings" in read_config(folder / CONFIG) else None
-        if model.recipe["kind"] == "named":
+        if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
             # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         label = name if names.count(name) == 1 else str(given)
