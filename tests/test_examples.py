@@ -56,7 +56,7 @@ def test_trusted_map_runs_to_a_verdict(tmp_path, monkeypatch, capsys):
     # How well it was taught is not a test's business; a verdict there is in any case.
     assert f"{names['results'].verdict.name}\n" in capsys.readouterr().out
     assert names["results"].evaluator is not None and names["results"].localisation["own"]
-    assert len(list((tmp_path / "maps").glob("*.png"))) == 1
+    assert {path.name for path in (tmp_path / "maps").glob("*.png")} == {"0.png", "0.mask.png"}
     assert aib.from_pretrained("my_model").preprocessing.class_names == ("disc", "plus", "square")
 
 
@@ -128,6 +128,8 @@ def test_fine_grained_trains_both_networks_and_shows_what_the_masked_one_saw(
     assert loaded == [(name, Path("vgg16.pth")) for name in ("vgg", "vgg_aib_masked")]
     assert re.search(r"vgg: error \d+\.\d\d% .*vgg_aib_masked: error \d", out, re.DOTALL)
     assert out.count(" of 3.32 bits") == 4
-    assert len(list((tmp_path / "both" / "maps").glob("test*.png"))) == 4
+    pictures = list((tmp_path / "both" / "maps").glob("test*.png"))
+    assert sum(path.suffixes == [".png"] for path in pictures) == 4
+    assert sum(path.suffixes == [".mask", ".png"] for path in pictures) == 4
     model = aib.from_pretrained(tmp_path / "both" / "vgg_aib_masked")
     assert model.explain(torch.rand(1, 3, 32, 32)).seen.shape == (1, 3, 32, 32)
