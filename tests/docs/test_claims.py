@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from statistics import mean
 
 import pytest
@@ -134,3 +135,55 @@ def test_the_defaults_in_the_method_are_those_of_the_code():
     assert [float(value) for value in written.split(",")] == ours
     samples = "{} x {}".format(*PROFILES["paper"].eval_samples)
     assert f"1 x 1 in training, {samples} in evaluation" in " ".join(text.split())
+
+
+LOCATED = ("pointing", "auroc", "max_box_acc", "pxap", "mask_iou")
+
+
+def located(runs: list[StoredRun], kind: str, metric: str) -> list[float]:
+    return [getattr(run.study.localisation[kind], metric).value for run in runs if run.study]
+
+
+def test_on_birds_masked_models_have_less_error_and_faithful_maps_that_find_the_bird():
+    plain, masked = runs("cub200_full", "cub_plain"), runs("cub200_full", "cub_masked")
+    seeds = [run for run in masked if "area" not in run.name]
+    assert len(plain) == len(seeds) == 3
+    assert max(run.error for run in seeds) < min(run.error for run in plain)
+    assert {run.study.verdict.name for run in masked} == {"faithful"}
+    for metric in LOCATED:  # each seed than each of the plain network's
+        ours = min(located(seeds, "own", metric))
+        assert ours > max(located(plain, "gradcam", metric)), metric
+        assert ours > max(located(plain, "centre", metric)), metric
+
+
+def test_on_birds_area_moves_error_and_boxes_and_the_paper_s_form_depends_on_the_seed():
+    masked = {run.name: run for run in runs("cub200_full", "cub_masked")}
+    seeds = [masked[name] for name in ("cub_masked", "cub_masked_1", "cub_masked_2")]
+    small, middle, large = (masked[f"cub_masked_area{a}"] for a in (15, 35, 50))
+    assert small.error > max(run.error for run in seeds)
+    ordered = [[small], seeds, [middle], [large]]
+    for less, more in pairwise(ordered):
+        boxes = [located(group, "own", "max_box_acc") for group in (less, more)]
+        assert max(boxes[0]) < min(boxes[1])
+        costs = [
+            [run.study.reliance.replaced["another"].drop for run in group] for group in (less, more)
+        ]
+        assert min(costs[0]) > max(costs[1])
+    papers = runs("cub200_full", "cub_aib_qt")
+    found = {run.study.verdict.name for run in papers if run.study}
+    assert found == {"faithful", "decorative"} and sum(run.study is None for run in papers) == 1
+    for metric in LOCATED:
+        assert max(located(papers, "own", metric)) < min(located(seeds, "centre", metric))
+    plain = runs("cub200_full", "cub_plain")
+    assert min(run.error for run in papers) > max(run.error for run in plain)
+
+
+def test_on_pets_the_mask_costs_some_accuracy_within_the_intervals():
+    pets = {run.name: run for run in runs("pets")}
+    plain, papers, masked = (pets[f"pets_{name}"] for name in ("plain", "aib_qt", "masked"))
+    assert plain.error < papers.error < masked.error
+    assert masked.evaluation.top1_interval[0] < plain.evaluation.top1_interval[1]
+    assert masked.study.verdict.name == "faithful" and papers.study.verdict.name == "decorative"
+    for metric in ("max_box_acc", "pxap", "mask_iou"):
+        for other in (plain, papers):
+            assert located([other], "gradcam", metric) > located([masked], "own", metric)
