@@ -67,6 +67,7 @@ def test_a_study_names_the_images_of_its_thresholds(tmp_path):
     assert quick.threshold_images is None
 
 
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a CPU without bf16
 def test_a_study_in_half_precision_says_so_and_measures_nearly_the_same(tmp_path):
     run = open_run(make_run(tmp_path / "run", "tiny_aib_masked"), "cpu")
     feed = feed_for(run, run.labelled_images("shapes:count=8"))
