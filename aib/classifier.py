@@ -14,6 +14,7 @@ from aib.explanation import Explanation
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.hub.card import Card
 from aib.hub.download import readable_errors
+from aib.options import STRETCH
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
@@ -50,6 +51,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         self.recipe: dict[str, Any] = {}
         self.quantizer: AnchorQuantizer | None = None
         self.area = 1.0  # masked models: the budget of the map
+        self.stretch = STRETCH  # masked models: of the mask, in the end
+        self.steepness: float | Tensor = STRETCH  # the same in a step of training
         # Parameters from a pretrained network, which are trained with `lr_backbone`.
         self.pretrained_names: frozenset[str] = frozenset()
         # mean and std of the images that those expect; None if there are none

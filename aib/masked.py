@@ -23,7 +23,7 @@ from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.gaussian import nats_to_bits
 from aib.latent import LinearHead, VariationalHead
-from aib.options import Area
+from aib.options import STRETCH, Area, Stretch
 from aib.preprocessing import Preprocessing
 from aib.quantize import AnchorQuantizer
 from aib.types import (
@@ -38,9 +38,6 @@ from aib.types import (
 )
 from aib.validation import Positive, check
 
-# m is stretched past [0, 1] and clipped, so that exact zeros and ones occur. Without that, nothing
-# moves m from 0.1 to 0, and an average over an object's pixels restores what 0.1 lets through.
-STRETCH = 1.1
 MAX_BITS = 8.0  # per pixel and channel: what a byte holds
 
 
@@ -81,11 +78,16 @@ class Masked(Classifier):
         return sample_attention(mu, sigma, self.quantizer, sampling)
 
     def mask_of(self, attention: Attention, size: torch.Size) -> Tensor:
-        """m = clip(1.1 upsample(a) - 0.05, 0, 1): samples [S,B,h,w] to masks [S,B,H,W]."""
+        """m = clip(1.1 upsample(a) - 0.05, 0, 1): samples [S,B,h,w] to masks [S,B,H,W].
+
+        1.1 is `stretch`, past [0, 1] on both sides, so that exact zeros and ones occur. Without
+        that, nothing moves m from 0.1 to 0, and an average over an object's pixels restores what
+        0.1 lets through. The higher it is, the fewer values lie in between.
+        """
         a = attention.a_q
         a = a + (a.clamp(0, 1) - a).detach()  # straight through: samples may leave [0, 1]
         large = F.interpolate(a.flatten(0, 1)[:, None], size=size, mode="bilinear")  # [S*B,1,H,W]
-        m = (STRETCH * large - (STRETCH - 1) / 2).clamp(0, 1)
+        m = (self.steepness * large - (self.steepness - 1) / 2).clamp(0, 1)
         return m.squeeze(1).unflatten(0, a.shape[:2])
 
     def pixel_noise(self, x: Tensor, sampling: Sampling) -> Tensor:
@@ -111,6 +113,7 @@ class Masked(Classifier):
         quantizer: AnchorQuantizer | None = None,
         area: float = 0.25,
         noise_std: float = 1.0,
+        stretch: float = STRETCH,
         profile: ProfileName = "paper",
         min_size: int = 1,
         preprocessing: Preprocessing | None = None,
@@ -120,7 +123,9 @@ class Masked(Classifier):
         )
         check("area", area, Area)
         check("noise_std", noise_std, Positive)
+        check("stretch", stretch, Stretch)
         self.area, self.noise_std = area, noise_std
+        self.stretch = self.steepness = stretch
         if isinstance(head, LinearHead):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head

@@ -30,6 +30,8 @@ ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
 
 Propose = Literal["separate", "twice"]
+STRETCH = 1.1  # of masks, where nothing else was chosen
+Stretch = Annotated[float, Rule(f"at least {STRETCH}", lambda stretch: stretch >= STRETCH)]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
 
 
@@ -64,6 +66,9 @@ class ModelOptions:
     with "separate" only."""
     noise_std: Positive = field(default=1.0, metadata=MASK)
     """Masked models: standard deviation of the noise in place of closed pixels."""
+    stretch: Stretch = field(default=STRETCH, metadata=MASK)
+    """Masked models: how steeply the mask rises where the map crosses 0.5. Training raises it from
+    1.1. The higher, the fewer pixels are half open, and the less is lost by rounding the mask."""
     propose: Propose | None = field(default=None, metadata=MASK)
     """Masked models: the map comes from a small network of its own ("separate", at 32 if not given)
     or from a first pass of the same network ("twice", at 224)."""

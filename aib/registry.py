@@ -93,6 +93,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
         area=options.area,
         noise_std=options.noise_std,
+        stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
     )

@@ -28,7 +28,7 @@ from aib.loss import area_per_image
 from aib.masked import Masked, information_bits
 from aib.options import ModelOptions
 from aib.quantize import AnchorQuantizer
-from aib.training.optim import area_at
+from aib.training.optim import area_at, stretch_at
 from aib.types import Attention, Noise
 from tests.helpers import SMALL, image_set
 from tests.networks.small import ResNet, Swin, ViT
@@ -228,6 +228,7 @@ def test_bits_are_none_where_closed_and_eight_per_channel_where_open():
         (lambda m, x: make(area=0.0), "area must be a number above 0 and at most 1, not 0.0"),
         (lambda m, x: make(area=1.1), "area must be a number above 0 and at most 1, not 1.1"),
         (lambda m, x: make(noise_std=0.0), "noise_std must be a number above 0, not 0.0"),
+        (lambda m, x: make(stretch=1.0), "stretch must be a number at least 1.1, not 1.0"),
         (lambda m, x: halvings(16, 32), "map_size must lie between 1 and the image's 16"),
         (lambda m, x: halvings(16, 6), "power of two"),
     ],
@@ -298,10 +299,11 @@ def test_the_options_of_masked_models_reach_them():
             {},
             {"sample_map": True},
             {"quantise_map": True},
-            {"area": 0.5, "noise_std": 0.3, "map_size": 8},
+            {"area": 0.5, "noise_std": 0.3, "map_size": 8, "stretch": 3.0},
         )
     )
     assert (other.area, other.noise_std, other(x).attention.mu.shape) == (0.5, 0.3, (2, 8, 8))
+    assert other.stretch == 3.0
     assert plain(x).attention.sigma is None and plain.quantizer is None
     out = sampled(x, samples=(2, 1))
     assert not torch.equal(out.mask[0], out.mask[1]) and out.attention.indices is None
@@ -337,6 +339,42 @@ def test_the_budget_falls_from_one_to_its_value():
     assert [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)] == pytest.approx(
         [1, 1, 0.625, 0.25, 0.25]
     )
+
+
+@pytest.mark.parametrize("stretch", [1.1, 4.0])
+def test_the_mask_is_the_stretched_and_clipped_map(stretch):
+    model, x = make(stretch=stretch), images()
+    a = torch.rand(3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    m = model(x, deterministic=True, attention_map=a).mask[0]
+    for value, wanted in zip(m.flatten().tolist(), a.flatten().tolist(), strict=True):
+        expected = min(1.0, max(0.0, stretch * (wanted - 0.5) + 0.5))
+        assert value == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_stretch_rises_once_the_budget_has_fallen():
+    steps = (0, 450, 675, 900, 999)
+    assert [stretch_at(4.1, step, 1000) for step in steps] == pytest.approx(
+        [1.1, 1.1, 2.6, 4.1, 4.1]
+    )
+    assert {stretch_at(1.1, step, 1000) for step in steps} == {1.1}
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_training_raises_the_stretch_to_its_value(ema, tmp_path):
+    data, reached = image_set(count=64, size=32), []
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.25, stretch=3.0)
+    model.register_forward_pre_hook(
+        lambda one, _: reached.append(float(one.steepness)) if one.training else None
+    )
+    settings = replace(SMALL, epochs=5, batch_size=16, ema=ema)
+    trained = aib.fit(model, data, settings).model
+    assert reached == pytest.approx([stretch_at(3.0, step, 20) for step in range(20)])
+    trained.save_pretrained(tmp_path)
+    saved = aib.from_pretrained(tmp_path)
+    assert saved.stretch == saved.steepness == 3.0
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    masks = [one.eval()(x, deterministic=True).mask for one in (trained, saved)]
+    assert torch.allclose(*masks, atol=1e-5)
 
 
 def test_training_closes_the_map():

@@ -78,7 +78,7 @@ def attach(
 
     `quantizer` is the number of anchors. The other options are those of `create_model`: latent_dim
     (256 unless given), modulation, attention_guide and profile; with
-    `masked=True` latent_dim, area, noise_std, sample_map and profile.
+    `masked=True` latent_dim, area, noise_std, stretch, sample_map and profile.
     """
     check("pretrained", pretrained, bool)
     check_classes(num_classes)
@@ -136,6 +136,7 @@ def attach(
                 ),
                 first_pass=FirstPass(network, at),
                 area=chosen.area,
+                stretch=chosen.stretch,
                 quantizer=anchors,
                 **parts,
             )

@@ -10,7 +10,7 @@ from aib.validation import check, reject_unknown
 # The options of `create_model` that apply to any network, without and with masked=True.
 OPTIONS = {
     False: ("latent_dim", "modulation", "attention_guide", "profile"),
-    True: ("latent_dim", "area", "noise_std", "sample_map", "profile"),
+    True: ("latent_dim", "area", "noise_std", "stretch", "sample_map", "profile"),
 }
 READING = ("layout", "prefix_tokens", "grid")  # of the features, with masked=True
 

@@ -13,12 +13,20 @@ from torch import Tensor, nn
 from aib.classifier import Classifier
 from aib.evaluation import autocast
 from aib.loss import aib_loss
+from aib.options import STRETCH
 from aib.settings import Settings
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
 from aib.training.metrics import MEANS, TERMS, NonFiniteError
-from aib.training.optim import area_at, beta_at, learning_rate, load_optimizer_state, make_optimizer
+from aib.training.optim import (
+    area_at,
+    beta_at,
+    learning_rate,
+    load_optimizer_state,
+    make_optimizer,
+    stretch_at,
+)
 
 
 class Objective(nn.Module):
@@ -80,6 +88,11 @@ class TrainingStep:
         # Tensors: floats would be compiled into the step, or captured with it.
         self.beta = torch.zeros((), device=fabric.device)
         self.area = torch.ones((), device=fabric.device)
+        self.stretch: Tensor | None = None
+        if self.model.stretch > STRETCH:
+            self.stretch = torch.full((), STRETCH, device=fabric.device)
+            for model in (self.model, self.final_model):
+                model.steepness = self.stretch
         # The learning rate of each group, for a captured step.
         count = len(optimizer.param_groups) if capture else 0
         self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
@@ -103,7 +116,7 @@ class TrainingStep:
         return torch.stack(metrics).sum(0), self.update()
 
     def set_rates(self, step: int) -> None:
-        """Set the learning rate, beta and area budget of this step."""
+        """Set the learning rate, beta, area budget and stretch of this step."""
         rate = learning_rate(self.settings, step, self.steps_per_epoch)
         for i, group in enumerate(self.optimizer.param_groups):
             mine = rate * group["lr_scale"]
@@ -111,6 +124,8 @@ class TrainingStep:
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
         self.area.fill_(area_at(self.model.area, step, total_steps))
+        if self.stretch is not None:
+            self.stretch.fill_(stretch_at(self.model.stretch, step, total_steps))
 
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
