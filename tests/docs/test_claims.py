@@ -3,7 +3,7 @@
 import json
 import re
 from itertools import pairwise
-from statistics import mean
+from statistics import mean, stdev
 
 import pytest
 
@@ -135,6 +135,22 @@ def test_the_defaults_in_the_method_are_those_of_the_code():
     assert [float(value) for value in written.split(",")] == ours
     samples = "{} x {}".format(*PROFILES["paper"].eval_samples)
     assert f"1 x 1 in training, {samples} in evaluation" in " ".join(text.split())
+
+
+def test_a_stretch_makes_rounding_the_mask_cheap():
+    found = {name: runs("shapes_masked_options", name) for name in ("base", "stretch4", "stretch8")}
+    rounded = {n: [r.study.mask.rounded.value for r in group] for n, group in found.items()}
+    closed = {n: [r.study.mask.closed for r in group] for n, group in found.items()}
+    errors = {n: [r.held_out.top1_error for r in group] for n, group in found.items()}
+    assert max(rounded["stretch8"]) < min(rounded["stretch4"])
+    assert max(rounded["stretch4"]) < min(rounded["base"])
+    assert mean(rounded["stretch4"]) < mean(rounded["base"]) / 2
+    assert 0.5 < mean(rounded["stretch8"]) < 1.5
+    assert min(closed["stretch4"]) > max(closed["base"])
+    for name in ("stretch4", "stretch8"):
+        assert (
+            mean(errors["base"]) < mean(errors[name]) < mean(errors["base"]) + stdev(errors["base"])
+        )
 
 
 LOCATED = ("pointing", "auroc", "max_box_acc", "pxap", "mask_iou")
