@@ -153,6 +153,42 @@ def test_a_stretch_makes_rounding_the_mask_cheap():
         )
 
 
+def test_what_a_mask_costs_on_cifar10():
+    masked = {run.name[-2:]: run for run in runs("cifar10_masked", "c10_masked")}
+    papers = mean(run.error for run in runs("cifar10_vgg", "vgg_aib_qt"))
+    text = " ".join(prose(ROOT / "docs/findings.md").split())
+    more = {share: f"{run.error - papers:.1f}" for share, run in masked.items()}
+    assert f"{more['50']} points over the mean of" in text
+    assert f"half of each image may be open, {more['25']} if a quarter" in text
+    for run in masked.values():
+        assert run.study.verdict.name == "used"
+        encoding = run.study.encoding
+        assert encoding.follows.value < encoding.follows_chance < encoding.probe["map"].low
+        areas = {kind: found.area for kind, found in run.study.evaluator.maps.items()}
+        assert areas["own"].low > areas["gradcam"].value and areas["own"].low > areas["random"].high
+        assert areas["own"].value < areas["centre"].value
+        assert run.study.mask.rounded.low < 0.3
+    same, other = (
+        masked["50"].study.encoding.swaps[f"{which}_class"] for which in ("same", "other")
+    )
+    assert abs(same.drop - other.drop) < 0.001
+
+
+def test_what_lowers_the_cost_of_a_mask_on_cifar10():
+    found = {run.name.removeprefix("o_"): run for run in runs("cifar10_masked_options")}
+    assert all(run.on_held_out for run in found.values())
+    error = {name: run.error for name, run in found.items()}
+    plain = f"The plain network has {error['plain']:.1f}% after 20."
+    assert plain in " ".join(prose(ROOT / "docs/findings.md").split())
+    assert abs(error["warm"] - error["long40"]) < 0.1 and abs(error["ema"] - error["base"]) < 0.1
+    assert error["long40"] < error["noise"] < error["noise_stretch"] < error["base"]
+    assert error["base"] < min(error[name] for name in ("map8", "twice", "cutout", "stretch"))
+    masks = {name: run.study.mask for name, run in found.items() if run.study}
+    assert masks["noise"].closed < masks["base"].closed / 2
+    assert masks["noise"].rounded.low > masks["noise_stretch"].rounded.value
+    assert masks["noise_stretch"].rounded.low > masks["base"].rounded.high
+
+
 LOCATED = ("pointing", "auroc", "max_box_acc", "pxap", "mask_iou")
 
 

@@ -18,6 +18,7 @@ OTHER_DATA = "Other data"
 EVERY_RUN = "Every run"
 ERROR = "error % (95% interval)"
 OWN_TEST_IMAGES = "†"
+HELD_OUT = "‡"
 CLASSES = {"raw": "numbers as they are", "matched": "matched by name"}
 
 
@@ -34,6 +35,8 @@ def error_tables(files: Sequence[RunsFile]) -> list[Table]:
             f" {OWN_TEST_IMAGES} The test images were sampled with each run's own seed, so ± "
             "includes that of the images. Today all seeds share one test set of shapes."
         )
+    if any(run.on_held_out for file in files for run in file.runs):
+        note += f" {HELD_OUT} On held-out images."
     return [
         table_of(BESIDE, [row for _, row in beside], note),
         without_empty_columns(table_of(OTHERS, others, "" if beside else note)),
@@ -48,7 +51,7 @@ def _error_row(file: RunsFile, runs: Sequence[StoredRun]) -> dict[str, str]:
         "model": f"`{first.model}`",
         "options": options(first, file.runs),
         "seeds": str(len(runs)),
-        "error %": spread([run.error for run in runs]),
+        "error %": spread([run.error for run in runs]) + f" {HELD_OUT}" * first.on_held_out,
         "paper %": number(first.paper_error(), 2),
         "epochs": str(first.epochs),
         "minutes": spread([run.minutes for run in runs], 1),
@@ -126,7 +129,7 @@ def every_run(files: Iterable[RunsFile]) -> Table:
             "run": run.name,
             "file": link(file),
             "seed": f"{run.seed}" + f" {OWN_TEST_IMAGES}" * run.own_test_images,
-            ERROR: with_interval(run.evaluation),
+            ERROR: with_interval(run.evaluation) + f" {HELD_OUT}" * run.on_held_out,
             "top-5 error %": number(run.evaluation.top5_error, 2),
             "held-out error %": with_interval(run.held_out) if run.held_out else NOTHING,
             "training error %": number(run.training_error, 2),
@@ -142,9 +145,10 @@ def every_run(files: Iterable[RunsFile]) -> Table:
         for run in file.runs
     ]
     note = (
-        "All columns are of the test images, except where they say otherwise. The training error "
-        "is that of the last logged steps, with augmentation and noise. The calibration error is "
-        "the expected calibration error. Samples: attention x latent, averaged."
+        "All columns are of the test images, except where they say otherwise; "
+        f"{HELD_OUT}: of held-out ones. The training error is that of the last logged steps, with "
+        "augmentation and noise. The calibration error is the expected calibration error. "
+        "Samples: attention x latent, averaged."
     )
     return table_of(EVERY_RUN, rows, note)
 

@@ -27,7 +27,7 @@ class StoredRun:
     seed: int
     epochs: int
     minutes: float
-    reported: str  # which of the evaluations is the run's own test error
+    reported: str  # which of the evaluations is the run's own
     evaluations: Mapping[str, Evaluation]
     held_out: Evaluation | None
     training_error: float | None
@@ -48,8 +48,13 @@ class StoredRun:
 
     @property
     def evaluation(self) -> Evaluation:
-        """On the test images of the data set that it was trained on."""
+        """On test images of the data set that it was trained on, or on held-out ones."""
         return self.evaluations[self.reported]
+
+    @property
+    def on_held_out(self) -> bool:
+        """Whether it was evaluated on held-out images only, as runs that choose settings are."""
+        return self.evaluation.split == "val"
 
     @property
     def error(self) -> float:

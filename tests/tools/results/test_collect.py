@@ -18,7 +18,7 @@ from tests.tools.results.stored import RESULTS, changed, evaluation, stored, wri
 from tools.results.__main__ import main as results
 from tools.results.collect import collect
 from tools.results.command import portable, train_command
-from tools.results.read import read_results
+from tools.results.read import StoredRun, read_results
 
 
 def test_a_results_file_names_no_folder(tmp_path, monkeypatch):
@@ -93,15 +93,18 @@ def test_an_unfinished_run_is_an_error(tmp_path):
         collect([folder], "t")
 
 
-def test_a_run_with_a_holdout_counts_once_it_was_evaluated_on_test_images(tmp_path):
+def test_a_run_with_a_holdout_reports_test_images_if_they_were_evaluated(tmp_path):
     folder = write_finished_run(tmp_path / "a", 4.0, holdout=0.1)  # as older versions left it
     assert collect([folder], "t")["runs"][0]["reported"] == "cifar10 test"
     (folder / "evaluation.json").unlink()
     run = RunFolder(folder)
-    run.write_evaluation("cifar10 val", evaluation(6.0, split="val"))
     run.write_evaluation("stl10 test own 4x12", evaluation(50.0, "stl10"))
-    with pytest.raises(aib.AibError, match="not evaluated on test images: run `aib eval"):
+    with pytest.raises(aib.AibError, match="not evaluated on its own data: run `aib eval"):
         collect([folder], "t")
+    run.write_evaluation("cifar10 val", evaluation(6.0, split="val"))
+    (found,) = collect([folder], "t")["runs"]
+    assert StoredRun.from_dict(found).error == 6.0
+    assert StoredRun.from_dict(found).on_held_out
     run.write_evaluation("cifar10 test", evaluation(5.0))
     (found,) = collect([folder], "t")["runs"]
     assert found["evaluations"][found["reported"]]["top1_error"] == 5.0
