@@ -86,6 +86,11 @@ class FirstPass(nn.Module):
             self._active = False
         return self._features.pop() if self.layer else out
 
+    def reset_parameters(self) -> None:
+        """Statistics as of a new network: layer randomisation calls it."""
+        for key, buffer in self.named_buffers():
+            buffer.fill_(float(key.endswith("running_var")))
+
     def _keep(self, layer: nn.Module, inputs: Any, f: Any) -> None:
         if self._active:
             self._features.append(f)

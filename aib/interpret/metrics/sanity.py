@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 from aib.interpret.metrics.bootstrap import finite_or_none
 from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max, spearman
@@ -50,7 +51,7 @@ def randomise_layers(
 
 
 def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[str]:
-    """Names of the modules with parameters of their own, in the order of a cascade.
+    """Names of the modules with something of their own to randomise, in the order of a cascade.
 
     Those that run while the map is made come last run first. Before them come those that do not
     run, last registered first: they come after the map and cannot change it.
@@ -59,6 +60,7 @@ def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[s
         module: name
         for name, module in model.named_modules()
         if next(module.parameters(recurse=False), None) is not None
+        or callable(getattr(module, "reset_parameters", None))
     }
     ran: list[nn.Module] = []
     for owner in owners:  # of a copy: the hooks stay
@@ -72,8 +74,10 @@ def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[s
 def randomise(module: nn.Module, *, seed: int = 0) -> None:
     """Give a module's own parameters new random values, in place.
 
-    By its own `reset_parameters` where it has one; otherwise from a Gaussian with the mean and
-    standard deviation of each parameter. The global generators stay unchanged.
+    Convolutions and linear layers by He et al., which keeps the scale of the signal from layer to
+    layer: with PyTorch's own rule a deep network's maps would end up flat. Others by their own
+    `reset_parameters`, or from a Gaussian with the mean and standard deviation of each parameter.
+    The global generators stay unchanged.
     """
     parameters = list(module.parameters(recurse=False))
     devices = {p.device.index for p in parameters if p.device.type == "cuda"}
@@ -82,6 +86,11 @@ def randomise(module: nn.Module, *, seed: int = 0) -> None:
         torch.default_generator.manual_seed(seed)
         for device in devices:
             torch.cuda.default_generators[device].manual_seed(seed)
+        if isinstance(module, _ConvNd | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+            return
         reset = getattr(module, "reset_parameters", None)
         if callable(reset):
             reset()

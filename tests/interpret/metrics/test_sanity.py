@@ -1,8 +1,12 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+from aib.interpret.maps import own_maps
 from aib.interpret.metrics.sanity import randomise, randomise_layers
+from tests.helpers import eval_model
 
 
 class Net(nn.Module):
@@ -44,6 +48,7 @@ def maps(model, x):
 
 
 X = torch.rand(4, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+X32 = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_cascade_starts_at_the_output_and_layers_behind_the_map_do_not_move_it(net):
@@ -66,6 +71,34 @@ def test_the_model_and_the_generator_stay_as_they_were(net):
     assert not any(module._forward_hooks for module in net.modules())
     assert first == randomise_layers(net, maps, X, seed=3)
     assert first != randomise_layers(net, maps, X, seed=4)
+
+
+def test_random_layers_keep_the_signal_of_a_deep_network():
+    """With weights that shrink it, the map would be flat, whatever was learnt."""
+    model = eval_model("vgg_aib_qt", width=0.1)
+    [*_, last] = randomise_layers(model, lambda m, x: m(x, deterministic=True).attention.mu, X32)
+    assert last.flat == 0 and abs(last.pearson) < 0.9
+    steep = copy.deepcopy(model)
+    for module in steep.modules():
+        if isinstance(module, nn.Conv2d | nn.BatchNorm2d):
+            randomise(module)
+    before, after = (m(X32, deterministic=True).attention.mu.detach() for m in (model, steep))
+    contrast = [float((mu.amax((1, 2)) - mu.amin((1, 2))).mean()) for mu in (before, after)]
+    assert contrast[1] > contrast[0] / 3
+
+
+def test_statistics_of_a_first_pass_are_randomised_too():
+    model = eval_model("tiny_aib_masked", width=0.5, propose="twice")
+    for buffer in model.first_pass.buffers():
+        buffer.fill_(7)
+    [change] = [c for c in randomise_layers(model, own_maps, X32) if c.layer == "first_pass"]
+    assert change.pearson is None or change.pearson < 0.99
+    randomise(model.first_pass)
+    fresh = dict(
+        eval_model("tiny_aib_masked", width=0.5, propose="twice").first_pass.named_buffers()
+    )
+    for name, buffer in model.first_pass.named_buffers():
+        assert torch.equal(buffer, fresh[name]), name
 
 
 def test_a_map_that_turns_flat_is_counted(net):
