@@ -136,8 +136,7 @@ class Masked(Classifier):
         found = super().explanation_of(out, x, samples)
         if found.map is None:
             return found
-        mu, anchors = found.map, self.quantizer  # [B,h,w]
-        a_q = mu if anchors is None else anchors.anchors.detach()[anchors.nearest(mu)]
+        a_q = self.applied_map(found.map)  # [B,h,w]
         m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
         seen = replace_closed(x, m, self.noise_std * fixed_noise(x).expand(1, *x.shape))[0]
         return replace(
@@ -153,6 +152,12 @@ class Masked(Classifier):
         if self.quantizer is None:
             return attention.mu, None
         return attention.mu, self.quantizer.rank(self.quantizer.nearest(attention.mu))
+
+    def applied_map(self, mean_map: Tensor) -> Tensor:
+        """The nearest anchors' values, where the map is quantised."""
+        if self.quantizer is None:
+            return mean_map
+        return self.quantizer.anchors.detach()[self.quantizer.nearest(mean_map)].clamp(0, 1)
 
     def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
         """[S,B,H,W], bits of each pixel that the mask lets through."""

@@ -81,8 +81,9 @@ def threshold_feed(
     elif evaluated == "train":
         return None
     else:
-        own = run.settings if run.settings and same_images(data, run.settings.data) else None
-        held_out = own is None or own.holdout > 0 or has_split(data, "val")
+        s = run.settings  # without them, the model may have been trained on every training image
+        held_out = s is not None and (s.holdout > 0 or not same_images(data, s.data))
+        held_out = held_out or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
         other = run.labelled_images(data, split, root)
     options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}

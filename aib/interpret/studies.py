@@ -99,6 +99,7 @@ def study(
     if plan.precision != "fp32":
         notes = (*notes, f"forward passes in {plan.precision}")
     comparison, layer, changes = Comparison(), None, []
+    randomised: Tensor | None = None
     map_stability: dict[str, dict[str, Stability]] = {}
     measure = partial(
         measure_images,
@@ -131,10 +132,11 @@ def study(
             )
             map_stability = {kind: measure(few, maps=f).stability for kind, f in maps.items()}
             if each.has_maps:
-                x = _first_images(model, few, RANDOMISED)
-                changes = randomise_layers(model, own_maps, x, seed=plan.seed)
+                randomised = _first_images(model, few, RANDOMISED)
         reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         mask = measure_mask(model, feed, plan.seed, tick)
+    if randomised is not None:  # in full precision: random layers may leave little contrast
+        changes = randomise_layers(model, own_maps, randomised, seed=plan.seed)
     results = Study(
         model=name,
         images=each.images,
@@ -184,7 +186,10 @@ def replace_maps(
     def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
         return model(x, deterministic=True, attention_map=attention_map).logits
 
-    decisions = swap_maps(predict, partial(own_maps, model), batches, seed=seed)
+    def applied(x: Tensor) -> Tensor:
+        return model.applied_map(own_maps(model, x))
+
+    decisions = swap_maps(predict, applied, batches, seed=seed)
     return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
 
 

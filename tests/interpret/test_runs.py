@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.data import load
+from aib.data import Batches, load
+from aib.interpret import studies
 from aib.interpret.runs import feed_for, study_run, threshold_feed
 from aib.interpret.studies import Plan
 from aib.runs import open_run
 from tests.data import official
-from tests.helpers import eval_model, make_run
+from tests.helpers import eval_model, make_run, shapes
 
 PLAN = Plan({}, subset=4)
 CUB = "cub200:partial,image_size=32"
@@ -47,6 +48,12 @@ def test_thresholds_come_from_held_out_images_else_from_training(
     assert chosen.data.has_only_boxes
 
 
+def test_a_model_without_settings_may_have_seen_every_training_image(tmp_path):
+    run = replace(cub_run(tmp_path), settings=None)
+    feed = feed_for(run, run.labelled_images(CUB, "test", str(tmp_path)))
+    assert threshold_feed(run, feed, CUB, PLAN, str(tmp_path)).data.split == "train"
+
+
 def test_without_masks_and_on_training_images_there_are_none(tmp_path):
     run = cub_run(tmp_path)
     training = feed_for(run, run.labelled_images(CUB, "train"))
@@ -79,3 +86,19 @@ def test_a_study_in_half_precision_says_so_and_measures_nearly_the_same(tmp_path
     assert not torch.equal(maps.columns["auroc"], maps_16.columns["auroc"])
     assert torch.allclose(maps.columns["auroc"], maps_16.columns["auroc"], atol=0.02)
     assert set(half.faithfulness) == set(full.faithfulness)
+    assert half.randomised_layers == full.randomised_layers  # always in full precision
+
+
+def test_a_quantised_mask_gets_its_own_map_back_as_it_was_applied(monkeypatch):
+    """Otherwise swaps would also measure what quantising the map changes."""
+    model = eval_model("tiny_aib_masked", quantise_map=True, num_anchors=2)
+    given = {}
+    monkeypatch.setattr(studies, "map_reliance", lambda decisions, masked: decisions)
+    monkeypatch.setattr(studies, "map_encoding", lambda decisions, seed: None)
+    monkeypatch.setattr(studies, "swap_maps", lambda predict, maps, *_, **__: given.update(m=maps))
+    studies.replace_maps(model, Batches(shapes(4), 4))
+    x = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        own = model(x, deterministic=True)
+        again = model(x, deterministic=True, attention_map=given["m"](x))
+    assert torch.equal(own.mask, again.mask) and own.attention.mu.unique().numel() > 2
