@@ -71,7 +71,8 @@ def judge(
     drops = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
     drops = drops | (encoding.swaps if encoding else {})
     costs = _costs(reliance, drops)
-    if reliance.masked and encoding is not None and encoding.variation < SAME_MAP:
+    costly = any(drop.low >= harm for drop in drops.values())
+    if reliance.masked and encoding and encoding.variation < SAME_MAP and not costly:
         same = (
             f"It is the same map for every image: two differ by {encoding.variation:.4f} on average"
         )
@@ -81,7 +82,7 @@ def judge(
             guess = f"Guessing gives {100 * reliance.chance:.1f}%: too little accuracy to lose"
             return Verdict("undecided", (guess, costs))
         return Verdict("decorative", (f"Replacing it costs less than {point} of accuracy", costs))
-    if not any(drop.low >= harm for drop in drops.values()):
+    if not costly:
         few = f"{reliance.images} images cannot tell whether replacing it costs {point} of accuracy"
         return Verdict("undecided", (few, costs))
     used = (f"Replacing it costs more than {point} of accuracy", costs)

@@ -70,8 +70,10 @@ LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimat
         # Masked models: mean and shuffled maps are outside of what the classifier was trained on.
         ("decorative", reliance(50, 50, masked=True), encoding(), {}, "less than 1 point"),
         ("used", reliance(50, 50), encoding(), {}, "more than 1 point"),
-        ("decorative", reliance(another=5, masked=True), encoding(5, 5, variation=0.001), BETTER,
+        ("decorative", reliance(another=1.3, masked=True), encoding(variation=0.001), BETTER,
          "the same map for every image"),
+        # Small differences that cost accuracy are used: a single open pixel, or a steep mask.
+        ("used", reliance(another=5, masked=True), encoding(5, 5, variation=0.001), {}, "at most"),
         ("used", reliance(another=5), encoding(5, 5, variation=0.001), {}, "at most"),
     ],
 )  # fmt: skip
