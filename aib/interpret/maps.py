@@ -110,7 +110,7 @@ def _with_class_maps(model: Classifier, x: Tensor, found: Explanation, label: in
 def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:
     """Where the map exceeds the threshold, each in the pixels of its picture.
 
-    Every pixel takes the value of the input pixel that it lies in.
+    Every pixel takes the value of the input pixel that its centre lies in.
     """
     maps = found.attention
     assert maps is not None
@@ -118,12 +118,17 @@ def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Regi
     regions = []
     for inside, ((width, height), part) in zip(scores > threshold, frames, strict=True):
         left, top, right, bottom = part
-        rows = torch.arange(bottom - top) * inside.shape[0] // (bottom - top)
-        columns = torch.arange(right - left) * inside.shape[1] // (right - left)
+        rows = _nearest(bottom - top, inside.shape[0])
+        columns = _nearest(right - left, inside.shape[1])
         mask = F.pad(inside[rows][:, columns], (left, width - right, top, height - bottom))
         x0, y0, x1, y1 = largest_component_boxes(mask[None])[0].tolist()
         regions.append(Region(mask.numpy(), (x0, y0, x1, y1) if x1 > x0 else None, part))
     return tuple(regions)
+
+
+def _nearest(pixels: int, of: int) -> Tensor:
+    """For each of `pixels` along a side, which of `of` equal parts its centre lies in."""
+    return (2 * torch.arange(pixels) + 1) * of // (2 * pixels)
 
 
 def explain_batch(

@@ -48,7 +48,8 @@ def test_mask_and_box_are_where_the_map_exceeds_the_threshold(resize, left, thre
     for y in range(90):
         for x in range(150):
             inside = left <= x < 150 - left
-            value = map[y * 32 // 90, (x - left) * 32 // width] if inside else 0
+            row, column = int((y + 0.5) * 32 / 90), int((x - left + 0.5) * 32 / width)
+            value = map[row, column] if inside else 0  # of the input pixel that its centre lies in
             assert mask[y, x] == 255 * (value > threshold)
     ys, xs = mask[40:].nonzero()  # the large rectangle is below
     box = [xs.min(), 40 + ys.min(), xs.max() + 1, 41 + ys.max()]
