@@ -189,7 +189,7 @@ def test_what_lowers_the_cost_of_a_mask_on_cifar10():
     assert masks["noise_stretch"].rounded.low > masks["base"].rounded.high
 
 
-LOCATED = ("pointing", "auroc", "max_box_acc", "pxap", "mask_iou")
+LOCATED = ("pointing", "auroc", "energy", "max_box_acc", "pxap", "mask_iou")
 
 
 def located(runs: list[StoredRun], kind: str, metric: str) -> list[float]:
@@ -202,6 +202,9 @@ def test_on_birds_masked_models_have_less_error_and_faithful_maps_that_find_the_
     assert len(plain) == len(seeds) == 3
     assert max(run.error for run in seeds) < min(run.error for run in plain)
     assert {run.study.verdict.name for run in masked} == {"faithful"}
+    for run in masked:
+        alone, outline = (run.study.encoding.probe[name].value for name in ("map", "mask"))
+        assert outline - 0.002 < alone < 0.0201 and alone - outline < 0.01
     for metric in LOCATED:  # each seed than each of the plain network's
         ours = min(located(seeds, "own", metric))
         assert ours > max(located(plain, "gradcam", metric)), metric
@@ -224,6 +227,10 @@ def test_on_birds_area_moves_error_and_boxes_and_the_paper_s_form_depends_on_the
     papers = runs("cub200_full", "cub_aib_qt")
     found = {run.study.verdict.name for run in papers if run.study}
     assert found == {"faithful", "decorative"} and sum(run.study is None for run in papers) == 1
+    [probe] = [
+        r.study.encoding.probe for r in papers if r.study and r.study.verdict.name == "faithful"
+    ]
+    assert 3.5 < probe["map"].value / probe["mask"].value < 4.5
     for metric in LOCATED:
         assert max(located(papers, "own", metric)) < min(located(seeds, "centre", metric))
     plain = runs("cub200_full", "cub_plain")
