@@ -127,6 +127,11 @@ class TrainingStep:
         if self.stretch is not None:
             self.stretch.fill_(stretch_at(self.model.stretch, step, total_steps))
 
+    def end_stretch(self) -> None:
+        """Give the models the stretch that they are saved with, as a number: no step follows."""
+        for model in (self.model, self.final_model):
+            model.steepness = model.stretch
+
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
     ) -> tuple[Tensor, Tensor]:
