@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
+from aib.masked import Masked
 from aib.weights import WEIGHTS, load_tensors, read_tensors, shapes, unique_tensors
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
@@ -82,8 +83,10 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     weights, expected = read_tensors(path), unique_tensors(model)
     missing: list[str] = []
     ignored: list[str] = []
-    if model.takes_mask and not any(name.startswith("body.") for name in weights):
+    if isinstance(model, Masked) and not any(name.startswith("body.") for name in weights):
         weights, ignored = _into_body(weights, expected)
+        if model.first_pass is not None:  # it sees whole images, as that model did
+            weights |= model.first_pass.statistics_in(weights, "body", "first_pass")
         needed = {n for n, _ in model.named_parameters() if n.startswith("body.")}
         missing = [n for n in expected if n not in weights and n not in needed]
     other = [n for n, v in expected.items() if n in weights and weights[n].shape != v.shape]
