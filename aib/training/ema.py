@@ -40,8 +40,9 @@ def estimate_batch_norm(
     """Set running means and variances to their mean over batches of images and all processes.
 
     For weights that no training step has used. Every process has to call it. All else is in
-    evaluation mode. A first pass of the model updates its own statistics, as it puts them in place
-    of the layers'. Layers named `frozen` keep theirs.
+    evaluation mode; an evaluator sees random masks, as in training. A first pass of the model
+    updates its own statistics, as it puts them in place of the layers'. Layers named `frozen` keep
+    theirs.
     """
     kept = set(norms_in(model, frozen))
     norms = [norm for norm in norms_in(model) if norm not in kept]
@@ -52,7 +53,7 @@ def estimate_batch_norm(
         for number, x in enumerate(batches, 1):
             for norm in norms:
                 norm.momentum = 1 / number  # a plain mean; the first batch replaces the old value
-            model(x, (1, 1))
+            model(x, (1, 1), mask=model.training_mask(x))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     if dist.is_available() and dist.is_initialized():
