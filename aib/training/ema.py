@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from aib.classifier import Classifier, seeded_evaluation
 from aib.training.freeze import norms_in
 from aib.training.metrics import all_reduce
+from aib.weights import unique_tensors
 
 
 class WeightAverage:
@@ -25,7 +26,7 @@ class WeightAverage:
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Include the weights of `model` after one step."""
-        mine, theirs = self.model.state_dict(), model.state_dict()
+        mine, theirs = unique_tensors(self.model), unique_tensors(model)  # tied weights once
         smooth = [name for name, value in mine.items() if value.is_floating_point()]
         torch._foreach_lerp_(
             [mine[name] for name in smooth], [theirs[name] for name in smooth], 1 - self.decay
