@@ -34,6 +34,12 @@ class WeightAverage:
         for name in mine.keys() - set(smooth):
             mine[name].copy_(theirs[name])
 
+    def release(self, model: nn.Module) -> Classifier:
+        """The averaged model, which can be trained further: its parameters as those of `model`."""
+        for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
+            mine.requires_grad_(theirs.requires_grad)
+        return self.model
+
 
 def estimate_batch_norm(
     model: Classifier, batches: Iterable[Tensor], frozen: tuple[str, ...] = (), seed: int = 0

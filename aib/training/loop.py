@@ -189,8 +189,7 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
-        self.take_step.end_stretch()  # on resume, no epoch may have been left
-        final = self.take_step.final_model.eval()
+        final = self.take_step.finish()
         return Fitted(final, self.step, time.monotonic() - began, row, self.last_validation)
 
     def validation_seconds(self) -> float:

@@ -132,6 +132,12 @@ class TrainingStep:
         for model in (self.model, self.final_model):
             model.steepness = model.stretch
 
+    def finish(self) -> Classifier:
+        """The trained model. Call it once, after the frozen layers are released."""
+        self.end_stretch()  # on resume, no epoch may have been left to do it
+        model = self.average.release(self.model) if self.average else self.model
+        return model.eval()
+
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
     ) -> tuple[Tensor, Tensor]:
