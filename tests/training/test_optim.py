@@ -31,6 +31,17 @@ def test_every_parameter_is_in_exactly_one_group() -> None:
     assert sorted(grouped) == sorted(wanted)
 
 
+def test_no_bias_decays_whatever_a_layer_calls_it() -> None:
+    layers = {"attention": nn.MultiheadAttention(4, 2, add_bias_kv=True), "rnn": nn.GRU(4, 3)}
+    model = nn.ModuleDict(layers | {"linear": nn.Linear(4, 2), "norm": nn.LayerNorm(4)})
+    groups = [g for g in parameter_groups(model, 0.5) if g["weight_decay"]]
+    decaying = {id(p) for g in groups for p in g["params"]}
+    assert {name for name, p in model.named_parameters() if id(p) in decaying} == {
+        "attention.in_proj_weight", "attention.out_proj.weight",
+        "rnn.weight_ih_l0", "rnn.weight_hh_l0", "linear.weight",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("profile", ["paper", "released"])
 def test_two_steps_follow_the_profiles_momentum_and_decay(profile: ProfileName) -> None:
     """With g + decay p for g: v = 0.9 v + g, then p -= lr v, or Nesterov's p -= lr (g + 0.9 v)."""
