@@ -120,6 +120,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         """Whether the model can be run under a given `mask` of pixels."""
         return False
 
+    def training_mask(self, x: Tensor) -> Tensor | None:
+        """[B,H,W], the mask under which training shows images; None if none is given there."""
+        return None
+
     def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
         """[S,B,H,W], bits of each pixel that the mask lets through; None without a mask."""
         return None

@@ -82,7 +82,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
         first_pass = None
-    return Masked(
+    model = Masked(
         body,
         parts.head(num_classes, options, options.latent_dim),
         SpatialAttention(
@@ -97,6 +97,18 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         profile=options.profile,
         min_size=max(parts.min_size, 8),
     )
+    model.body_names = _names_in_body(body, parts)
+    return model
+
+
+def _names_in_body(body: nn.Module, parts: Parts) -> dict[str, str]:
+    """Where a masked model has the stem and the tail, or else the tail's layers."""
+    inside = {layer: f"body.{name}" for name, layer in body.named_modules()}
+    layers = {"stem": parts.stem, "tail": parts.tail}
+    if parts.tail not in inside:
+        del layers["tail"]
+        layers |= {f"tail.{name}": layer for name, layer in parts.tail.named_children()}
+    return {name: inside[layer] for name, layer in layers.items()}
 
 
 def _spatial(

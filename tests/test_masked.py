@@ -28,6 +28,8 @@ from aib.loss import area_per_image
 from aib.masked import Masked, information_bits
 from aib.options import ModelOptions
 from aib.quantize import AnchorQuantizer
+from aib.training.folder import RunFolder
+from aib.training.loop import Loop
 from aib.training.optim import area_at, stretch_at
 from aib.types import Attention, Noise
 from tests.helpers import SMALL, image_set
@@ -375,6 +377,39 @@ def test_training_raises_the_stretch_to_its_value(ema, tmp_path):
     x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     masks = [one.eval()(x, deterministic=True).mask for one in (trained, saved)]
     assert torch.allclose(*masks, atol=1e-5)
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_a_short_or_finished_training_ends_with_the_whole_stretch(ema, tmp_path):
+    """Two steps end before the rise does; on resume none is left. Both decide as the saved one."""
+    data = image_set(count=16, size=32)
+    settings = replace(SMALL, ema=ema, epochs=1)
+    models = [
+        aib.create_model("tiny_aib_masked", data.num_classes, width=0.1, stretch=6.0)
+        for _ in range(2)
+    ]
+    run = RunFolder.create(tmp_path / "run", models[0], settings)
+    fitted = aib.fit(models[0], data, settings, validation=data, run=run)
+    resumed = aib.fit(models[1], data, settings, validation=data, run=run, resume=True)
+    fitted.model.save_pretrained(tmp_path / "saved")
+    saved = aib.from_pretrained(tmp_path / "saved")
+    assert fitted.validation.area == evaluate(saved, data).area
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    want = saved(x, deterministic=True).mask
+    for one in (fitted.model, resumed.model):
+        assert torch.equal(one(x, deterministic=True).mask, want)
+    for one in (*models, fitted.model, resumed.model):
+        assert type(one.steepness) is float  # no tensor on the device
+
+
+def test_a_resumed_training_has_the_stretch_of_its_last_step(tmp_path):
+    data, settings = image_set(count=16, size=32), replace(SMALL, epochs=20)
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.1, stretch=6.0)
+    loop = Loop(model, data, settings, run=RunFolder.create(tmp_path / "run", model, settings))
+    loop.step = 25
+    loop.save()
+    loop.restore()
+    assert float(model.steepness) == pytest.approx(stretch_at(6.0, 24, 40))
 
 
 def test_training_closes_the_map():

@@ -91,6 +91,17 @@ class FirstPass(nn.Module):
         for key, buffer in self.named_buffers():
             buffer.fill_(float(key.endswith("running_var")))
 
+    def statistics_in(
+        self, weights: dict[str, Tensor], network: str, own: str
+    ) -> dict[str, Tensor]:
+        """The running statistics of a network in `weights`, by the names of this pass's buffers.
+
+        `network` and `own` are how the names of the network and of this module begin.
+        """
+        prefix = f"{network}.{self.part}." if self.part else f"{network}."
+        found = {key: prefix + key.replace("/", ".") for key, _ in self.named_buffers()}
+        return {f"{own}.{key}": weights[name] for key, name in found.items() if name in weights}
+
     def _keep(self, layer: nn.Module, inputs: Any, f: Any) -> None:
         if self._active:
             self._features.append(f)

@@ -44,10 +44,14 @@ class Evaluator(Masked):
         if given.mask is not None:
             m = self.check_mask(given.mask, x)
         elif self.training:
-            m = random_masks(len(x), x.shape[2:], device=x.device)
+            m = self.training_mask(x)
         else:
             m = torch.ones_like(x[:, 0])
         return self.classify(x, m[None], sampling)
+
+    def training_mask(self, x: Tensor) -> Tensor:
+        """Random masks."""
+        return random_masks(len(x), x.shape[2:], device=x.device)
 
     @property
     def takes_map(self) -> bool:

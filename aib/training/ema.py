@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from aib.classifier import Classifier, seeded_evaluation
 from aib.training.freeze import norms_in
 from aib.training.metrics import all_reduce
+from aib.weights import unique_tensors
 
 
 class WeightAverage:
@@ -25,13 +26,19 @@ class WeightAverage:
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Include the weights of `model` after one step."""
-        mine, theirs = self.model.state_dict(), model.state_dict()
+        mine, theirs = unique_tensors(self.model), unique_tensors(model)  # tied weights once
         smooth = [name for name, value in mine.items() if value.is_floating_point()]
         torch._foreach_lerp_(
             [mine[name] for name in smooth], [theirs[name] for name in smooth], 1 - self.decay
         )
         for name in mine.keys() - set(smooth):
             mine[name].copy_(theirs[name])
+
+    def release(self, model: nn.Module) -> Classifier:
+        """The averaged model, which can be trained further: its parameters as those of `model`."""
+        for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
+            mine.requires_grad_(theirs.requires_grad)
+        return self.model
 
 
 def estimate_batch_norm(
@@ -40,8 +47,9 @@ def estimate_batch_norm(
     """Set running means and variances to their mean over batches of images and all processes.
 
     For weights that no training step has used. Every process has to call it. All else is in
-    evaluation mode. A first pass of the model updates its own statistics, as it puts them in place
-    of the layers'. Layers named `frozen` keep theirs.
+    evaluation mode; an evaluator sees random masks, as in training. A first pass of the model
+    updates its own statistics, as it puts them in place of the layers'. Layers named `frozen` keep
+    theirs.
     """
     kept = set(norms_in(model, frozen))
     norms = [norm for norm in norms_in(model) if norm not in kept]
@@ -52,7 +60,7 @@ def estimate_batch_norm(
         for number, x in enumerate(batches, 1):
             for norm in norms:
                 norm.momentum = 1 / number  # a plain mean; the first batch replaces the old value
-            model(x, (1, 1))
+            model(x, (1, 1), mask=model.training_mask(x))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     if dist.is_available() and dist.is_initialized():

@@ -189,7 +189,7 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
-        final = self.take_step.final_model.eval()
+        final = self.take_step.finish()
         return Fitted(final, self.step, time.monotonic() - began, row, self.last_validation)
 
     def validation_seconds(self) -> float:
@@ -237,6 +237,8 @@ class Loop:
         row: dict[str, Any] = {"step": self.step, "epoch": epoch}
         last = epoch == s.epochs - 1
         due = last or (epoch + 1) % s.evaluate_every == 0
+        if last:
+            self.take_step.end_stretch()
         if last or (due and self.validation is not None):
             self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
         if self.validation is not None and due and self.fabric.is_global_zero:
@@ -297,6 +299,7 @@ class Loop:
             self.step, self.logged_step = int(state["step"]), int(state["looked_at"])
             if not 0 <= self.logged_step <= self.step <= self.total_steps:
                 raise ValueError(f"it is of step {self.step} of {self.total_steps}")
+            self.take_step.set_rates(max(0, self.step - 1))
         except Exception as error:  # torch raises any kind for unexpected content
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AibError(f"{self.run.checkpoint} does not fit this run: {reason}") from error

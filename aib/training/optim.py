@@ -42,7 +42,7 @@ def parameter_groups(
             kind = "weights"
             if isinstance(module, AnchorQuantizer):
                 kind = "anchors"
-            elif isinstance(module, NORMS) or name == "bias":
+            elif isinstance(module, NORMS) or "bias" in name.split("_"):  # in_proj_bias, bias_k
                 kind = "norms_and_biases"
             factor = scale if f"{prefix}.{name}" in scaled else 1.0
             groups[kind, factor].append(parameter)

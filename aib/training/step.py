@@ -127,6 +127,17 @@ class TrainingStep:
         if self.stretch is not None:
             self.stretch.fill_(stretch_at(self.model.stretch, step, total_steps))
 
+    def end_stretch(self) -> None:
+        """Give the models the stretch that they are saved with, as a number: no step follows."""
+        for model in (self.model, self.final_model):
+            model.steepness = model.stretch
+
+    def finish(self) -> Classifier:
+        """The trained model. Call it once, after the frozen layers are released."""
+        self.end_stretch()  # on resume, no epoch may have been left to do it
+        model = self.average.release(self.model) if self.average else self.model
+        return model.eval()
+
     def next_part(
         self, batches: Iterator[tuple[Tensor, Tensor]], step: int, part: int
     ) -> tuple[Tensor, Tensor]:

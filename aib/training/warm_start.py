@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
+from aib.masked import Masked
 from aib.weights import WEIGHTS, load_tensors, read_tensors, shapes, unique_tensors
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
 LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
-BODY = {"stem": "body.0", "tail": "body.1"}  # where a masked model has another one's parts
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,10 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     weights, expected = read_tensors(path), unique_tensors(model)
     missing: list[str] = []
     ignored: list[str] = []
-    if model.takes_mask and not any(name.startswith("body.") for name in weights):
-        weights, ignored = _into_body(weights, expected)
+    if isinstance(model, Masked) and not any(name.startswith("body.") for name in weights):
+        weights, ignored = _into_body(weights, model.body_names, expected)
+        if model.first_pass is not None:  # it sees whole images, as that model did
+            weights |= model.first_pass.statistics_in(weights, "body", "first_pass")
         needed = {n for n, _ in model.named_parameters() if n.startswith("body.")}
         missing = [n for n in expected if n not in weights and n not in needed]
     other = [n for n, v in expected.items() if n in weights and weights[n].shape != v.shape]
@@ -108,15 +110,15 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
 
 
 def _into_body(
-    weights: dict[str, Tensor], expected: Container[str]
+    weights: dict[str, Tensor], parts: dict[str, str], expected: Container[str]
 ) -> tuple[dict[str, Tensor], list[str]]:
     """The weights of a model without a mask by the names of a masked one, and names without use."""
     kept, ignored = {}, []
     for name, value in weights.items():
-        part, _, rest = name.partition(".")
-        if part in BODY:
-            kept[f"{BODY[part]}.{rest}"] = value
-        elif part == "head" and name in expected:
+        part = next((one for one in parts if name.startswith(f"{one}.")), None)
+        if part is not None:
+            kept[parts[part] + name.removeprefix(part)] = value
+        elif name.startswith("head.") and name in expected:
             kept[name] = value
         else:
             ignored.append(name)

@@ -1,5 +1,6 @@
 """BatchNorm's statistics, estimated anew, against statistics computed by hand."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -59,6 +60,24 @@ def test_both_passes_of_a_model_that_looks_twice_have_their_own() -> None:
     assert_statistics(tuple(first), inputs.means(2, 0))
     assert_statistics((norm.running_mean, norm.running_var), inputs.means(2, 1))
     assert not torch.allclose(norm.running_mean, own[f"{name}.running_mean".replace(".", "/")])
+
+
+@pytest.mark.parametrize("name", ["tiny_evaluator", "tiny_aib_masked", "tiny_aib_qt"])
+def test_they_are_those_that_training_mode_gives(name: str) -> None:
+    """With PyTorch's own mean over all batches; an evaluator sees random masks in training."""
+    model, batches = small_model(name, width=0.1, dropout=0.0).eval(), [images(8), 2 + images(8)]
+    reference = deepcopy(model).train()
+    for norm in reference.modules():
+        if isinstance(norm, nn.modules.batchnorm._NormBase):
+            norm.momentum = None
+            norm.reset_running_stats()
+    torch.manual_seed(3)
+    for x in batches:
+        reference(x)
+    estimate_batch_norm(model, batches, seed=3)
+    for key, value in reference.state_dict().items():
+        if key.endswith(("running_mean", "running_var")):
+            torch.testing.assert_close(model.state_dict()[key], value, rtol=1e-4, atol=1e-5)
 
 
 def test_training_ends_with_those_of_the_averaged_weights() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 import aib
 from aib.configs import get_preset
@@ -19,6 +20,7 @@ from aib.training.optim import (
     parameter_groups,
 )
 from aib.types import ProfileName
+from tests.helpers import SmallNet
 
 
 def test_every_parameter_is_in_exactly_one_group() -> None:
@@ -27,6 +29,17 @@ def test_every_parameter_is_in_exactly_one_group() -> None:
     grouped = [id(p) for g in parameter_groups(model, 1.0) for p in g["params"]]
     wanted = [id(p) for p in model.parameters() if p.requires_grad]
     assert sorted(grouped) == sorted(wanted)
+
+
+def test_no_bias_decays_whatever_a_layer_calls_it() -> None:
+    layers = {"attention": nn.MultiheadAttention(4, 2, add_bias_kv=True), "rnn": nn.GRU(4, 3)}
+    model = nn.ModuleDict(layers | {"linear": nn.Linear(4, 2), "norm": nn.LayerNorm(4)})
+    groups = [g for g in parameter_groups(model, 0.5) if g["weight_decay"]]
+    decaying = {id(p) for g in groups for p in g["params"]}
+    assert {name for name, p in model.named_parameters() if id(p) in decaying} == {
+        "attention.in_proj_weight", "attention.out_proj.weight",
+        "rnn.weight_ih_l0", "rnn.weight_hh_l0", "linear.weight",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("profile", ["paper", "released"])
@@ -120,3 +133,20 @@ def test_the_weight_average_follows_its_formula() -> None:
     for k, v in average.model.state_dict().items():
         torch.testing.assert_close(v.double(), want[k], rtol=1e-5, atol=1e-6)
     assert not any(p.requires_grad for p in average.model.parameters())
+
+
+def test_a_tied_weight_is_averaged_once() -> None:
+    network = SmallNet()
+    network.more.append(nn.Conv2d(6, 6, 1))
+    network.more.append(nn.Conv2d(6, 6, 1))
+    network.more[-1].weight = network.more[-2].weight
+    model = aib.attach(network, "features", 4, latent_dim=8, image_size=32)
+    average = WeightAverage(model, 0.9)
+    before = {name: p.clone() for name, p in average.model.named_parameters()}
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(1.0)
+    average.update(model)
+    for name, p in average.model.named_parameters():
+        torch.testing.assert_close(p, before[name] + 0.1, msg=name)
+    assert average.model.tail.more[-1].weight is average.model.tail.more[-2].weight

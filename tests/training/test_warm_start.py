@@ -292,10 +292,30 @@ def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
     if name == "vgg_dvib":
         assert torch.equal(masked, trained(x, deterministic=True).logits)
     fresh = {one.split(".")[0] for one in report.fresh}
-    assert fresh - {"first_pass"} == ({"propose", "head"} if name == "vgg" else {"propose"})
+    assert fresh == ({"propose", "head"} if name == "vgg" else {"propose"})
+    if propose == "twice":  # also with a frozen body, whose first pass no step would adapt
+        with torch.no_grad():
+            first = model.first_pass(model.body, x)
+        assert torch.equal(first, trained.stem(x))
     ignored = {one.split(".")[0] for one in report.ignored}
     expected = {"vgg_aib_qt": {"attention", "quantizer"}, "vgg": {"head"}, "vgg_dvib": set()}
     assert ignored == expected[name]
+
+
+def test_a_masked_wrn_at_224_takes_the_parts_that_it_divides_otherwise(tmp_path: Path) -> None:
+    """Its first pass runs the stem and the first layer of the tail."""
+    torch.manual_seed(1)
+    trained = aib.create_model("wrn", 4, 224, width=0.02)
+    trained(torch.randn(8, 3, 32, 32))  # moves the statistics of BatchNorm
+    trained.eval().save_pretrained(tmp_path)
+    model = aib.create_model("wrn_aib_masked", 4, 224, width=0.02).eval()
+    report = load_trained(model, tmp_path / "model.safetensors")
+    x = torch.randn(3, 3, 32, 32)
+    with torch.no_grad():
+        deep = trained.tail[0](trained.stem(x))
+        assert torch.equal(model.first_pass(model.body, x), deep)
+        assert torch.equal(model.body(x), trained.tail[1](deep))
+    assert {one.split(".")[0] for one in report.fresh} == {"propose", "head"}
 
 
 def test_a_masked_model_takes_no_other_backbone(tmp_path: Path) -> None:
