@@ -86,6 +86,7 @@ class Run:
                 holdout=settings.holdout,
                 seed=settings.seed,
             )
+            check_files((like or self).folder, loaded)
         else:
             split = split or ("test" if has_split(name, "test") else "train")
             loaded = load(name, split, root=root, holdout=0.1 if split == "val" else 0)
@@ -167,6 +168,20 @@ def read_settings(folder: Path) -> Settings:
     if not isinstance(config.get("settings"), dict):
         raise AibError(f"{path} has no settings: it is a saved model, not a run")
     return Settings.from_dict(config["settings"], path)
+
+
+def check_files(folder: Path, data: ImageSet) -> None:
+    """Raise if the data's split is drawn from other files than those that the run was trained on.
+
+    Runs of earlier versions did not store which files these were.
+    """
+    then, now = read_config(folder / CONFIG).get("data_files"), data.drawn_from
+    if isinstance(then, dict) and now is not None and then.get("sha256") != now["sha256"]:
+        raise AibError(
+            f"{data.name} has changed since the training of {folder} ({then.get('files')} image "
+            f"files then, {now['files']} now, and their names or classes differ): which images "
+            "were held out is no longer known; restore the files, or name other images with --data"
+        )
 
 
 def describe_changes(

@@ -4,11 +4,13 @@ Masks are optional: that of CLASS/NAME.jpg is masks/CLASS/NAME.png, beside the c
 masks/train/ and so on.
 """
 
+import hashlib
 import os
 import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -73,6 +75,17 @@ def read(
     policy = Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes)
     skipped = tuple(errors.values())
     return ImageSet(f"folder:{path}", split, targets, policy, files=files, skipped=skipped)
+
+
+def describe_files(data: ImageSet, path: Path) -> dict[str, Any]:
+    """The number of files, and a SHA-256 of their names and labels: a seeded split depends on both.
+
+    A damaged file counts as missing.
+    """
+    assert isinstance(data.files, ImageFiles)
+    names = (file.relative_to(path).as_posix() for file in data.files.paths)
+    lines = "".join(f"{i} {name}\n" for i, name in zip(data.labels.tolist(), names, strict=True))
+    return {"files": len(data), "sha256": hashlib.sha256(os.fsencode(lines)).hexdigest()}
 
 
 def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
