@@ -19,6 +19,8 @@ from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import from_user
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
+from aib.figures.manifest import MANIFEST, is_manifest
+from aib.figures.picture import is_figure
 from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -48,7 +50,7 @@ def read(
     unknown = [name for name in _classes(top) if name not in classes]
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
-    labels = {f: i for i, name in enumerate(classes) for f in image_files(top / name)}
+    labels = {f: i for i, name in enumerate(classes) for f in _photographs(top / name)}
     errors = _decoding_errors(labels) if check else {}
     if errors and strict:
         raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
@@ -147,7 +149,14 @@ def _classes(top: Path) -> tuple[str, ...]:
 
 
 def _sub_folders(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    found = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    # A class into which `aib explain` wrote has a manifest and photographs.
+    return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or _photographs(p))
+
+
+def _photographs(folder: Path) -> list[Path]:
+    """The image files of a class; not the pictures that aib drew, which may lie beside them."""
+    return [path for path in image_files(folder) if not is_figure(path)]
 
 
 def image_files(folder: Path) -> list[Path]:

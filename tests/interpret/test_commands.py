@@ -11,6 +11,7 @@ from PIL import Image
 
 from aib import runs as packaged
 from aib.cli import main
+from aib.data import load
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
@@ -131,6 +132,18 @@ def test_explaining_a_folder_again_explains_the_same_images(
     (tmp_path / "dog.png").rename(tmp_path / "moved.png")
     assert main(["explain", "moved.png", "--run", str(run)]) == 2
     assert "skipped: 1 figure" in capsys.readouterr().err
+
+
+def test_explanations_inside_a_folder_of_classes_are_not_trained_on(run, photos, tmp_path):
+    """Neither as a class of their own nor in the folder of a class."""
+    for name in ("cat", "dog"):
+        shutil.copytree(photos, tmp_path / name)
+    for out in ("explanations", "cat"):
+        words = ["explain", str(tmp_path / "dog"), "--run", str(run), "--out"]
+        assert main([*words, str(tmp_path / out)]) == 0
+    assert (tmp_path / "cat" / "photo0.png").is_file()
+    data = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
+    assert (data.class_names, len(data)) == (("cat", "dog"), 4)
 
 
 def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
