@@ -170,6 +170,12 @@ def image_files(folder: Path) -> list[Path]:
     )
 
 
+def images_without_masks(folder: Path) -> list[Path]:
+    """All image files below the folder but those that are read as masks."""
+    masks = {p for p in folder.rglob(MASKS) if _holds_masks(p, _sub_folders(p.parent))}
+    return [path for path in image_files(folder) if masks.isdisjoint(path.parents)]
+
+
 def _decoding_errors(files: Collection[Path]) -> dict[Path, str]:
     """An error message for each file that cannot be decoded."""
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from aib import runs as packaged
 from aib.cli import main
+from aib.commands.explain import find_images
 from aib.data import load
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
@@ -144,6 +145,18 @@ def test_explanations_inside_a_folder_of_classes_are_not_trained_on(run, photos,
     assert (tmp_path / "cat" / "photo0.png").is_file()
     data = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
     assert (data.class_names, len(data)) == (("cat", "dog"), 4)
+
+
+@pytest.mark.parametrize("masks", ["masks/cat", "test/masks/dog", "masks/test/dog"])
+def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, masks):
+    for name in ("cat", "test/dog", masks):
+        (tmp_path / name).mkdir(parents=True)
+        shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
+    shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
+    assert find_images([tmp_path]) == [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
+    (tmp_path / "flat" / "masks").mkdir(parents=True)  # a class, as no other is named inside
+    shutil.copy(photos / "photo0.jpg", tmp_path / "flat/masks/0.jpg")
+    assert find_images([tmp_path / "flat"]) == [tmp_path / "flat/masks/0.jpg"]
 
 
 def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
