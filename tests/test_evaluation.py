@@ -233,6 +233,25 @@ def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):
     assert evaluated(capsys, run)["images"] == 6
 
 
+def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    (tmp_path / "x").mkdir()
+    assert train(run, "folder:photos:image_size=32") == 0
+    monkeypatch.chdir(tmp_path / "x")
+    assert main(["eval", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert f"photos is not a folder: it is relative to where the training of {run} ran" in said
+    assert said.endswith(f"--data folder:{photos}\n")
+    own = evaluated(capsys, run, "--data", said.split()[-1])
+    assert (own["split"], own["images"]) == ("val", 6)  # not the training images
+    (photos / "train").mkdir()
+    for name in ("class_0", "class_1", "class_2"):
+        (photos / name).rename(photos / "train" / name)
+    official.write_folder(photos / "test", per_class=1)
+    assert evaluated(capsys, run, "--data", f"folder:{photos}")["split"] == "test"
+
+
 def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, capsys, monkeypatch):
     run, loaded = tmp_path / "run", []
 

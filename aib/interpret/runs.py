@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from aib.data import Batches, ImageSet, has_split, load, same_images
+from aib.data import Batches, ImageSet, has_split, load
 from aib.data.files import locate, root_folder
 from aib.data.load import OWN, parse_name
 from aib.data.specs import spec_of
@@ -81,7 +81,7 @@ def threshold_feed(
     elif evaluated == "train":
         return None
     else:
-        own = run.settings if run.settings and same_images(data, run.settings.data) else None
+        own = run.settings if run.was_trained_on(data) else None
         held_out = own is None or own.holdout > 0 or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
         other = run.labelled_images(data, split, root)

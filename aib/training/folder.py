@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from aib.classifier import Classifier
 from aib.data import ImageSet
+from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import describe_write_error, write_json, write_whole
@@ -75,8 +76,10 @@ class RunFolder:
         check_unused(self.folder)
         self.metrics.unlink(missing_ok=True)
         config = model.config() | {"settings": settings.to_dict(), "environment": environment()}
-        if data is not None and data.drawn_from is not None:
-            config["data_files"] = data.drawn_from
+        kind, path, _ = parse_name(settings.data)
+        if kind == "folder":
+            drawn_from = (data and data.drawn_from) or {}
+            config["data_files"] = {"folder": str(path.resolve()), **drawn_from}
         self._write_config(config)
 
     def update_preprocessing(self, model: Classifier) -> None:
