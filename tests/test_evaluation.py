@@ -243,13 +243,14 @@ def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monke
     said = capsys.readouterr().err
     assert f"photos is not a folder: it is relative to where the training of {run} ran" in said
     assert said.endswith(f"--data folder:{photos}\n")
-    own = evaluated(capsys, run, "--data", said.split()[-1])
+    named = ("--data", f"folder:{photos}:image_size=32")
+    own = evaluated(capsys, run, *named)
     assert (own["split"], own["images"]) == ("val", 6)  # not the training images
     (photos / "train").mkdir()
     for name in ("class_0", "class_1", "class_2"):
         (photos / name).rename(photos / "train" / name)
     official.write_folder(photos / "test", per_class=1)
-    assert evaluated(capsys, run, "--data", f"folder:{photos}")["split"] == "test"
+    assert evaluated(capsys, run, *named)["split"] == "test"
 
 
 def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, capsys, monkeypatch):
