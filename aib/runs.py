@@ -9,6 +9,7 @@ import torch
 
 from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
+from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError
 from aib.evaluation import match_classes
@@ -71,12 +72,14 @@ class Run:
 
         `like` is the run whose seed and folders apply, so that compared runs see the same images.
         """
-        settings = (like or self).settings
+        owner = like or self
+        settings = owner.settings
         name = data or (settings.data if settings else None)
         if name is None:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
-        if settings is not None and same_images(name, settings.data):
-            split = split or settings.measured_split
+        if settings is not None and owner.was_trained_on(name):
+            owner.check_here(name)
+            split = split or ("test" if has_split(name, "test") else "val")
             if split == "val" and like is not None:
                 self.check_same_holdout(like)
             loaded = load(
@@ -86,6 +89,7 @@ class Run:
                 holdout=settings.holdout,
                 seed=settings.seed,
             )
+            check_files(owner.folder, loaded)
         else:
             split = split or ("test" if has_split(name, "test") else "train")
             loaded = load(name, split, root=root, holdout=0.1 if split == "val" else 0)
@@ -102,14 +106,34 @@ class Run:
         found = dict(match_classes(self.model, self.images(data, split, root, like)))
         return found.get("own") or found.get("matched") or found["raw"]
 
+    def was_trained_on(self, name: str) -> bool:
+        """Whether the name means the run's own data, also if its relative path is of elsewhere."""
+        if self.settings is None:
+            return False
+        kind, path, _ = parse_name(name)
+        in_its_folder = str(path.resolve()) == read_data_files(self.folder).get("folder")
+        return (kind == "folder" and in_its_folder) or same_images(name, self.settings.data)
+
+    def check_here(self, name: str) -> None:
+        """Raise if `name` is the relative path of the training and there is no such folder here."""
+        kind, path, _ = parse_name(name)
+        if kind == "folder" and not path.is_absolute() and not path.is_dir():
+            where = read_data_files(self.folder).get("folder", "/full/path")
+            raise AibError(
+                f"{path} is not a folder: it is relative to where the training of {self.source} "
+                f"ran; name the images with --data folder:{where}"
+            )
+
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of a run with another seed."""
         if self.settings is None or other.settings is None:
             return
         mine, theirs = self.settings, other.settings
-        if (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
+        files, others = read_data_files(self.folder), read_data_files(other.folder)
+        changed = files.get("folder") == others.get("folder") and files != others
+        if changed or (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
             raise AibError(
-                f"{self.label} and {other.label} held out different images (seed or holdout "
+                f"{self.label} and {other.label} held out different images (seed, holdout or files "
                 "differ): compare them on test images"
             )
 
@@ -167,6 +191,26 @@ def read_settings(folder: Path) -> Settings:
     if not isinstance(config.get("settings"), dict):
         raise AibError(f"{path} has no settings: it is a saved model, not a run")
     return Settings.from_dict(config["settings"], path)
+
+
+def read_data_files(folder: Path) -> dict[str, Any]:
+    """The folder of a run's images, and the number and hash of the files that were split.
+
+    Empty for known data sets, for runs of earlier versions and on the Hub.
+    """
+    found = read_config(folder / CONFIG).get("data_files")
+    return found if isinstance(found, dict) else {}
+
+
+def check_files(folder: Path, data: ImageSet) -> None:
+    """Raise if the data's split is drawn from other files than the run's own."""
+    then, now = read_data_files(folder), data.drawn_from
+    if now is not None and then.get("sha256") not in (None, now["sha256"]):
+        raise AibError(
+            f"{data.name} has changed since the training of {folder} ({then.get('files')} image "
+            f"files then, {now['files']} now, and their names or classes differ): which images "
+            "were held out is no longer known; restore the files, or name other images with --data"
+        )
 
 
 def describe_changes(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -207,6 +208,49 @@ def test_a_folder_without_test_images_is_evaluated_on_held_out_images(tmp_path, 
     # The same images under another name count as another data set: all are evaluated.
     photos.rename(tmp_path / "others")
     assert evaluated(capsys, run, "--data", f"folder:{tmp_path / 'others'}")["images"] == 30
+
+
+def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    assert train(run, f"folder:{photos}:image_size=32") == 0
+    (run / "model.safetensors").rename(tmp_path / "weights")
+    added = photos / "class_0" / "10.png"
+    shutil.copy(photos / "class_0" / "0.png", added)
+    changed = f"{photos} has changed since the training of {run} (30 image files then, 31 now"
+    assert main(["train", "--resume", str(run)]) == 2
+    assert changed in capsys.readouterr().err
+    (tmp_path / "weights").rename(run / "model.safetensors")
+    before = (run / "evaluation.json").read_bytes()
+    assert main(["eval", str(run)]) == 2
+    assert changed in capsys.readouterr().err
+    assert (run / "evaluation.json").read_bytes() == before
+    added.write_bytes(b"not a picture")  # it is skipped, so the split is the same
+    assert evaluated(capsys, run)["images"] == 6
+    config = json.loads((run / "config.json").read_text())
+    del config["data_files"]  # a run of an earlier version
+    (run / "config.json").write_text(json.dumps(config))
+    (photos / "class_1" / "0.png").unlink()
+    assert evaluated(capsys, run)["images"] == 6
+
+
+def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    (tmp_path / "x").mkdir()
+    assert train(run, "folder:photos:image_size=32") == 0
+    monkeypatch.chdir(tmp_path / "x")
+    assert main(["eval", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert f"photos is not a folder: it is relative to where the training of {run} ran" in said
+    assert said.endswith(f"--data folder:{photos}\n")
+    named = ("--data", f"folder:{photos}:image_size=32")
+    own = evaluated(capsys, run, *named)
+    assert (own["split"], own["images"]) == ("val", 6)  # not the training images
+    (photos / "train").mkdir()
+    for name in ("class_0", "class_1", "class_2"):
+        (photos / name).rename(photos / "train" / name)
+    official.write_folder(photos / "test", per_class=1)
+    assert evaluated(capsys, run, *named)["split"] == "test"
 
 
 def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, capsys, monkeypatch):

@@ -7,7 +7,11 @@ import torch
 
 import aib
 from aib import runs
+from aib.data import load
 from aib.runs import find_model, open_run, open_runs, read_settings
+from aib.settings import Settings
+from aib.training.folder import RunFolder
+from tests.data import official
 from tests.helpers import make_run, small_model
 
 
@@ -41,6 +45,24 @@ def test_compared_runs_see_the_same_images(tmp_path: Path) -> None:
     assert torch.equal(mine.images, theirs.images)
     with pytest.raises(aib.AibError, match="2 and 0 held out different images"):
         other.images(split="val", like=first)
+
+
+def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
+    tmp_path: Path,
+) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    settings = Settings(data=data, model="tiny_aib_qt", holdout=0.2).updated(width=0.25)
+    for name in ("before", "same", "after"):
+        if name == "after":
+            (tmp_path / "photos/class_0/0.png").unlink()
+        run, model = RunFolder(tmp_path / name), small_model(num_classes=3)
+        run.make()
+        run.write_config(model, settings, load(data, "train", holdout=0.2))
+        run.write_weights(model)
+    before, same, after = open_runs(tuple(tmp_path / n for n in ("before", "same", "after")), "cpu")
+    before.check_same_holdout(same)
+    with pytest.raises(aib.AibError, match="seed, holdout or files differ"):
+        before.images(split="val", like=after)
 
 
 def test_a_packaged_model_is_found_by_name_and_is_the_default(

@@ -37,7 +37,8 @@ def explain(
     Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps --expected cat
 
     Args:
-        images: image files, or folders of them; pictures drawn by aib are skipped.
+        images: image files, or folders of them. Masks (in a folder masks/ beside those of the
+            classes), hidden files and pictures drawn by aib are skipped.
         run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
             packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.
@@ -150,14 +151,14 @@ def _percent(record: dict[str, Any], name: str, probability: str) -> str:
 
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
-    """The files named and every image file inside folders, without pictures drawn by aib."""
-    from aib.data.folder import SUFFIXES
+    """The files named and the images inside folders, without masks and pictures drawn by aib."""
+    from aib.data.folder import images_without_masks
     from aib.figures.picture import is_figure
 
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+            inside = images_without_masks(path)
             if not inside:
                 raise AibError(f"the folder {path} holds no image files")
             found += inside

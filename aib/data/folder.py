@@ -4,11 +4,13 @@ Masks are optional: that of CLASS/NAME.jpg is masks/CLASS/NAME.png, beside the c
 masks/train/ and so on.
 """
 
+import hashlib
 import os
 import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +19,8 @@ from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import from_user
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
+from aib.figures.manifest import MANIFEST, is_manifest
+from aib.figures.picture import is_figure
 from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -46,7 +50,7 @@ def read(
     unknown = [name for name in _classes(top) if name not in classes]
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
-    labels = {f: i for i, name in enumerate(classes) for f in image_files(top / name)}
+    labels = {f: i for i, name in enumerate(classes) for f in _photographs(top / name)}
     errors = _decoding_errors(labels) if check else {}
     if errors and strict:
         raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
@@ -73,6 +77,17 @@ def read(
     policy = Preprocessing(IMAGE_SIZE, resize, IMAGENET_MEAN, IMAGENET_STD, classes)
     skipped = tuple(errors.values())
     return ImageSet(f"folder:{path}", split, targets, policy, files=files, skipped=skipped)
+
+
+def describe_files(data: ImageSet, path: Path) -> dict[str, Any]:
+    """The number of files, and a SHA-256 of their names and labels: a seeded split depends on both.
+
+    A damaged file counts as missing.
+    """
+    assert isinstance(data.files, ImageFiles)
+    names = (file.relative_to(path).as_posix() for file in data.files.paths)
+    lines = "".join(f"{i} {name}\n" for i, name in zip(data.labels.tolist(), names, strict=True))
+    return {"files": len(data), "sha256": hashlib.sha256(os.fsencode(lines)).hexdigest()}
 
 
 def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
@@ -134,7 +149,14 @@ def _classes(top: Path) -> tuple[str, ...]:
 
 
 def _sub_folders(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    found = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    # A class into which `aib explain` wrote has a manifest and photographs.
+    return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or _photographs(p))
+
+
+def _photographs(folder: Path) -> list[Path]:
+    """The image files of a class; not the pictures that aib drew, which may lie beside them."""
+    return [path for path in image_files(folder) if not is_figure(path)]
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -146,6 +168,12 @@ def image_files(folder: Path) -> list[Path]:
         for p in folder.rglob("*")
         if p.suffix.lower() in SUFFIXES and p.is_file() and not p.name.startswith(".")
     )
+
+
+def images_without_masks(folder: Path) -> list[Path]:
+    """All image files below the folder but those that are read as masks."""
+    masks = {p for p in folder.rglob(MASKS) if _holds_masks(p, _sub_folders(p.parent))}
+    return [path for path in image_files(folder) if masks.isdisjoint(path.parents)]
 
 
 def _decoding_errors(files: Collection[Path]) -> dict[Path, str]:

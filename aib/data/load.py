@@ -71,8 +71,9 @@ def load(
             raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
         parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
         indices = parts[0] if split == "train" else parts[1]
-        dataset = dataset if len(indices) == len(dataset) else dataset.subset(indices)
-        dataset = replace(dataset, split=split)
+        part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
+        drawn_from = folder.describe_files(dataset, path) if kind == "folder" and holdout else None
+        dataset = replace(part, split=split, drawn_from=drawn_from)
     if image_size is not None:
         size = _convert("image_size", image_size, int)
         if size < 2:

@@ -22,7 +22,7 @@ def check_outputs(folder: Path) -> None:
     """Raise an error where the table or the manifest would overwrite a file of the user's."""
     table, manifest = folder / TABLE, folder / MANIFEST
     check_target(table, _is_table(table))
-    check_target(manifest, _is_manifest(manifest))
+    check_target(manifest, is_manifest(manifest))
 
 
 def remove_manifest(folder: Path) -> None:
@@ -47,7 +47,8 @@ def write_manifest(folder: Path, names: Sequence[str], facts: dict[str, Any]) ->
     write_json(folder / MANIFEST, {"made_by": MADE_BY, **finite(facts), "files": checksums})
 
 
-def _is_manifest(path: Path) -> bool:
+def is_manifest(path: Path) -> bool:
+    """Whether `write_manifest` wrote this file."""
     try:
         return (read_json(path) or {}).get("made_by") == MADE_BY
     except AibError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from aib.data import Batches, ImageSet, has_split, load, same_images
+from aib.data import Batches, ImageSet, has_split, load
 from aib.data.files import locate, root_folder
 from aib.data.load import OWN, parse_name
 from aib.data.specs import spec_of
@@ -82,7 +82,7 @@ def threshold_feed(
         return None
     else:
         s = run.settings  # without them, the model may have been trained on every training image
-        held_out = s is not None and (s.holdout > 0 or not same_images(data, s.data))
+        held_out = s is not None and (s.holdout > 0 or not run.was_trained_on(data))
         held_out = held_out or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
         other = run.labelled_images(data, split, root)

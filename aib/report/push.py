@@ -60,6 +60,7 @@ def write_upload(
     """Write the files of the repository into a folder."""
     shutil.copyfile(run.folder / WEIGHTS, folder / WEIGHTS)  # its checksum ties results to it
     config = read_config(run.folder / CONFIG)
+    config.pop("data_files", None)
     if run.settings is not None:
         settings = run.settings.to_dict()
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}

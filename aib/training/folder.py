@@ -13,6 +13,8 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from aib.classifier import Classifier
+from aib.data import ImageSet
+from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import describe_write_error, write_json, write_whole
@@ -67,11 +69,17 @@ class RunFolder:
             reason = f"the folder {self.folder} cannot be created: {error.strerror}"
             raise AibError(reason) from error
 
-    def write_config(self, model: Classifier, settings: Settings) -> None:
+    def write_config(
+        self, model: Classifier, settings: Settings, data: ImageSet | None = None
+    ) -> None:
         """Write config.json; remove the metrics of an earlier start without a checkpoint."""
         check_unused(self.folder)
         self.metrics.unlink(missing_ok=True)
         config = model.config() | {"settings": settings.to_dict(), "environment": environment()}
+        kind, path, _ = parse_name(settings.data)
+        if kind == "folder":
+            drawn_from = (data and data.drawn_from) or {}
+            config["data_files"] = {"folder": str(path.resolve()), **drawn_from}
         self._write_config(config)
 
     def update_preprocessing(self, model: Classifier) -> None:

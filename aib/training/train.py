@@ -17,7 +17,7 @@ from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family
-from aib.runs import find_model, packaged_models
+from aib.runs import check_files, find_model, packaged_models
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -87,6 +87,8 @@ def _train(
         run.check_settings(settings)
 
     data = load_data(settings, "train")
+    if resume:
+        check_files(run.folder, data)
     has_validation = settings.holdout or has_split(settings.data, "val")
     validation = load_data(settings, "val") if has_validation else None
     model = build_model(settings, data, resume=resume, report=report)
@@ -97,7 +99,7 @@ def _train(
         def begin() -> None:
             run.make()
             lock.enter_context(run.locked())
-            run.write_config(model, settings)
+            run.write_config(model, settings, data)
 
         run_on_rank_zero(fabric, begin)
     for message in data.skipped:

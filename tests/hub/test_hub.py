@@ -83,10 +83,15 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
 
 
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
+    config = json.loads((run / "config.json").read_text())
+    config["data_files"] = {"folder": str(tmp_path / "photos")}
+    (run / "config.json").write_text(json.dumps(config))
     aib.push_to_hub(run, "me/mine")
     for name, content in hub.files("me/mine").items():
         assert str(tmp_path).encode() not in content and b"/home/me" not in content, name
-    settings = json.loads(hub.files("me/mine")["config.json"])["settings"]
+    uploaded = json.loads(hub.files("me/mine")["config.json"])
+    settings = uploaded["settings"]
+    assert "data_files" not in uploaded
     assert settings["data"] == "shapes" and "root" not in settings
 
 

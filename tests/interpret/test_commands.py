@@ -11,6 +11,8 @@ from PIL import Image
 
 from aib import runs as packaged
 from aib.cli import main
+from aib.commands.explain import find_images
+from aib.data import load
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
@@ -131,6 +133,30 @@ def test_explaining_a_folder_again_explains_the_same_images(
     (tmp_path / "dog.png").rename(tmp_path / "moved.png")
     assert main(["explain", "moved.png", "--run", str(run)]) == 2
     assert "skipped: 1 figure" in capsys.readouterr().err
+
+
+def test_explanations_inside_a_folder_of_classes_are_not_trained_on(run, photos, tmp_path):
+    """Neither as a class of their own nor in the folder of a class."""
+    for name in ("cat", "dog"):
+        shutil.copytree(photos, tmp_path / name)
+    for out in ("explanations", "cat"):
+        words = ["explain", str(tmp_path / "dog"), "--run", str(run), "--out"]
+        assert main([*words, str(tmp_path / out)]) == 0
+    assert (tmp_path / "cat" / "photo0.png").is_file()
+    data = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
+    assert (data.class_names, len(data)) == (("cat", "dog"), 4)
+
+
+@pytest.mark.parametrize("masks", ["masks/cat", "test/masks/dog", "masks/test/dog"])
+def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, masks):
+    for name in ("cat", "test/dog", masks):
+        (tmp_path / name).mkdir(parents=True)
+        shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
+    shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
+    assert find_images([tmp_path]) == [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
+    (tmp_path / "flat" / "masks").mkdir(parents=True)  # a class, as no other is named inside
+    shutil.copy(photos / "photo0.jpg", tmp_path / "flat/masks/0.jpg")
+    assert find_images([tmp_path / "flat"]) == [tmp_path / "flat/masks/0.jpg"]
 
 
 def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
