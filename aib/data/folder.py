@@ -1,5 +1,7 @@
 """A user's own images: one sub-folder per class, optionally under train/, val/ and test/.
 
+val/ may also be called valid/, validation/ or dev/.
+
 Masks are optional: that of CLASS/NAME.jpg is masks/CLASS/NAME.png, beside the classes, or under
 masks/train/ and so on.
 """
@@ -21,12 +23,17 @@ from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SPLITS = ("train", "val", "test")
+OTHER_NAMES = {
+    "train": ("training",),
+    "val": ("valid", "validation", "dev"),
+    "test": ("testing",),
+}
 MASKS = "masks"
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
 def has_split(path: Path, split: str) -> bool:
-    return (path / split).is_dir()
+    return _split_folder(path, split) is not None
 
 
 def read(
@@ -62,7 +69,7 @@ def read(
             f"{empty[0]} has no readable image{reason}: each sub-folder of {top} is a class, so "
             "add images to it or remove it"
         )
-    folders = (top / MASKS, path / MASKS / split)
+    folders = (top / MASKS, path / MASKS / (split if top == path else top.name))
     folder = next((f for f in folders if _holds_masks(f, classes)), None)
     masks = _masks(folder, top, labels, paths) if folder else ()
     files = ImageFiles(paths, masks=masks, mask_values=from_user)
@@ -92,11 +99,33 @@ def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
 
 def _top(path: Path, split: str) -> Path:
     """The folder of the split's classes; a flat folder is its own training split."""
-    if has_split(path, split):
-        return path / split
+    if found := _split_folder(path, split):
+        return found
     if split == "train" and not any(has_split(path, name) for name in SPLITS):
+        _check_flat(path)
         return path
     raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
+
+
+def _split_folder(path: Path, split: str) -> Path | None:
+    """The folder of a split, if there is one: beside train/ other names and cases are known too."""
+    if (path / split).is_dir():
+        return path / split
+    if split == "train" or not (path / "train").is_dir():
+        return None  # the folder may be a class
+    known = (split, *OTHER_NAMES.get(split, ()))
+    return next((path / name for name in _sub_folders(path) if name.lower() in known), None)
+
+
+def _check_flat(path: Path) -> None:
+    """Raise an error for a folder of classes that looks like a folder of splits."""
+    splits = {name for split in SPLITS for name in (split, *OTHER_NAMES[split])}
+    names = [name for name in _sub_folders(path) if name != MASKS]
+    if names and all(name.lower() in splits and _sub_folders(path / name) for name in names):
+        raise AibError(
+            f"{path} has the folders {', '.join(names)}, which look like splits and not like "
+            "classes: rename them to train, val and test"
+        )
 
 
 def _masks(
@@ -138,13 +167,15 @@ def _sub_folders(folder: Path) -> list[str]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files below the folder, sorted; none if it is not there."""
+    """All image files below the folder, sorted, without hidden ones; none if it is not there."""
     if not folder.is_dir():
         return []
     return sorted(
         p
         for p in folder.rglob("*")
-        if p.suffix.lower() in SUFFIXES and p.is_file() and not p.name.startswith(".")
+        if p.suffix.lower() in SUFFIXES
+        and p.is_file()
+        and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )
 
 
