@@ -93,6 +93,14 @@ def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, s
     assert open_rgb(tmp_path / "image.png").getpixel((0, 0)) == (shade,) * 3
 
 
+@pytest.mark.parametrize(("largest", "shade"), [(1.0, 255), (0.5, 127), (200.0, 200)])
+def test_floats_are_shares_of_white_if_none_is_above_one(tmp_path, largest, shade):
+    values = np.array([[0, largest], [largest / 2, 0]], np.float32)
+    Image.fromarray(values).save(tmp_path / "image.tif")
+    found = np.asarray(open_rgb(tmp_path / "image.tif"))[:, :, 0]
+    assert found.tolist() == [[0, shade], [int(shade / 2), 0]]
+
+
 def test_a_name_may_hold_a_path_with_colons_and_options():
     assert parse_name("folder:/a:b/c")[1].as_posix() == "/a:b/c"
     kind, path, options = parse_name("folder:/a:b/c:image_size=64,resize=crop")
