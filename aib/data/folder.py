@@ -10,13 +10,16 @@ import os
 import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from aib.data.decode import open_rgb
+from aib.data.decode import open_mask, open_rgb
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.masks import from_user
+from aib.data.masks import from_user, is_ours
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing, Resize
@@ -29,6 +32,7 @@ OTHER_NAMES = {
     "test": ("testing",),
 }
 MASKS = "masks"
+SAMPLED_MASKS = 100  # that are decoded to find the values that masks have
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
@@ -72,7 +76,8 @@ def read(
     folders = (top / MASKS, path / MASKS / (split if top == path else top.name))
     folder = next((f for f in folders if _holds_masks(f, classes)), None)
     masks = _masks(folder, top, labels, paths) if folder else ()
-    files = ImageFiles(paths, masks=masks, mask_values=from_user)
+    values = partial(from_user, ours=_have_our_values(masks))
+    files = ImageFiles(paths, masks=masks, mask_values=values)
     if check and masks:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(files.check_mask, range(len(paths))))
@@ -146,6 +151,19 @@ def _masks(
             stacklevel=2,
         )
     return masks
+
+
+def _have_our_values(masks: tuple[Path | None, ...]) -> bool:
+    """Whether the masks have the values 0, 1 and 255; else the object is white on black.
+
+    A mask of 0 and 255 alone does not tell. A sample is decoded: all of them would take long.
+    """
+    found = [mask for mask in masks if mask is not None]
+    for mask in found[:: max(1, len(found) // SAMPLED_MASKS)]:
+        with suppress(AibError):  # a damaged mask is an error when it is used
+            if is_ours(np.asarray(open_mask(mask, lambda values: values))):
+                return True
+    return False
 
 
 def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
