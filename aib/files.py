@@ -15,10 +15,13 @@ from aib.errors import AibError
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write atomically: to a file beside `path`, which is flushed and then renamed."""
+    """Write atomically: to a file beside `path`, which is flushed and then renamed.
+
+    Each process has its own, `path.PID.partial`, so that two may write at the same time.
+    """
     if not path.name:
         raise AibError(f"'{path}' is not the name of a file")
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(partial)

@@ -23,6 +23,7 @@ from aib.baselines.plain import build_abn, build_gap, build_plain
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
 from aib.errors import AibError
+from aib.latent import VariationalHead
 from aib.masked import Masked
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
@@ -214,12 +215,34 @@ def create_model(
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
     are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
     """
+    options = (options or ModelOptions()).updated(**changes)
+    return _create(name, num_classes, image_size, options, preprocessing, saved=False)
+
+
+def rebuild_model(
+    name: str, num_classes: int = 10, image_size: int = 32, **options: Any
+) -> Classifier:
+    """`create_model` from the recipe of a saved model.
+
+    Older versions took `latent_dim` and `num_anchors` for models that have no use for them.
+    """
+    given = ModelOptions().updated(**options)
+    return _create(name, num_classes, image_size, given, None, saved=True)
+
+
+def _create(
+    name: str,
+    num_classes: int,
+    image_size: int,
+    options: ModelOptions,
+    preprocessing: Preprocessing | None,
+    saved: bool,
+) -> Classifier:
     entry = _find(name)
     if image_size not in entry.sizes:
         sizes = " or ".join(map(str, entry.sizes))
         raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
     check_classes(num_classes)
-    options = (options or ModelOptions()).updated(**changes)
     parts = BACKBONES[entry.backbone, image_size](options)
     if options.tap > parts.max_tap:
         raise AibError(
@@ -228,6 +251,8 @@ def create_model(
         )
     if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
         raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
+    own = {"latent_dim": parts.latent_dim, "num_anchors": parts.num_anchors}  # the family's
+    sizes_given = {n for n, default in own.items() if getattr(options, n) not in (None, default)}
     parts = replace(
         parts,
         latent_dim=options.latent_dim or parts.latent_dim,
@@ -244,7 +269,7 @@ def create_model(
         resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
     options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
-    _check_used(name, model, options)
+    _check_used(name, model, options, set() if saved else sizes_given)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
     model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
@@ -255,13 +280,30 @@ def create_model(
     return model
 
 
-def _check_used(name: str, model: Classifier, options: ModelOptions) -> None:
-    """Raise an error for an option that changes nothing in this model."""
+def parts_of(model: Classifier) -> dict[str, bool]:
+    """Whether a model has each of the parts that options need (see `ModelOptions`)."""
     masked = model.takes_mask and model.takes_map
-    judge = model.takes_mask and not masked
-    attends = any(isinstance(layer, SpatialAttention) for layer in model.modules())
-    for part, there in {"aib attention": attends and not masked, "mask": masked}.items():
+
+    def has(kind: type[nn.Module]) -> bool:
+        return any(isinstance(layer, kind) for layer in model.modules())
+
+    return {
+        "latent": has(VariationalHead),
+        "anchors": has(AnchorQuantizer),
+        "aib attention": has(SpatialAttention) and not masked,
+        "mask": masked,
+    }
+
+
+def _check_used(name: str, model: Classifier, options: ModelOptions, sizes: set[str]) -> None:
+    """Raise an error for an option that changes nothing in this model.
+
+    sizes: which of latent_dim and num_anchors were given; every saved model has both.
+    """
+    judge = model.takes_mask and not model.takes_map
+    for part, there in parts_of(model).items():
         unused = [] if there else options.changed(part)
+        unused = [one for one in unused if one in sizes or part not in ("latent", "anchors")]
         # An evaluator has the noise of the model that it judges, and its stem: see `tiny`.
         unused = [one for one in unused if not (judge and one in ("noise_std", "propose"))]
         # Every saved model has a modulation; one that is not the profile's was asked for.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 
 from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
@@ -13,7 +14,7 @@ from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError
 from aib.evaluation import match_classes
-from aib.files import read_json, sha256, write_whole
+from aib.files import describe_write_error, read_json, sha256, write_whole
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
 from aib.pretrained import from_pretrained
@@ -22,6 +23,7 @@ from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
 
 # A run's folder, beside CONFIG and WEIGHTS.
 CHECKPOINT, METRICS, EVALUATION = "checkpoint.pt", "metrics.jsonl", "evaluation.json"
+EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 RESULT = "interpret.json"
 MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 HUB = Path("hub")  # in the current folder: where commands write about models of the Hub
@@ -247,10 +249,16 @@ def train_seconds(folder: Path) -> float:
 
 
 def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> None:
-    """Add one evaluation to evaluation.json under `name`."""
+    """Add one evaluation to evaluation.json under `name`; other processes may do so, too."""
     path = folder / EVALUATION
-    text = json.dumps((read_json(path) or {}) | {name: evaluation}, indent=2) + "\n"
-    write_whole(path, lambda partial: partial.write_text(text))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / EVALUATION_LOCK):
+            text = json.dumps((read_json(path) or {}) | {name: evaluation}, indent=2) + "\n"
+            write_whole(path, lambda partial: partial.write_text(text))
+    except OSError as error:
+        reason = describe_write_error(error, path)
+        raise AibError(f"{path} could not be written: {reason}") from error
 
 
 def packaged_models() -> dict[str, Path]:

@@ -3,6 +3,7 @@
 The command line, its help, config.json and the presets are all made from it.
 """
 
+import re
 import typing
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -180,6 +181,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        # There it would hold images out of training, and nothing would be evaluated on them.
+        if match := re.search(r"[:,]\s*holdout\s*=([^:,/\\]*)(,[^:/\\]*)?$", self.data):
+            raise AibError(
+                f"holdout is a setting, not an option of the data {self.data}: leave it out there "
+                f"and add --holdout {match[1].strip()}"
+            )
         if self.backbone is not None:
             object.__setattr__(self, "model", self.backbone)  # the name in every table
         for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):

@@ -70,6 +70,12 @@ class SmallNet(nn.Module):
         return self.fc(self.more(self.features(x)).flatten(1))
 
 
+def latent_of(name: str, size: int) -> dict[str, int]:
+    """The option `latent_dim`, for those named models that have a latent."""
+    has_latent = any(part in name for part in ("aib", "dvib", "evaluator"))
+    return {"latent_dim": size} if has_latent else {}
+
+
 def small_model(
     name: str = "tiny_aib_qt", num_classes: int = 10, *, seed: int = 0, **options
 ) -> aib.Classifier:
@@ -123,7 +129,8 @@ def fill(model: nn.Module, numbers: Numbers) -> Numbers:
 
 def filled_model(name: str, image_size: int = 32, **options) -> aib.Classifier:
     """A small model of three classes with nothing left at its initial value, anchors unordered."""
-    model = aib.create_model(name, 3, image_size, width=1 / 16, latent_dim=8, **options)
+    options = {"width": 1 / 16, **latent_of(name, 8), **options}
+    model = aib.create_model(name, 3, image_size, **options)
     fill(model, Numbers(0))
     if model.quantizer is not None:
         model.quantizer.anchors.data.copy_(model.quantizer.anchors.data.flip(0))

@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import aib
 from aib.types import Noise
-from tests.helpers import SmallNet
+from tests.helpers import SmallNet, latent_of
 
 CASES = [
     ("attached", 32),
@@ -26,7 +26,7 @@ def make(name, image_size):
         options = {"quantizer": 4, "image_size": 32, "masked": name == "attached_masked"}
         return aib.attach(SmallNet(), at="features", num_classes=3, latent_dim=8, **options)
     # WRN without dropout: it draws from the generator, and compiled code draws differently
-    return aib.create_model(name, 3, image_size, width=1 / 32, dropout=0.0, latent_dim=8)
+    return aib.create_model(name, 3, image_size, width=1 / 32, dropout=0.0, **latent_of(name, 8))
 
 
 def batch_for(model, size, samples=(2, 2)):

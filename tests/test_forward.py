@@ -14,7 +14,8 @@ AIB_NAMES = ["tiny_aib", "tiny_aib_qt"]
 
 
 def make(name="tiny_aib_qt", **options):
-    return aib.create_model(name, num_classes=C, latent_dim=K, num_anchors=Q, width=0.25, **options)
+    options |= {"num_anchors": Q} if name.endswith("qt") else {}
+    return aib.create_model(name, num_classes=C, latent_dim=K, width=0.25, **options)
 
 
 def noise_for(s, m, batch=B):

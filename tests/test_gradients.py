@@ -4,12 +4,14 @@ import pytest
 import torch
 
 import aib
+from tests.helpers import latent_of
 
 B, C, K, HW = 3, 4, 5, 8
 
 
 def make(name, **options):
-    return aib.create_model(name, num_classes=C, latent_dim=K, width=1 / 8, **options)
+    options = latent_of(name, K) | options
+    return aib.create_model(name, num_classes=C, width=1 / 8, **options)
 
 
 def batch(dtype=torch.float32):

@@ -296,11 +296,11 @@ def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_pat
 def test_the_options_of_masked_models_reach_them():
     x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     plain, sampled, quantised, other = (
-        aib.create_model("tiny_aib_masked", 4, width=0.25, num_anchors=3, **options)
+        aib.create_model("tiny_aib_masked", 4, width=0.25, **options)
         for options in (
             {},
             {"sample_map": True},
-            {"quantise_map": True},
+            {"quantise_map": True, "num_anchors": 3},
             {"area": 0.5, "noise_std": 0.3, "map_size": 8, "stretch": 3.0},
         )
     )

@@ -1,5 +1,7 @@
 """Opening runs and saved models: labels, images, packaged models."""
 
+import json
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,8 @@ import torch
 import aib
 from aib import runs
 from aib.data import load
-from aib.runs import find_model, open_run, open_runs, read_settings
+from aib.files import write_whole
+from aib.runs import find_model, open_run, open_runs, read_settings, write_evaluation
 from aib.settings import Settings
 from aib.training.folder import RunFolder
 from tests.data import official
@@ -80,3 +83,36 @@ def test_a_packaged_model_is_found_by_name_and_is_the_default(
     monkeypatch.setattr(runs, "PACKAGED", tmp_path / "nothing")
     with pytest.raises(aib.AibError, match="no pretrained model"):
         find_model(None)
+
+
+def in_processes(*calls: tuple) -> None:
+    """Call functions with their arguments, each in a process of its own, at the same time."""
+    fork = get_context("fork")
+    started = [fork.Process(target=call, args=args) for call, *args in calls]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0] * len(started)
+
+
+def add_evaluations(folder: Path, name: str) -> None:
+    for i in range(30):
+        write_evaluation(folder, f"{name} {i}", {"top1_error": 1.0})
+
+
+def test_two_processes_may_add_evaluations_at_the_same_time(tmp_path: Path) -> None:
+    in_processes((add_evaluations, tmp_path / "run", "a"), (add_evaluations, tmp_path / "run", "b"))
+    assert len(json.loads((tmp_path / "run/evaluation.json").read_text())) == 60
+
+
+def test_a_file_that_another_process_writes_meanwhile_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+
+    def write(partial: Path) -> None:
+        partial.write_text("ours")
+        in_processes((write_whole, path, lambda other: other.write_text("theirs")))
+        assert path.read_text() == "theirs"
+
+    write_whole(path, write)
+    assert path.read_text() == "ours" and list(tmp_path.iterdir()) == [path]

@@ -41,11 +41,18 @@ def test_a_bad_value_is_named(name: str, value: object) -> None:
         ({"batch_size": 10, "devices": 2, "accumulate": 3}, "batch_size 10 .* 2 devices x 3"),
         ({"graphs": True, "accumulate": 2}, "graphs cannot record"),
         ({"graphs": True, "precision": "fp16"}, "graphs cannot record"),
+        ({"data": "shapes:count=100,holdout=0.3"}, "shapes.*leave it out.*--holdout 0.3$"),
+        ({"data": "folder:a/b:holdout=0.3,resize=crop"}, "folder.*--holdout 0.3$"),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(values: dict, message: str) -> None:
     with pytest.raises(aib.AibError, match=message):
         Settings(**values)
+
+
+def test_a_folder_may_have_holdout_in_its_path() -> None:
+    for name in ("folder:a,holdout=0.3/photos", "folder:holdout/a:image_size=32"):
+        assert Settings(data=name).holdout == 0
 
 
 def test_every_option_reaches_the_model_and_its_config() -> None:

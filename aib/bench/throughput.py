@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.benchmark import Timer
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 from torch.utils.flop_counter import FlopCounterMode
 
 from aib.bench.data import OneByOne, images_per_second
@@ -170,7 +170,17 @@ def plain_training_rate(work: Workload, workers: int, seconds: float = 5.0) -> f
     """Images/s of a tutorial's training loop: a DataLoader of single images, fp32, eager."""
     model = work.make_model().to(work.device).train()
     dataset = OneByOne(random_images(4 * PLAIN_BATCH, work.image_size), 4, True)
-    loader = DataLoader(dataset, PLAIN_BATCH, True, num_workers=workers, drop_last=True)
+    # An epoch as long as that of a small data set, of few different images: workers that start
+    # again after a few batches would be measured instead of the loop.
+    sampler = RandomSampler(dataset, replacement=True, num_samples=64 * PLAIN_BATCH)
+    loader = DataLoader(
+        dataset,
+        PLAIN_BATCH,
+        sampler=sampler,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        drop_last=True,
+    )
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
 
     def step(x: Tensor, y: Tensor) -> None:

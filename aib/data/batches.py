@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
@@ -180,7 +181,7 @@ class Batches:
         elif self._keeps:
             batches = self._from_first_pass(index, uniform, sizes, start)
         elif self.data.images is None:
-            batches = self._from_files(index, uniform, sizes, masks)
+            batches = self._from_files(index, uniform, sizes, masks, epoch)
         else:
             batches = self._from_memory(self._move(index).split(sizes), on_device, masks)
         yield from zip(batches, on_device, strict=True)
@@ -218,19 +219,23 @@ class Batches:
             yield Batch(there, images, self._labels.index_select(0, there))
 
     def _from_files(
-        self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool
+        self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool, epoch: int = 0
     ) -> Iterator[Batch]:
         masks = masks and self.data.has_masks
         chosen = uniform if self.augment else None
-        epoch = _Decoded(self.data, index, chosen, self.flip, masks, self._operations)
+        # Its own generator: else the loader takes a number from the global one, and the model's
+        # noise would depend on how often an epoch was resumed. It seeds the workers, and with them
+        # a user's random `transform`.
+        generator = torch.Generator()
+        if self.train:
+            mixed = np.random.SeedSequence([self.seed, epoch, self.rank]).generate_state(1)[0]
+            generator.manual_seed(int(mixed))
         loader: DataLoader = DataLoader(
-            epoch,
+            _Decoded(self.data, index, chosen, self.flip, masks, self._operations),
             batch_sampler=[part.tolist() for part in torch.arange(len(index)).split(sizes)],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
-            # Its own generator: else the loader takes a number from the global one, and the
-            # model's noise would depend on how often an epoch was resumed.
-            generator=torch.Generator(),
+            generator=generator,
             collate_fn=_collate,
         )
         for loaded in loader:

@@ -122,10 +122,12 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """The image upright, in RGB."""
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
-        # Pillow clips 16 bits to 8 instead of scaling them.
+        # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        scale = 257.0 if values.max() > 255 else 1.0
-        return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8)).convert("RGB")
+        scale = 1 / 257 if values.max() > 255 else 1.0
+        if image.mode == "F" and values.max() <= 1:
+            scale = 255.0
+        return Image.fromarray((values * scale).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         # Transparent pixels hold arbitrary colours; white is what viewers show.
         image = image.convert("RGBA")

@@ -1,5 +1,7 @@
 """A user's own images: one sub-folder per class, optionally under train/, val/ and test/.
 
+val/ may also be called valid/, validation/ or dev/.
+
 Masks are optional: that of CLASS/NAME.jpg is masks/CLASS/NAME.png, beside the classes, or under
 masks/train/ and so on.
 """
@@ -9,14 +11,17 @@ import os
 import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from aib.data.decode import open_rgb
+from aib.data.decode import open_mask, open_rgb
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.masks import from_user
+from aib.data.masks import from_user, is_ours
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
 from aib.figures.manifest import MANIFEST, is_manifest
@@ -25,12 +30,18 @@ from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SPLITS = ("train", "val", "test")
+OTHER_NAMES = {
+    "train": ("training",),
+    "val": ("valid", "validation", "dev"),
+    "test": ("testing",),
+}
 MASKS = "masks"
+SAMPLED_MASKS = 100  # that are decoded to find the values that masks have
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
 def has_split(path: Path, split: str) -> bool:
-    return (path / split).is_dir()
+    return _split_folder(path, split) is not None
 
 
 def read(
@@ -66,10 +77,11 @@ def read(
             f"{empty[0]} has no readable image{reason}: each sub-folder of {top} is a class, so "
             "add images to it or remove it"
         )
-    folders = (top / MASKS, path / MASKS / split)
+    folders = (top / MASKS, path / MASKS / (split if top == path else top.name))
     folder = next((f for f in folders if _holds_masks(f, classes)), None)
     masks = _masks(folder, top, labels, paths) if folder else ()
-    files = ImageFiles(paths, masks=masks, mask_values=from_user)
+    values = partial(from_user, ours=_have_our_values(masks))
+    files = ImageFiles(paths, masks=masks, mask_values=values)
     if check and masks:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(files.check_mask, range(len(paths))))
@@ -107,11 +119,33 @@ def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
 
 def _top(path: Path, split: str) -> Path:
     """The folder of the split's classes; a flat folder is its own training split."""
-    if has_split(path, split):
-        return path / split
+    if found := _split_folder(path, split):
+        return found
     if split == "train" and not any(has_split(path, name) for name in SPLITS):
+        _check_flat(path)
         return path
     raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
+
+
+def _split_folder(path: Path, split: str) -> Path | None:
+    """The folder of a split, if there is one: beside train/ other names and cases are known too."""
+    if (path / split).is_dir():
+        return path / split
+    if split == "train" or not (path / "train").is_dir():
+        return None  # the folder may be a class
+    known = (split, *OTHER_NAMES.get(split, ()))
+    return next((path / name for name in _sub_folders(path) if name.lower() in known), None)
+
+
+def _check_flat(path: Path) -> None:
+    """Raise an error for a folder of classes that looks like a folder of splits."""
+    splits = {name for split in SPLITS for name in (split, *OTHER_NAMES[split])}
+    names = [name for name in _sub_folders(path) if name != MASKS]
+    if names and all(name.lower() in splits and _sub_folders(path / name) for name in names):
+        raise AibError(
+            f"{path} has the folders {', '.join(names)}, which look like splits and not like "
+            "classes: rename them to train, val and test"
+        )
 
 
 def _masks(
@@ -132,6 +166,19 @@ def _masks(
             stacklevel=2,
         )
     return masks
+
+
+def _have_our_values(masks: tuple[Path | None, ...]) -> bool:
+    """Whether the masks have the values 0, 1 and 255; else the object is white on black.
+
+    A mask of 0 and 255 alone does not tell. A sample is decoded: all of them would take long.
+    """
+    found = [mask for mask in masks if mask is not None]
+    for mask in found[:: max(1, len(found) // SAMPLED_MASKS)]:
+        with suppress(AibError):  # a damaged mask is an error when it is used
+            if is_ours(np.asarray(open_mask(mask, lambda values: values))):
+                return True
+    return False
 
 
 def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
@@ -160,13 +207,15 @@ def _photographs(folder: Path) -> list[Path]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files below the folder, sorted; none if it is not there."""
+    """All image files below the folder, sorted, without hidden ones; none if it is not there."""
     if not folder.is_dir():
         return []
     return sorted(
         p
         for p in folder.rglob("*")
-        if p.suffix.lower() in SUFFIXES and p.is_file() and not p.name.startswith(".")
+        if p.suffix.lower() in SUFFIXES
+        and p.is_file()
+        and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )
 
 

@@ -1,5 +1,7 @@
 """Hugging Face data sets: `hf:NAME` and `hf:NAME:CONFIG`, through the package `datasets`."""
 
+import operator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,11 @@ def read(
     if len(dataset) == 0:
         raise AibError(f"hf:{path} has no images in split '{split}'")
     size = image_size(path, split, image, label)
-    names = _text_labels(path, find_columns(dataset, dataset[0], image, label)[1])
+    column = find_columns(dataset, dataset[0], image, label)[1]
+    names, count = _text_labels(path, column), _count_integers(path, column)
     policy = Preprocessing(min(size, IMAGE_SIZE), resize, IMAGENET_MEAN, IMAGENET_STD, names)
     name = f"hf:{path}"
-    return from_dataset(dataset, policy, split=split, name=name, image=image, label=label)
+    return from_dataset(dataset, policy, count, split=split, name=name, image=image, label=label)
 
 
 def image_size(path: Path, split: str = "train", image: str = "", label: str = "") -> int:
@@ -51,10 +54,26 @@ def image_size(path: Path, split: str = "train", image: str = "", label: str = "
 
 def _text_labels(path: Path, column: str) -> tuple[str, ...]:
     """The classes of all splits together if the labels are text; () for a ClassLabel."""
-    parts = [part for part in _load(path).values() if len(part) and column in part.features]
+    parts = _labelled(path, column)
     if not any(isinstance(part[0][column], str) for part in parts):
         return ()
     return tuple(sorted({text for part in parts for text in part[column] if text is not None}))
+
+
+def _count_integers(path: Path, column: str) -> int | None:
+    """The number of classes in all splits together if the labels are integers, else None."""
+    parts, highest = _labelled(path, column), -1
+    if any(type(part.features[column]).__name__ == "ClassLabel" for part in parts):
+        return None  # it knows its classes
+    for part in parts:
+        with suppress(TypeError):  # text, or None for secret labels
+            highest = max(highest, max(map(operator.index, part[column])))
+    return None if highest < 0 else highest + 1
+
+
+def _labelled(path: Path, column: str) -> list[Any]:
+    """The splits that have images and this column of labels."""
+    return [part for part in _load(path).values() if len(part) and column in part.features]
 
 
 def _find(path: Path, split: str) -> Any:

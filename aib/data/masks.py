@@ -59,9 +59,17 @@ def from_trimap(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.where(values == 2, 0, known).astype(np.uint8)
 
 
-def from_user(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A user's mask: white on black, or already 0, 1 and 255."""
-    if (values == 1).any() and np.isin(values, (0, 1, IGNORED)).all():
+def is_ours(values: NDArray[np.uint8]) -> bool:
+    """Whether a mask certainly has our values: 0, 1 and 255, and not only 0 and 255."""
+    return bool((values == 1).any() and np.isin(values, (0, 1, IGNORED)).all())
+
+
+def from_user(values: NDArray[np.uint8], ours: bool = False) -> NDArray[np.uint8]:
+    """A user's mask: white on black, or already 0, 1 and 255.
+
+    ours: other masks beside it have 0, 1 and 255; then one without a 1 has no object.
+    """
+    if is_ours(values) or (ours and np.isin(values, (0, IGNORED)).all()):
         return values
     if values.any() and values.max() <= 127:
         raise AibError(

@@ -12,16 +12,14 @@ from urllib.parse import quote
 
 import torch
 
-from aib.attention import SpatialAttention
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
-from aib.latent import VariationalHead
 from aib.options import OPTION_NEEDS
-from aib.quantize import AnchorQuantizer
+from aib.registry import parts_of
 from aib.runs import describe_changes
 from aib.settings import MACHINE, Settings, setting_types
 from aib.training.train import build_model, load_data, with_test_images
@@ -35,6 +33,7 @@ RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings with a defaul
 NEEDS = {
     "beta": "latent",
     "beta_warmup": "latent",
+    "lambda_area": "mask",
     "lambda_q": "anchors",
     "lambda_c": "anchors",
     "revive_anchors": "anchors",
@@ -66,7 +65,12 @@ def parse_grid(text: str) -> Grid:
     if not all(words):
         raise AibError(f"a grid is written KNOB=VALUE,VALUE such as beta=0.001,0.01, not {text!r}")
     name, types = ALIASES.get(knob, knob), setting_types()
-    fixed = MACHINE | {"seed", "evaluator", "token_grid"}  # and lists
+    if name == "holdout":
+        raise AibError(
+            "holdout changes the images that a run is evaluated on, so that the results could not "
+            "be compared: set it for all runs with --holdout"
+        )
+    fixed = MACHINE | {"seed", "holdout", "evaluator", "token_grid"}  # and lists
     known = [n for n, h in types.items() if n not in fixed and typing.get_origin(h) is not tuple]
     if name not in known:
         raise AibError(
@@ -258,9 +262,7 @@ def make_plan(
 def _missing_part(model: Classifier, grid: Grid) -> str:
     """The part that this knob acts on, if the model does not have it."""
     need = NEEDS.get(grid.name, "")
-    part = {"latent": VariationalHead, "anchors": AnchorQuantizer}.get(need, SpatialAttention)
-    has_part = any(isinstance(module, part) for module in model.modules())
-    return "" if not need or has_part else need
+    return "" if not need or parts_of(model)[need] else need
 
 
 def _validate(plan: Plan, images: ImageSet) -> None:

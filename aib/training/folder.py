@@ -105,6 +105,8 @@ class RunFolder:
         except OSError as error:
             raise AibError(f"{self.folder} cannot be locked: {error.strerror}") from error
         try:
+            for partial in self.folder.glob(f"{CHECKPOINT}.*.partial"):  # of a killed process
+                partial.unlink(missing_ok=True)
             with (self.folder / LOCK).open("rb") as self._lock_file:
                 yield
         finally:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
-from tests.helpers import Numbers, fill
+from tests.helpers import Numbers, fill, latent_of
 
 
 def layers(module):
@@ -83,7 +83,8 @@ REFERENCE = {
 @pytest.mark.parametrize("name", ["vgg", "vgg_dvib", "vgg_aib_qt", "wrn", "wrn_aib_qt"])
 def test_logits_map_and_sigma_are_those_of_the_layers_written_out(name, profile):
     """The paper's and the authors' layers as functions of the weights, without noise."""
-    model = aib.create_model(name, 3, width=1 / 32, latent_dim=4, profile=profile).double().eval()
+    options = {"width": 1 / 32, "profile": profile, **latent_of(name, 4)}
+    model = aib.create_model(name, 3, **options).double().eval()
     x = 2 * fill(model, Numbers(1))(2, 3, 32, 32)
     out = model(x, deterministic=True)
     stem, score, tail, decoder = REFERENCE[name[:3]]

@@ -2,12 +2,14 @@
 
 import json
 from importlib.metadata import version
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import nn
 
 import aib
+from aib.bench.throughput import plain_training_rate
 from aib.cli import main
 from aib.commands.bench import Model
 from aib.settings import Precision, Settings
@@ -25,6 +27,20 @@ def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture
     share = result["tflops"] / result["matmul_tflops"]
     assert result["share_of_matmul"] == pytest.approx(share, rel=1e-6)
     assert result["environment"]["torch"] == version("torch")
+
+
+def test_the_plain_loop_has_long_epochs_and_starts_its_workers_once(monkeypatch) -> None:
+    epochs: list = []
+    rate = Mock(side_effect=lambda loaders, *_: epochs.append(next(loaders)) or 1.0)
+    monkeypatch.setattr("aib.bench.throughput.images_per_second", rate)
+    work = Model(model="tiny_aib_qt", width=0.1).workload(torch.device("cpu"))
+    assert plain_training_rate(work, workers=1) == 1.0
+    [loader] = epochs
+    assert len(loader) == 64
+    first = iter(loader)
+    assert iter(loader) is first  # the same workers in the next epoch
+    x, y = next(first)
+    assert x.shape[:2] == (128, 3) and len(y.unique()) > 1
 
 
 def forward_flops_by_hand() -> int:

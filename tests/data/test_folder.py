@@ -38,6 +38,40 @@ def test_own_splits_are_used(tmp_path):
     assert counts == {"train": 15, "val": 6, "test": 9}
 
 
+@pytest.mark.parametrize("val", ["valid", "validation", "dev", "Val"])
+def test_val_may_have_another_name_beside_train(tmp_path, val):
+    official.write_folder(tmp_path / "train", per_class=5)
+    official.write_folder(tmp_path / val, per_class=2)
+    official.write_folder(tmp_path / "masks" / val, per_class=2)
+    loaded = {split: load(f"folder:{tmp_path}", split) for split in ("train", "val")}
+    assert [len(data) for data in loaded.values()] == [15, 6]
+    assert {p.parts[-3] for p in loaded["val"].files.paths} == {val}
+    assert loaded["val"].has_outlines
+
+
+def test_a_class_may_be_called_like_a_split(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    (tmp_path / "class_0").rename(tmp_path / "dev")
+    (tmp_path / "class_1").rename(tmp_path / "Test")
+    assert load(f"folder:{tmp_path}", "train", holdout=0).class_names == ("Test", "dev")
+
+
+@pytest.mark.parametrize("splits", [("Test", "Train"), ("training", "validation")])
+def test_splits_of_other_names_do_not_become_classes(tmp_path, splits):
+    for split in splits:
+        official.write_folder(tmp_path / split)
+    with pytest.raises(AibError, match=f"{', '.join(splits)}, which look like splits .* rename"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
+
+
+def test_files_in_hidden_folders_are_no_images(tmp_path):
+    home = tmp_path / ".home"  # a hidden folder above the images does not matter
+    official.write_folder(home)
+    (home / "class_0/.thumbnails").mkdir()
+    Image.new("RGB", (20, 20)).save(home / "class_0/.thumbnails/0.png")
+    assert len(load(f"folder:{home}", "train", holdout=0)) == 12
+
+
 def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
     official.write_folder(tmp_path / "train", classes=3)
     official.write_folder(tmp_path / "test", classes=2)
@@ -57,6 +91,14 @@ def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
 def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):
     image.save(tmp_path / "image.png")
     assert open_rgb(tmp_path / "image.png").getpixel((0, 0)) == (shade,) * 3
+
+
+@pytest.mark.parametrize(("largest", "shade"), [(1.0, 255), (0.5, 127), (200.0, 200)])
+def test_floats_are_shares_of_white_if_none_is_above_one(tmp_path, largest, shade):
+    values = np.array([[0, largest], [largest / 2, 0]], np.float32)
+    Image.fromarray(values).save(tmp_path / "image.tif")
+    found = np.asarray(open_rgb(tmp_path / "image.tif"))[:, :, 0]
+    assert found.tolist() == [[0, shade], [int(shade / 2), 0]]
 
 
 def test_a_name_may_hold_a_path_with_colons_and_options():

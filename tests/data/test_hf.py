@@ -9,6 +9,7 @@ from aib.cli import main
 from aib.data import at_most, has_split, hf, load, same_images
 from aib.data.own import from_dataset
 from aib.data.verify import verify
+from aib.training.train import train
 from tests.data.hugging_face import ClassLabel, Dataset, Image, Value, package
 from tests.helpers import photo, small_model
 
@@ -31,7 +32,7 @@ def fine_and_coarse() -> Dataset:
     return Dataset(columns, features)
 
 
-def text_labels(*labels: str | None) -> Dataset:
+def labelled(*labels: str | int | None) -> Dataset:
     columns = {"image": [photo()] * len(labels), "label": list(labels)}
     return Dataset(columns, {"image": Image(), "label": Value()})
 
@@ -42,10 +43,16 @@ def hub(monkeypatch):
     only = Dataset({"image": [photo()] * 5, "label": [0] * 5}, features)
     known = {
         ("texts", None): {
-            "train": text_labels("pug", "cat", "pug", "owl"),
-            "test": text_labels("pug", "ox"),
+            "train": labelled("pug", "cat", "pug", "owl"),
+            "test": labelled("pug", "ox"),
         },
-        ("mixed", None): {"train": text_labels("a", None)},
+        ("numbers", None): {
+            "train": labelled(0, 1, 2, 0),
+            "validation": labelled(0, 1),
+            "test": labelled(1, 0),
+            "secret": labelled(-1, None),
+        },
+        ("mixed", None): {"train": labelled("a", None)},
         ("beans", None): {"train": beans(), "validation": beans(4), "test": beans(6)},
         ("me/leaves", "small"): {"train": beans(20)},
         ("secret", None): {"train": beans(20), "test": beans(6, label=-1)},
@@ -93,6 +100,14 @@ def test_columns_may_be_chosen() -> None:
     assert data.preprocessing.resize == "crop" and data.preprocessing.image_size == 224
 
 
+def test_labels_that_are_integers_have_the_classes_of_all_splits(hub, tmp_path) -> None:
+    splits = ("train", "val", "test")
+    assert [load("hf:numbers", split).num_classes for split in splits] == [3, 3, 3]
+    options = {"width": 0.25, "epochs": 1, "batch_size": 4, "accelerator": "cpu", "workers": 0}
+    settings = aib.Settings(data="hf:numbers", model="tiny_aib").updated(**options)
+    assert train(settings, tmp_path / "run").model.num_classes == 3
+
+
 def test_labels_that_are_text_are_classes_in_alphabetical_order_over_all_splits(hub) -> None:
     train, test = (load("hf:texts:image_size=32", split, holdout=0) for split in ("train", "test"))
     assert train.class_names == test.class_names == ("cat", "owl", "ox", "pug")
@@ -102,7 +117,7 @@ def test_labels_that_are_text_are_classes_in_alphabetical_order_over_all_splits(
     assert model.preprocessing.class_names == ("cat", "owl", "pug")
     found = aib.evaluate(model, hub["texts", None]["train"])
     assert (found.images, found.classes) == (4, "own")
-    assert from_dataset(text_labels("pug", "cat"), model.preprocessing).labels.tolist() == [2, 0]
+    assert from_dataset(labelled("pug", "cat"), model.preprocessing).labels.tolist() == [2, 0]
 
 
 @pytest.mark.parametrize(

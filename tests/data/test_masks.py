@@ -220,3 +220,19 @@ def test_a_user_s_mask_is_white_on_black_or_as_ours_or_an_error(tmp_path, values
     else:
         with pytest.raises(AibError, match=r"class_0/0.png is neither black nor"):
             data.mask(0)
+
+
+def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    write_masks(tmp_path / "masks", classes=2, per_class=2)  # white on black
+    name = f"folder:{tmp_path}:image_size=40"
+    assert load(name, "train", holdout=0).mask(0).unique().tolist() == [0, 1]
+    values = np.zeros((40, 40), np.uint8)
+    values[:5] = 255  # a border to ignore
+    Image.fromarray(values).save(tmp_path / "masks/class_0/0.png")
+    values[20:] = 1
+    for other in ("class_0/1", "class_1/0", "class_1/1"):
+        Image.fromarray(values).save(tmp_path / f"masks/{other}.png")
+    data = load(name, "train", holdout=0)
+    assert data.mask(0).unique().tolist() == [0, 255] and (data.mask(0) == 255).sum() == 5 * 40
+    assert torch.equal(data.mask(3), torch.from_numpy(values))

@@ -9,7 +9,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 import aib
-from aib.data import ImageSet, adapt, from_dataset
+from aib.data import Batches, ImageSet, adapt, from_dataset
 from aib.data.decode import to_tensor
 from aib.data.own import Prepared
 from tests.helpers import RecordingReporter, image_set, photo, pixels, same_weights, small_model
@@ -102,6 +102,32 @@ def test_a_transform_of_pil_images_is_applied_at_every_access() -> None:
     found = from_dataset(data, aib.Preprocessing(8))
     assert found.images is None  # small, but it may differ the next time
     assert [int(found.pixels(3).unique()) for _ in range(2)] == [1, 2]  # 0 was the first look
+
+
+class RandomGrey(Dataset):
+    """Images of one random grey level, as a random transform would make them."""
+
+    transform = "random"
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, i: int):
+        level = int(torch.randint(256, ()))
+        return Image.new("RGB", (8, 8), (level,) * 3), i % 2
+
+
+def test_a_random_transform_differs_between_epochs_seeds_and_ranks_but_not_between_runs() -> None:
+    data = from_dataset(RandomGrey(), aib.Preprocessing(image_size=8), 2)
+
+    def levels(epoch: int, **options) -> list[float]:
+        batches = Batches(data, 4, train=True, workers=1, **options)
+        return torch.cat([x[:, 0, 0, 0] for x, _ in batches.epoch(epoch)]).tolist()
+
+    first = levels(0)
+    assert levels(0) == first
+    assert levels(1) != first and levels(0, seed=1) != first
+    assert levels(0, rank=1, world_size=2) != levels(0, world_size=2)
 
 
 def test_targets_are_not_the_labels_if_they_are_transformed() -> None:

@@ -57,6 +57,7 @@ def test_values_have_the_settings_type():
         ("devices=1,2", "no knob 'devices'"),
         ("beta=much", "beta must be a number, not 'much'"),
         ("K=1e3", "K must be an integer or None, not '1e3'"),
+        ("holdout=0,0.2", "could not be compared: set it for all runs with --holdout"),
         ("augment=2", "augment must be true or false, not '2'"),
         ("schedule=linear", "schedule must be one of 'steps', 'cosine', not 'linear'"),
     ],
@@ -80,6 +81,9 @@ def test_a_cutout_larger_than_the_images_is_an_error():
         ({"model": "tiny_aib"}, ["Q=2,20"], "tiny_aib has no anchors: Q changes nothing"),
         ({"model": "tiny"}, ["beta=0,1"], "tiny has no latent: beta changes nothing"),
         ({"model": "wrn_abn"}, ["modulation=gate,residual"], "no aib attention: modulation"),
+        ({}, ["lambda_area=1,5"], "tiny_aib_qt has no mask: lambda_area changes nothing"),
+        ({}, ["area=0.2,0.3"], "tiny_aib_qt has no mask: area changes nothing"),
+        ({"model": "tiny_aib_masked"}, ["attention_depth=0,1"], "no aib attention: attention_d"),
         ({}, ["K=8", "latent_dim=16"], r"K \(latent_dim\) has two grids"),
         ({"evaluator": True}, ["beta=0.1,0.2"], "a sweep trains models"),
     ],
@@ -87,6 +91,11 @@ def test_a_cutout_larger_than_the_images_is_an_error():
 def test_a_plan_that_makes_no_sense_is_an_error(changes, grids, message):
     with pytest.raises(aib.AibError, match=message):
         make_plan("mine", replace(SWEEP_BASE, **changes), list(map(parse_grid, grids)))
+
+
+def test_the_weight_of_the_area_may_vary_for_a_masked_model():
+    masked = replace(SWEEP_BASE, model="tiny_aib_masked")
+    assert len(make_plan("mine", masked, [parse_grid("lambda_area=1,5")]).runs) == 2
 
 
 def test_defaults_of_the_model_family_are_resolved():

@@ -1,5 +1,6 @@
 """The folder of a run: what it refuses, locks, and a disk that is full or gone."""
 
+import os
 import resource
 import shutil
 from dataclasses import replace
@@ -117,6 +118,14 @@ def test_a_run_does_not_write_into_the_folder_of_another(tmp_path: Path) -> None
     assert read_metrics(second.folder) == [{"step": 1}]
 
 
+def test_a_partial_checkpoint_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    run = create(tmp_path / "run")
+    partial = run.folder / "checkpoint.pt.123.partial"
+    partial.write_bytes(b"incomplete")
+    with run.locked():
+        assert not partial.exists()
+
+
 @needs_full
 def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -125,7 +134,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
 
     def fill(run: RunFolder, state: dict[str, Any]) -> None:
         if state["step"] == 4:
-            (run.folder / "checkpoint.pt.partial").symlink_to("/dev/full")
+            (run.folder / f"checkpoint.pt.{os.getpid()}.partial").symlink_to("/dev/full")
         save(run, state)
 
     data = load("shapes:count=96", "train", holdout=0)
