@@ -14,6 +14,7 @@ from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
+from aib.figures.picture import is_figure
 from aib.runs import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
@@ -57,6 +58,11 @@ def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
 def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):
     image.save(tmp_path / "image.png")
     assert open_rgb(tmp_path / "image.png").getpixel((0, 0)) == (shade,) * 3
+
+
+def test_checking_whether_a_large_image_is_a_figure_gives_no_warning(tmp_path, recwarn):
+    (tmp_path / "large.png").write_bytes(official.bomb(11_000))
+    assert not is_figure(tmp_path / "large.png") and not recwarn.list
 
 
 def test_a_name_may_hold_a_path_with_colons_and_options():
