@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from PIL.PngImagePlugin import PngInfo
+from PIL.PngImagePlugin import PngImageFile, PngInfo
 from torch import Tensor
 
 from aib.figures.overlay import MAP_COLORS, Array, overlay
@@ -39,7 +39,7 @@ def is_figure(path: Path) -> bool:
     try:
         if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe would block
             return False
-        with Image.open(path, formats=("PNG",)) as image:  # reads the header only
+        with PngImageFile(path) as image:  # reads the header only; no warning of a large image
             return all(image.info.get(key) == value for key, value in MARK.items())
     except Exception:  # damaged files raise any kind of exception
         return False

@@ -14,6 +14,7 @@ from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
+from aib.figures.picture import is_figure
 from aib.runs import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
@@ -99,6 +100,11 @@ def test_floats_are_shares_of_white_if_none_is_above_one(tmp_path, largest, shad
     Image.fromarray(values).save(tmp_path / "image.tif")
     found = np.asarray(open_rgb(tmp_path / "image.tif"))[:, :, 0]
     assert found.tolist() == [[0, shade], [int(shade / 2), 0]]
+
+
+def test_checking_whether_a_large_image_is_a_figure_gives_no_warning(tmp_path, recwarn):
+    (tmp_path / "large.png").write_bytes(official.bomb(11_000))
+    assert not is_figure(tmp_path / "large.png") and not recwarn.list
 
 
 def test_a_name_may_hold_a_path_with_colons_and_options():
