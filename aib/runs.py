@@ -108,9 +108,11 @@ class Run:
             return
         mine, theirs = self.settings, other.settings
         if (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
+            names = ("data", "holdout", "seed")
+            differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
             raise AibError(
-                f"{self.label} and {other.label} held out different images (seed or holdout "
-                "differ): compare them on test images"
+                f"{self.label} and {other.label} held out different images (not the same "
+                f"{', '.join(differ)}): compare them on test images"
             )
 
 

@@ -39,8 +39,11 @@ def test_compared_runs_see_the_same_images(tmp_path: Path) -> None:
     mine, theirs = first.images(split="val"), same.images(split="val", like=first)
     assert mine.images is not None and theirs.images is not None
     assert torch.equal(mine.images, theirs.images)
-    with pytest.raises(aib.AibError, match="2 and 0 held out different images"):
+    with pytest.raises(aib.AibError, match=r"2 and 0 held out different images .not the same seed"):
         other.images(split="val", like=first)
+    unlike = make_run(tmp_path / "3", holdout=0.2, seed=1, data="shapes_spurious")
+    with pytest.raises(aib.AibError, match="not the same data, seed"):
+        open_run(unlike, "cpu").images(split="val", like=first)
 
 
 def test_a_packaged_model_is_found_by_name_and_is_the_default(
