@@ -13,7 +13,7 @@ import tyro
 
 from aib.commands.options import print_json, progress, rich_table, wide_console
 from aib.errors import AibError
-from aib.files import read_json, write_json
+from aib.files import check_suffix, read_json, write_json
 from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def interpret(
             training images that choose the thresholds of localisation.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
-        csv: write the metrics of every image to this file.
+        csv: write the metrics of every image to this .csv file.
         out: folder for the results; by default each run's own, interpret/NAME for --model, and
             hub/owner/name for a model of the Hub.
         batch_size: images per batch.
@@ -104,6 +104,8 @@ def interpret(
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
+    if csv is not None:
+        check_suffix(csv, ".csv")
     check_seed(seed)
     opened = open_runs(runs, device, backbone)
     name = data or (opened[0].settings.data if opened and opened[0].settings else None)

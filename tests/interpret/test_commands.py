@@ -246,13 +246,16 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
         (["interpret", "nowhere"], "nowhere is not a run"),
         (["interpret", "{run}", "--images", "1"], "at least 2"),
         (["interpret", "{run}", "{run}"], "named twice"),
+        (["interpret", "{run}", "--csv", "photo.jpg"], "end in .csv"),
         (["interpret", "{run}", "--foreign", "letters"], "letters"),
         (["interpret", "{run}", "--data", "letters"], "letters"),
         (["explain", "x.png", "--run", "nowhere"], "nowhere"),
         (["report", "nowhere"], "nowhere is not a run"),
+        (["report", "{run}", "--stored", "--out", "photo.jpg"], "end in .html or .htm"),
     ],
 )
-def test_mistakes_are_answered_in_a_sentence(words, said, run, capsys):
+def test_mistakes_are_answered_in_a_sentence(words, said, run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # what a wrong option writes goes there
     assert main([word.format(run=run) for word in words]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
