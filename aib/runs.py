@@ -19,8 +19,8 @@ from aib.pretrained import from_pretrained
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
 
-# A run's folder, beside CONFIG and WEIGHTS.
-CHECKPOINT, METRICS, EVALUATION = "checkpoint.pt", "metrics.jsonl", "evaluation.json"
+# A run's folder, beside CONFIG, WEIGHTS and CHECKPOINT.
+METRICS, EVALUATION = "metrics.jsonl", "evaluation.json"
 RESULT = "interpret.json"
 MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 HUB = Path("hub")  # in the current folder: where commands write about models of the Hub

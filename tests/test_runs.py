@@ -61,3 +61,10 @@ def test_a_packaged_model_is_found_by_name_and_is_the_default(
     monkeypatch.setattr(runs, "PACKAGED", tmp_path / "nothing")
     with pytest.raises(aib.AibError, match="no pretrained model"):
         find_model(None)
+
+
+def test_an_interrupted_run_is_named_as_such(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    (folder / "model.safetensors").rename(folder / "checkpoint.pt")
+    with pytest.raises(aib.AibError, match=rf"interrupted run.*aib train --resume {folder}`"):
+        open_run(folder, "cpu")
