@@ -36,6 +36,12 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         ) from error
 
 
+def check_suffix(path: Path, *suffixes: str) -> None:
+    """Raise an error unless the name ends in one of these, so that no other file is overwritten."""
+    if path.suffix.lower() not in suffixes:
+        raise AibError(f"the name of the output must end in {' or '.join(suffixes)}, not '{path}'")
+
+
 def describe_write_error(error: Exception, path: Path) -> str:
     """The reason why a file could not be written."""
     cause: BaseException | None = error

@@ -20,7 +20,7 @@ from aib.networks.options import OPTIONS
 from aib.options import ModelOptions, without_removed
 from aib.preprocessing import Preprocessing
 from aib.registry import rebuild_model
-from aib.weights import CONFIG, WEIGHTS, load_weights, read_config, tensor_shapes
+from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, load_weights, read_config, tensor_shapes
 
 
 def from_pretrained(
@@ -80,6 +80,11 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
     """The folder with config and weights."""
     folder = Path(source)
     if folder.is_dir():
+        if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
+            raise AibError(
+                f"{folder} is an interrupted run, without {WEIGHTS}: finish it with "
+                f"`aib train --resume {folder}`"
+            )
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise AibError(f"{folder} has no {name}; it is not a saved aib model")

@@ -21,8 +21,8 @@ from aib.pretrained import from_pretrained
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
 
-# A run's folder, beside CONFIG and WEIGHTS.
-CHECKPOINT, METRICS, EVALUATION = "checkpoint.pt", "metrics.jsonl", "evaluation.json"
+# A run's folder, beside CONFIG, WEIGHTS and CHECKPOINT.
+METRICS, EVALUATION = "metrics.jsonl", "evaluation.json"
 EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 RESULT = "interpret.json"
 MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
@@ -134,9 +134,12 @@ class Run:
         files, others = read_data_files(self.folder), read_data_files(other.folder)
         changed = files.get("folder") == others.get("folder") and files != others
         if changed or (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
+            names = ("data", "holdout", "seed")
+            differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
+            differ += ["files"] * changed
             raise AibError(
-                f"{self.label} and {other.label} held out different images (seed, holdout or files "
-                "differ): compare them on test images"
+                f"{self.label} and {other.label} held out different images (not the same "
+                f"{', '.join(differ)}): compare them on test images"
             )
 
 

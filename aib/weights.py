@@ -15,7 +15,7 @@ from aib.errors import AibError
 from aib.files import read_json, write_json, write_whole
 
 SCHEMA = 1
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
+WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
 
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:

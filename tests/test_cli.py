@@ -8,6 +8,9 @@ import pytest
 
 from aib import __version__, cli
 from aib.commands import models as models_command
+from aib.commands import sweep, train
+from aib.commands.options import parse
+from aib.configs import PRESETS
 
 
 def run(capsys, *words):
@@ -130,3 +133,11 @@ def test_a_closed_pipe_is_no_error():
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize("options", [train.Options, sweep.Options])
+def test_a_flag_that_a_preset_sets_can_be_switched_on_and_off(options):
+    default = options(settings=PRESETS["cifar10_fast"].settings)
+    assert default.settings.graphs
+    for word, graphs in (("--graphs", True), ("--no-graphs", False)):
+        assert parse(options, [word], "aib", default=default).settings.graphs == graphs

@@ -46,8 +46,11 @@ def test_compared_runs_see_the_same_images(tmp_path: Path) -> None:
     mine, theirs = first.images(split="val"), same.images(split="val", like=first)
     assert mine.images is not None and theirs.images is not None
     assert torch.equal(mine.images, theirs.images)
-    with pytest.raises(aib.AibError, match="2 and 0 held out different images"):
+    with pytest.raises(aib.AibError, match=r"2 and 0 held out different images .not the same seed"):
         other.images(split="val", like=first)
+    unlike = make_run(tmp_path / "3", holdout=0.2, seed=1, data="shapes_spurious")
+    with pytest.raises(aib.AibError, match="not the same data, seed"):
+        open_run(unlike, "cpu").images(split="val", like=first)
 
 
 def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
@@ -64,7 +67,7 @@ def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
         run.write_weights(model)
     before, same, after = open_runs(tuple(tmp_path / n for n in ("before", "same", "after")), "cpu")
     before.check_same_holdout(same)
-    with pytest.raises(aib.AibError, match="seed, holdout or files differ"):
+    with pytest.raises(aib.AibError, match="not the same files"):
         before.images(split="val", like=after)
 
 
@@ -116,3 +119,10 @@ def test_a_file_that_another_process_writes_meanwhile_is_written(tmp_path: Path)
 
     write_whole(path, write)
     assert path.read_text() == "ours" and list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupted_run_is_named_as_such(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    (folder / "model.safetensors").rename(folder / "checkpoint.pt")
+    with pytest.raises(aib.AibError, match=rf"interrupted run.*aib train --resume {folder}`"):
+        open_run(folder, "cpu")

@@ -1,5 +1,6 @@
 """List, fetch, verify and show data sets. For example: aib data list"""
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from tyro.conf import Positional, arg
 
 from aib.commands.options import print_json, wide_console
 from aib.errors import AibError
+from aib.files import check_suffix
 from aib.validation import Count, check
 
 if TYPE_CHECKING:
@@ -147,22 +149,28 @@ def show(
         name: a known name with options after a colon, or folder:PATH.
         split: train, val, test (svhn: extra).
         root: folder of the data sets; by default the cache ($AIB_DATA).
-        out: the PNG to write; by default NAME-SPLIT.png.
+        out: the PNG to write; by default NAME-SPLIT.png, with the name of a folder. Only a picture
+            that aib made is replaced.
         columns: images per class.
         seed: of generated training images and of the train/val split.
         strict: a file that cannot be read is an error.
     """
-    from aib.data.load import load, parse_name
+    from aib.data.load import is_own, load, parse_name
     from aib.data.sheet import contact_sheet
+    from aib.figures.picture import is_figure, save_image
 
     check("columns", columns, Count)
     holdout = 0.1 if split == "val" else 0.0
     dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
-    path = out or Path(f"{parse_name(name)[0]}-{split}.png")
-    try:
-        contact_sheet(dataset, columns).save(path)
-    except (OSError, ValueError) as error:
-        raise AibError(f"{path} cannot be written: {error}") from error
+    kind, folder, _ = parse_name(name)
+    known = f"{kind}-{folder.resolve().name}" if is_own(name) else kind
+    path = out or Path(f"{known}-{split}.png")
+    check_suffix(path, ".png")
+    if os.path.lexists(path) and not is_figure(path):
+        raise AibError(
+            f"{path} would be overwritten, and aib did not make it: choose another --out"
+        )
+    save_image(contact_sheet(dataset, columns), path)
     for message in dataset.skipped:
         print(f"skipped: {message}")
     if dataset.skipped:

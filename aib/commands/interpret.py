@@ -13,7 +13,7 @@ import tyro
 
 from aib.commands.options import print_json, progress, rich_table, wide_console
 from aib.errors import AibError
-from aib.files import write_json
+from aib.files import check_suffix, read_json, write_json
 from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from aib.interpret.results import Study
     from aib.interpret.studies import Plan
     from aib.runs import Run
+
+EXPENSIVE = ("localisation", "faithfulness", "randomised_layers")  # keys that --quick leaves out
 
 
 def interpret(
@@ -50,7 +52,8 @@ def interpret(
     """Measure how far the maps of one run can be trusted, or compare several runs on the same
     images: stability, localisation, faithfulness, use by the decision, information.
 
-    Writes interpret.json and figures/ into each run.
+    Writes interpret.json and figures/ into each run. A study of the same weights and data that
+    holds more is not replaced: --out writes elsewhere.
 
     Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
 
@@ -73,7 +76,7 @@ def interpret(
             training images that choose the thresholds of localisation.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
-        csv: write the metrics of every image to this file.
+        csv: write the metrics of every image to this .csv file.
         out: folder for the results; by default each run's own, interpret/NAME for --model, and
             hub/owner/name for a model of the Hub.
         batch_size: images per batch.
@@ -101,6 +104,8 @@ def interpret(
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
+    if csv is not None:
+        check_suffix(csv, ".csv")
     check_seed(seed)
     opened = open_runs(runs, device, backbone)
     name = data or (opened[0].settings.data if opened and opened[0].settings else None)
@@ -121,6 +126,11 @@ def interpret(
         for run in opened
     ]
     check_alike(feeds, opened)
+    folders = [_result_folder(run, out, len(opened)) for run in opened]
+    absent = (EXPENSIVE if quick else ()) + (() if evaluator else ("evaluator",))
+    for run, feed, folder in zip(opened, feeds, folders, strict=True):
+        origin = {"weights_sha256": run.checksum, "data": name, "split": feed.data.split}
+        check_kept(folder / RESULT, origin, absent)
     own_root = opened[0].settings.root if opened[0].settings else None
     others = foreign_images(foreign, foreign_root or root or own_root, seed)
     here = not isinstance(others, str)
@@ -161,7 +171,6 @@ def interpret(
     labels = [run.label for run in opened]
     studies = {label: found for label, (found, _) in zip(labels, measured, strict=True)}
     per_image = {label: metrics for label, (_, metrics) in zip(labels, measured, strict=True)}
-    folders = [_result_folder(run, out, len(opened)) for run in opened]
     for folder, found in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, found.to_dict())
     pictures = draw(opened, feeds, list(per_image.values()), plan, folders)
@@ -181,6 +190,20 @@ def interpret(
     show(studies, feeds[0], str(name))
     written = [str(folder / RESULT) for folder in folders] + [str(path) for path in pictures]
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
+
+
+def check_kept(path: Path, origin: dict[str, str | None], absent: tuple[str, ...]) -> None:
+    """Raise an error where the stored study has the same origin and parts that are absent now."""
+    try:
+        stored = read_json(path) or {}
+    except AibError:
+        return  # a damaged file is replaced
+    lost = [key.replace("_", " ") for key in absent if stored.get(key)]
+    if lost and all(stored.get(key) == value for key, value in origin.items()):
+        raise AibError(
+            f"{path} would lose its {', '.join(lost)}, measured with the same weights and data: "
+            "write this study elsewhere with --out FOLDER"
+        )
 
 
 def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:

@@ -40,9 +40,14 @@ def run_command(command: str, argv: Sequence[str]) -> None:
 
 
 def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
-    """Call `command` with the options of `argv`; --help and errors raise SystemExit."""
-    extra = {} if default is None else {"default": default}
-    return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG, **extra)
+    """Call `command` with the options of `argv`; --help and errors raise SystemExit.
+
+    With a default, such as a preset's, each flag can be switched on and off: --graphs, --no-graphs.
+    """
+    if default is None:
+        return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG)
+    pairs = (tyro.conf.OmitArgPrefixes,)
+    return tyro.cli(command, args=list(argv), prog=prog, config=pairs, default=default)
 
 
 def parse_samples(text: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import tyro
 
 from aib.commands.options import progress
 from aib.errors import AibError
-from aib.files import write_whole
+from aib.files import check_suffix, write_whole
 from aib.validation import check_seed
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def report(
     Args:
         runs: folders of runs, or hf:owner/name of the Hub; several are compared on one page. Or one
             sweep's folder.
-        out: the file to write; report.html in the (first) run if not given, or in hub/owner/name
-            for a model of the Hub.
+        out: the .html file to write; report.html in the (first) run if not given, or in
+            hub/owner/name for a model of the Hub.
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
@@ -58,6 +58,8 @@ def report(
 
     if not runs:
         raise AibError("name at least one run")
+    if out is not None:
+        check_suffix(out, ".html", ".htm")
     if images < 2 or subset < 2:
         raise AibError(f"--images and --subset must be at least 2, not {images} and {subset}")
     if any((run / PLAN).is_file() for run in runs):

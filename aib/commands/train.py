@@ -99,6 +99,8 @@ def main(argv: list[str]) -> None:
 
 def start(options: Options, name: str) -> None:
     """Train, then print the results on test or held-out images."""
+    if options.resume is not None and options.out is not None:
+        raise AibError(f"--resume trains in {options.resume} itself; leave out --out")
     from aib.training.interrupt import Interrupted
     from aib.training.progress import make_reporter
     from aib.training.train import train

@@ -36,7 +36,8 @@ def remove_manifest(folder: Path) -> None:
 
 def write_table(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     """One row per image; empty where there is no value."""
-    rows = [finite(one) | dict(zip(BOX, one["box"] or (), strict=False)) for one in records]
+    none = (None,) * 4  # not left out: a record has another `top`, the most probable classes
+    rows = [finite(one) | dict(zip(BOX, one["box"] or none, strict=True)) for one in records]
     write_csv(folder / TABLE, COLUMNS, rows)
 
 

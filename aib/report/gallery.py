@@ -13,6 +13,7 @@ from aib.figures.picture import image_tile, magnified
 from aib.interpret.maps import explain_batch
 
 SIDE = 96  # pixels of a small picture in the page
+SPLITS = {"train": "training", "val": "held-out"}  # in words; others are called as they are
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def make_gallery(
     if explanation.mask is not None:
         scale = "the map's colours run from 0 (closed) to 1 (open), those of the others over their "
         scale += "own range"
-    caption = f"A random sample of test images. From left to right: {order}. Yellow is high; "
+    split = SPLITS.get(feed.data.split, feed.data.split)
+    caption = f"A random sample of {split} images. From left to right: {order}. Yellow is high; "
     return Gallery(items, f"{caption}{scale}.")
 
 

@@ -76,11 +76,11 @@ def write_upload(
     picture = picture and (run.folder / MAPS).is_file()
     if picture:
         shutil.copyfile(run.folder / MAPS, folder / PICTURE)
-    results = list(read_evaluations(folder / EVALUATION).values())
-    data = without_folders(run.settings.data) if run.settings else ""
-    metadata = _metadata(repo, results, license)
-    rows = [result_row(e) for e in results]
-    card = model_card(run, repo, data, rows, metadata, picture=picture)
+    results = read_evaluations(folder / EVALUATION)
+    data = run.settings.data if run.settings else ""
+    metadata = _metadata(repo, results, data, license)
+    rows = [result_row(e) for e in results.values()]
+    card = model_card(run, repo, without_folders(data), rows, metadata, picture=picture)
     (folder / CARD).write_text(card, encoding="utf-8")
 
 
@@ -119,8 +119,16 @@ def result_row(e: Evaluation, how: str = "") -> list[str]:
     ]
 
 
-def _metadata(repo: str, results: list[Evaluation], license: str | None) -> dict[str, Any]:
-    """What the Hub itself reads: the license, and accuracies."""
+def _metadata(
+    repo: str, results: dict[str, Evaluation], data: str, license: str | None
+) -> dict[str, Any]:
+    """What the Hub itself reads: the license, and one accuracy per data set and split, the run's
+    own where there are several; none on training images."""
+    shown: dict[tuple[str, str], Evaluation] = {}
+    for name, e in results.items():
+        where, own = (e.data, e.split), name == without_folders(f"{data} {e.split}")
+        if e.classes == "own" and e.split != "train" and (own or where not in shown):
+            shown[where] = e
     accuracies = [
         EvalResult(
             task_type="image-classification",
@@ -130,8 +138,7 @@ def _metadata(repo: str, results: list[Evaluation], license: str | None) -> dict
             metric_type="accuracy",
             metric_value=round(1 - e.top1_error / 100, 6),
         )
-        for e in results
-        if e.classes == "own"
+        for e in shown.values()
     ]
     found: dict[str, Any] = {"license": license} if license else {}
     if accuracies:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from aib.evaluation import Evaluation, describe_samples
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
+from aib.figures.table import NOTHING, Table, number, table_of, without, without_empty_columns
 from aib.interpret.results import ClassMetrics, Information, Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.paper import paper_error
@@ -53,20 +53,36 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
         {
             "run": run.label,
             "model": run.model,
+            "data": _measured_data(run),
             "images": _split(e) if (e := run.own_evaluation) else NOTHING,
             "error %": number(e.top1_error if e else None, 2),
             "paper %": _paper(run),
         }
         for run in runs
     ]
-    shown = [blocks.table(table_of("Error", errors))]
-    studies = {run.label: run.study for run in runs if run.study is not None}
-    same = {(s.data, s.split, s.images, s.seed) for s in studies.values()}
+    table, same = table_of("Error", errors), {_images(run) for run in runs} - {None}
     if len(same) > 1:
+        note = "The errors were not measured on the same images: compare with care."
+        shown = [blocks.table(table), blocks.text(note)]
+    else:
+        shown = [blocks.table(without(table, "data"))]
+    studies = {run.label: run.study for run in runs if run.study is not None}
+    if len({(s.data, s.split, s.images, s.seed) for s in studies.values()}) > 1:
         shown.append(
-            blocks.text("The runs were not measured on the same images: compare with care.")
+            blocks.text("The maps were not measured on the same images: compare with care.")
         )
     return Section("Comparison", "comparison", [*shown, *_study_tables(studies)])
+
+
+def _measured_data(run: RunContent) -> str:
+    e, s = run.own_evaluation, run.settings
+    return f"{s.data}, {e.images:,} images" if e and s else NOTHING
+
+
+def _images(run: RunContent) -> tuple[str, str, int] | None:
+    """What tells the images of the run's own evaluation; held-out ones depend on the seed."""
+    e, s = run.own_evaluation, run.settings
+    return (_measured_data(run), e.split, s.seed if e.split == "val" else 0) if e and s else None
 
 
 def _sections(

@@ -19,7 +19,6 @@ from aib.environment import environment
 from aib.errors import AibError
 from aib.files import describe_write_error, write_json, write_whole
 from aib.runs import (
-    CHECKPOINT,
     METRICS,
     describe_changes,
     read_metrics,
@@ -28,7 +27,7 @@ from aib.runs import (
 )
 from aib.settings import MACHINE, Settings
 from aib.training.checkpoint import load_checkpoint, save_checkpoint
-from aib.weights import CONFIG, WEIGHTS, read_config, write_weights
+from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, read_config, write_weights
 
 LOCK = ".lock"
 ROW_BYTES = 1000  # of a line of metrics.jsonl, roughly

@@ -9,6 +9,7 @@ from aib.cli import main
 from aib.data import SPECS, load, svhn
 from aib.data.verify import describe
 from tests.data import official
+from tests.helpers import photo
 
 
 @pytest.mark.parametrize("word", ["list", "fetch", "verify", "show"])
@@ -73,6 +74,25 @@ def test_verify_passes_the_shapes(capsys):
 
 
 def test_show_reports_an_output_that_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "nowhere").touch()
     out = str(tmp_path / "nowhere" / "sheet.png")
     assert main(["data", "show", "shapes:count=100", "--out", out]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "Not a directory" in capsys.readouterr().err
+
+
+def test_show_replaces_its_own_sheets_only(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("cats", "dogs"):
+        official.write_folder(tmp_path / name)
+        for _ in range(2):
+            assert main(["data", "show", f"folder:{name}"]) == 0
+    assert {path.name for path in tmp_path.glob("*.png")} == {
+        "folder-cats-train.png",
+        "folder-dogs-train.png",
+    }
+    for name, said in (("mine.png", "aib did not make it"), ("mine.jpg", "end in .png")):
+        photo().save(name)
+        before = (tmp_path / name).read_bytes()
+        assert main(["data", "show", "folder:cats", "--out", name]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+        assert (tmp_path / name).read_bytes() == before

@@ -13,6 +13,7 @@ from huggingface_hub import ModelCard, constants
 import aib
 from aib import cli
 from aib.files import read_json, sha256, without_folders, write_json
+from aib.report.push import write_upload
 from aib.runs import open_run, packaged_models
 from tests.helpers import images, make_run, photo, small_model
 from tests.hub.server import be_offline, serving
@@ -80,6 +81,22 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     head = ModelCard(card).data
     assert head.license == "mit"
     assert [(e.metric_type, e.metric_value) for e in head.eval_results] == [("accuracy", 0.875)]
+
+
+def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_images(run, tmp_path):
+    [found] = read_json(run / "evaluation.json").values()
+    others = {
+        "shapes test own 1x1": found | {"top1_error": 30.0},
+        "shapes test": found,
+        "shapes train": found | {"split": "train", "top1_error": 0.5},
+        "cifar10 test": found | {"data": "cifar10", "top1_error": 40.0},
+    }
+    write_json(run / "evaluation.json", others)
+    (tmp_path / "upload").mkdir()
+    write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
+    head = ModelCard((tmp_path / "upload" / "README.md").read_text()).data
+    shown = [(e.dataset_name, e.dataset_split, e.metric_value) for e in head.eval_results]
+    assert shown == [("pets", "test", 0.875), ("cifar10", "test", 0.6)]
 
 
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):

@@ -239,6 +239,20 @@ def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
     assert pictures == [2, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("words", "lost"), [(["--quick"], "faithfulness, evaluator"), ([], "evaluator")]
+)
+def test_a_study_that_holds_more_is_not_replaced(words, lost, tmp_path, capsys):
+    folder = make_run(tmp_path / "run")
+    parts = {"faithfulness": {"own": 1}, "evaluator": {"run": "judge"}}
+    stored = study_of(0.3) | parts | {"weights_sha256": sha256(folder / "model.safetensors")}
+    (folder / "interpret.json").write_text(json.dumps(stored))
+    assert main(["interpret", str(folder), "--images", "4", *words]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"would lose its {lost}, measured with the same weights" in error and "--out" in error
+    assert json.loads((folder / "interpret.json").read_text()) == stored
+
+
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("AIB_DATA", str(tmp_path))
     options = ["--images", "4", "--quick", "--out", str(tmp_path / "o")]
@@ -258,13 +272,16 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
         (["interpret", "nowhere"], "nowhere is not a run"),
         (["interpret", "{run}", "--images", "1"], "at least 2"),
         (["interpret", "{run}", "{run}"], "named twice"),
+        (["interpret", "{run}", "--csv", "photo.jpg"], "end in .csv"),
         (["interpret", "{run}", "--foreign", "letters"], "letters"),
         (["interpret", "{run}", "--data", "letters"], "letters"),
         (["explain", "x.png", "--run", "nowhere"], "nowhere"),
         (["report", "nowhere"], "nowhere is not a run"),
+        (["report", "{run}", "--stored", "--out", "photo.jpg"], "end in .html or .htm"),
     ],
 )
-def test_mistakes_are_answered_in_a_sentence(words, said, run, capsys):
+def test_mistakes_are_answered_in_a_sentence(words, said, run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # what a wrong option writes goes there
     assert main([word.format(run=run) for word in words]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error

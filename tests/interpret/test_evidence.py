@@ -152,6 +152,16 @@ def test_a_folder_gives_one_table_and_a_manifest_of_every_file(run, pictures, tm
         assert 0 < float(row["entropy_bits"]) <= np.log2(10) + 1e-6
 
 
+def test_an_empty_mask_leaves_the_cells_of_the_box_empty(tmp_path):
+    folder = make_run(tmp_path / "run", model=eval_model("tiny_aib_masked", shapes(2)))
+    photo().save(tmp_path / "a.png")
+    words = ["explain", str(tmp_path / "a.png"), "--run", str(folder), "--threshold", "0.999"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "explanations.csv").open(newline="") as file:
+        [row] = csv.DictReader(file)
+    assert [row[side] for side in ("left", "top", "right", "bottom")] == [""] * 4
+
+
 def test_an_interrupted_output_has_no_manifest_and_can_be_finished(
     run, pictures, tmp_path, monkeypatch
 ):

@@ -2,8 +2,10 @@
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from aib.data import Batches
@@ -35,3 +37,12 @@ def test_other_models_show_neither():
     names = [what for what, _ in gallery.items[0].tiles]
     assert names == ["image", "map over it", "levels", "uncertainty"]
     assert "each map is scaled to its own range" in gallery.caption
+
+
+@pytest.mark.parametrize(
+    ("split", "name"), [("test", "test"), ("val", "held-out"), ("train", "training")]
+)
+def test_the_caption_names_the_split(split, name):
+    feed = Batches(replace(shapes(2), split=split), 2)
+    gallery = make_gallery(eval_model(data=shapes(2)), feed, count=2)
+    assert gallery.caption.startswith(f"A random sample of {name} images.")

@@ -149,6 +149,25 @@ def test_several_runs_are_compared_on_one_page(run, tmp_path):
     assert {"comparison", "run0-summary", "run1-summary", "run1-reproduce"} <= page.ids
 
 
+def test_errors_on_different_images_are_shown_with_their_data(tmp_path):
+    folders = []
+    for name, data, images in (("a", "shapes", 100), ("b", "shapes", 100), ("c", "shapes", 50)):
+        folders.append(make_run(tmp_path / name, data=data))
+        found = {f"{data} test": evaluation(12.5, data, images=images)}
+        (folders[-1] / "evaluation.json").write_text(json.dumps(found))
+    page = tmp_path / "page.html"
+
+    def error_table(*runs) -> str:
+        assert main(["report", *map(str, runs), "--stored", "--out", str(page)]) == 0
+        return page.read_text().partition('id="run0-summary"')[0]
+
+    note = "The errors were not measured on the same images"
+    text = error_table(*folders[:2])
+    assert note not in text and "100 images" not in text
+    text = error_table(*folders)
+    assert note in text and "shapes, 100 images" in text and "shapes, 50 images" in text
+
+
 @pytest.mark.parametrize("words", [["--data", "nope"], ["--images", "0"], ["--subset", "1"]])
 def test_a_wrong_option_writes_no_page(run, tmp_path, words, capsys):
     assert main(["report", str(run), "--out", str(tmp_path / "page.html"), *words]) == 2

@@ -166,6 +166,15 @@ def test_other_settings_may_not_change_on_resume(
             RunFolder(folder).check_settings(replace(read_settings(folder), **changed))
 
 
+def test_resume_rejects_another_folder(
+    uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, other = unfinished(uninterrupted, tmp_path / "run"), tmp_path / "other"
+    words = ["train", "--resume", str(folder), "--oversubscribe"]
+    assert main([*words, "--out", str(other)]) == 2
+    assert "leave out --out" in capsys.readouterr().err
+
+
 def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     s = Settings(model="tiny_aib_qt", init=str(uninterrupted)).updated(width=0.25)
     started = build_model(s, load("shapes:count=96", "train"))
