@@ -203,7 +203,8 @@ def read_data_files(folder: Path) -> dict[str, Any]:
 
     Empty for known data sets, for runs of earlier versions and on the Hub.
     """
-    found = read_config(folder / CONFIG).get("data_files")
+    path = folder / CONFIG
+    found = read_config(path).get("data_files") if path.is_file() else None
     return found if isinstance(found, dict) else {}
 
 

@@ -323,7 +323,7 @@ def test_a_sweep_of_a_network_is_planned(hub):
     base = Settings(data="shapes:count=16", model="timm:resnet18", masked=True, pretrained=True)
     plan = make_plan("mine", base, [parse_grid("area=0.2,0.5")])
     assert [run.settings.options.area for run in plan.runs] == [0.2, 0.5]
-    with pytest.raises(aib.AibError, match="modulation is for attention that modulates features"):
+    with pytest.raises(aib.AibError, match="no aib attention: modulation changes nothing"):
         make_plan("mine", base, [parse_grid("modulation=gate,residual")])
 
 
