@@ -39,7 +39,7 @@ class Stability(FlatResults):
 
 @dataclass(frozen=True)
 class Located(FlatResults):
-    """One kind of map against the masks: shares from 0 to 1. The last six are not in older files.
+    """One kind of map against the masks: shares from 0 to 1. The last seven are not in older files.
 
     `held_out`: with the thresholds of other images (`Study.threshold_images`) instead of the best.
     """
@@ -48,7 +48,8 @@ class Located(FlatResults):
     pointing: Estimate
     energy: Estimate
     auroc: Estimate
-    max_box_acc: Estimate | None = None  # MaxBoxAccV2
+    max_box_acc: Estimate | None = None  # MaxBoxAccV2 of the largest component
+    max_box_acc_any: Estimate | None = None  # of the component that fits best, as published
     max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
     box_acc_held_out: Estimate | None = None
     pxap: Estimate | None = None  # this and what follows needs masks; boxes are not enough

@@ -42,6 +42,7 @@ LOCATED: list[tuple[str, int, str, float]] = [
     ("AUROC", 3, "auroc", 1),
     ("mass inside %", 1, "energy", 100),
     ("MaxBoxAccV2 %", 1, "max_box_acc", 100),
+    ("any component %", 1, "max_box_acc_any", 100),
     ("PxAP", 3, "pxap", 1),
     ("mask IoU", 3, "mask_iou", 1),
 ]

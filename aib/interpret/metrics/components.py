@@ -1,43 +1,66 @@
-"""The largest connected component of many binary images at once, on any device.
+"""The connected components of many binary images at once, on any device.
 
 Each row is cut into runs, its maximal segments of foreground. Runs of adjacent rows that touch are
 joined by a union-find in parallel: there are far fewer runs than pixels.
 """
+
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def largest_component_boxes(foreground: Tensor) -> Tensor:
-    """Box of the largest component of each binary image: bool [P,H,W] to int64 [P,4].
+class Components(NamedTuple):
+    """The n components of all images, image by image in raster order."""
 
-    A box is (left, top, right, bottom) in pixels, right and bottom exclusive. Pixels that share an
-    edge or a corner are connected. The largest component has the most pixels; of equally large ones
-    it is the first in raster order. An image without foreground has the box (0, 0, 0, 0).
+    boxes: Tensor  # [n,4]: left, top, right, bottom in pixels, right and bottom exclusive
+    pixels: Tensor  # [n], how many each has
+    image: Tensor  # [n], the index of its image
+
+
+def connected_components(foreground: Tensor) -> Components:
+    """All components of binary images, bool [P,H,W].
+
+    Pixels that share an edge or a corner are connected.
     """
-    images, height, width = foreground.shape
-    boxes = torch.zeros(images, 4, dtype=torch.long, device=foreground.device)
+    height, width = foreground.shape[1:]
     # An empty column and an empty row after each image: no run crosses them in the flat order.
     flat = F.pad(F.pad(foreground, (0, 1, 0, 1)).flatten(), (1, 0))
     changes = (flat[1:] != flat[:-1]).nonzero()[:, 0]  # start, end, start, end, ...
     starts, ends = changes.reshape(-1, 2).T.contiguous()  # [n] each
-    n, stride = len(starts), width + 1
-    if n == 0:
-        return boxes
-    root = _join(n, *_touching(starts, ends, stride))  # [n], the first run of each one's component
-    row, plane = starts // stride % (height + 1), starts // (stride * (height + 1))
+    stride = width + 1
+    root = _join(len(starts), *_touching(starts, ends, stride))  # the first run of each component
+    row, image = starts // stride % (height + 1), starts // (stride * (height + 1))
     pixels = torch.zeros_like(root).scatter_add_(0, root, ends - starts)  # 0 unless a root
     left = (starts % stride).scatter_reduce(0, root, starts % stride, "amin")
     right = (ends % stride).scatter_reduce(0, root, ends % stride, "amax")
     bottom = (row + 1).scatter_reduce(0, root, row + 1, "amax")
-    # One number orders components by size, then from the first to the last.
-    key = pixels * n + torch.arange(n - 1, -1, -1, device=root.device)
-    best = torch.zeros_like(boxes[:, 0]).scatter_reduce_(0, plane, key, "amax")  # [P]
-    chosen = n - 1 - best % n
+    first = pixels.nonzero()[:, 0]
     # A root is its component's first run, so its row is the top.
-    found = torch.stack([left[chosen], row[chosen], right[chosen], bottom[chosen]], dim=1)
-    return torch.where(best[:, None] > 0, found, boxes)
+    boxes = torch.stack([left, row, right, bottom], dim=1)
+    return Components(boxes[first], pixels[first], image[first])
+
+
+def largest_component_boxes(foreground: Tensor) -> Tensor:
+    """Box of the largest component of each binary image: bool [P,H,W] to int64 [P,4].
+
+    The largest component has the most pixels; of equally large ones it is the first in raster
+    order. An image without foreground has the box (0, 0, 0, 0).
+    """
+    return largest_boxes(connected_components(foreground), len(foreground))
+
+
+def largest_boxes(found: Components, images: int) -> Tensor:
+    """The box of the largest component of each of so many images, [P,4]."""
+    n = len(found.pixels)
+    boxes = found.boxes.new_zeros(images, 4)
+    if n == 0:
+        return boxes
+    # One number orders components by size, then from the first to the last.
+    key = found.pixels * n + torch.arange(n - 1, -1, -1, device=boxes.device)
+    best = torch.zeros_like(boxes[:, 0]).scatter_reduce_(0, found.image, key, "amax")  # [P]
+    return torch.where(best[:, None] > 0, found.boxes[n - 1 - best % n], boxes)
 
 
 def _touching(starts: Tensor, ends: Tensor, stride: int) -> tuple[Tensor, Tensor]:

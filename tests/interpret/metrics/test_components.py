@@ -1,9 +1,11 @@
-"""The box of the largest component, against a flood fill in plain Python."""
+"""Components and their boxes, against a flood fill in plain Python."""
+
+from collections.abc import Iterable
 
 import pytest
 import torch
 
-from aib.interpret.metrics.components import largest_component_boxes
+from aib.interpret.metrics.components import connected_components, largest_component_boxes
 
 SPIRAL = """
 #######
@@ -21,10 +23,10 @@ def picture(text: str) -> torch.Tensor:
     return torch.tensor([[c == "#" for c in line] for line in text.split()])
 
 
-def flood_fill(image: torch.Tensor) -> list[int]:
-    """Left, top, right, bottom of the largest component; the first one found if several are."""
+def flood_fills(image: torch.Tensor) -> list[set[tuple[int, int]]]:
+    """The pixels of each component, in the order of their first pixels."""
     left_over = {(r, c) for r, c in image.nonzero().tolist()}
-    largest: set = set()
+    found = []
     for start in sorted(left_over):
         stack, component = [start], set()
         while stack:
@@ -34,12 +36,21 @@ def flood_fill(image: torch.Tensor) -> list[int]:
             left_over.remove((r, c))
             component.add((r, c))
             stack += [(r + down, c + across) for down in (-1, 0, 1) for across in (-1, 0, 1)]
-        if len(component) > len(largest):
-            largest = component
-    if not largest:
-        return [0, 0, 0, 0]
-    rows, columns = zip(*largest, strict=True)
+        if component:
+            found.append(component)
+    return found
+
+
+def box(component: Iterable[tuple[int, int]]) -> list[int]:
+    """Left, top, right, bottom."""
+    rows, columns = zip(*component, strict=True)
     return [min(columns), min(rows), max(columns) + 1, max(rows) + 1]
+
+
+def flood_fill(image: torch.Tensor) -> list[int]:
+    """The box of the largest component; the first one found if several are."""
+    found = flood_fills(image)
+    return box(max(found, key=len)) if found else [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (9, 1), (7, 12)])
@@ -49,6 +60,11 @@ def test_random_images_have_the_box_that_a_flood_fill_finds(size):
     images = torch.rand(60, *size, generator=generator) < share
     expected = [flood_fill(image) for image in images]
     assert largest_component_boxes(images).tolist() == expected
+    every = [
+        (box(part), len(part), i) for i, image in enumerate(images) for part in flood_fills(image)
+    ]
+    found = connected_components(images)
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == every
 
 
 def test_a_spiral_is_one_component_and_corners_connect():
