@@ -1,4 +1,4 @@
-"""Read the files of results/ into typed records: trained runs, benchmarks and sweeps."""
+"""Read the files of results/ into typed records: runs, benchmarks, sweeps and boxes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -103,6 +103,7 @@ class Results:
     runs: Mapping[str, RunsFile]
     benchmarks: Mapping[str, Mapping[str, Any]]
     sweeps: Mapping[str, SweepResults]
+    boxes: Mapping[str, Mapping[str, Any]]  # of `tools.cam`
 
     @property
     def all_runs(self) -> list[StoredRun]:
@@ -114,6 +115,7 @@ def read_results(folder: Path) -> Results:
     runs: dict[str, RunsFile] = {}
     benchmarks: dict[str, Mapping[str, Any]] = {}
     sweeps: dict[str, SweepResults] = {}
+    boxes: dict[str, Mapping[str, Any]] = {}
     for path in sorted(folder.glob("*.json")):
         found = read_json(path) or {}
         if found.get("kind") == "runs":
@@ -122,11 +124,15 @@ def read_results(folder: Path) -> Results:
             benchmarks[path.name] = found
         elif "panels" in found:
             sweeps[path.name] = SweepResults.from_dict(found, path)
+        elif "boxes" in found:
+            boxes[path.name] = found
         else:
-            raise AibError(f"{path} is not a file of tools.results collect, aib bench or aib sweep")
-    if not (runs or benchmarks or sweeps):
+            raise AibError(
+                f"{path} is not a file of tools.results collect, tools.cam, aib bench or aib sweep"
+            )
+    if not (runs or benchmarks or sweeps or boxes):
         raise AibError(f"no results in {folder}")
-    return Results(runs, benchmarks, sweeps)
+    return Results(runs, benchmarks, sweeps, boxes)
 
 
 def _read_runs(path: Path, found: Mapping[str, Any]) -> RunsFile:

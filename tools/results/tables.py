@@ -130,6 +130,24 @@ def speed(results: Results) -> Table:
     return with_columns(speed_table(results.benchmarks), shown)
 
 
+def boxes(results: Results) -> Table:
+    """MaxBoxAccV2 of class activation maps in every form, and of a mask."""
+    rows = [
+        {
+            "model": f"`{found['model']}`",
+            "error %": number(found["error"], 1),
+            "class": form["class"],
+            "values": form["values"],
+            "largest component %": number(form["max_box_acc"], 1, 100),
+            "any component %": number(form["max_box_acc_any"], 1, 100),
+        }
+        for file in results.boxes.values()
+        for found in file["boxes"]
+        for form in found["maps"]
+    ]
+    return table_of("Boxes", rows)
+
+
 def paper_errors(results: Results) -> Table:
     """The paper's Table 1."""
     columns = {
@@ -154,6 +172,7 @@ OF_ALL: dict[str, Callable[[Results], Table]] = {
     "speed": speed,
     "latency": lambda results: latency_table(results.benchmarks),
     "paper_errors": paper_errors,
+    "boxes": boxes,
 }
 OF_FILES: dict[str, Callable[[Sequence[StoredRun]], Table]] = {
     "runs": runs_table,
