@@ -157,10 +157,11 @@ def thresholded(studies: Studies) -> Table:
     note = (
         f"On {_subset(studies)} images; maps scaled to their own range and cut at a threshold. "
         "MaxBoxAccV2: share of images whose largest component has the box of the object, averaged "
-        "over three IoUs; any component: of the one that fits best, as published. PxAP: area under "
-        "the precision-recall curve of all pixels. As published, the threshold is the best one on "
-        "these same images."
+        "over three IoUs. PxAP: area under the precision-recall curve of all pixels. As published, "
+        "the threshold is the best one on these same images."
     )
+    if any(row["any component %"] != NOTHING for row in rows):
+        note += " Any component: the one that fits best in place of the largest, as published."
     sources = sorted({s.threshold_images for s in studies.values() if s.threshold_images})
     if sources:
         note += f" Held-out thresholds are the best ones on {' or '.join(sources)}."
