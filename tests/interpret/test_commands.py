@@ -101,6 +101,17 @@ def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
     assert "none.png does not exist" in said and "none of the 2" in said
 
 
+def test_the_files_of_long_names_have_shorter_ones(run, photos, tmp_path):
+    out, names = tmp_path / "out", [f"{'a' * 248}{i}.jpg" for i in range(2)] + [f"{'ä' * 120}.jpg"]
+    for name in names:
+        shutil.copy(photos / "photo0.jpg", tmp_path / name)
+    words = ["explain", *(str(tmp_path / name) for name in names), "--run", str(run)]
+    for _ in range(2):  # the second time they are replaced
+        assert main([*words, "--out", str(out)]) == 0
+    for stem, name in zip(("a" * 200, "a" * 200 + "-2", "ä" * 100), names, strict=True):
+        assert json.loads((out / f"{stem}.json").read_text())["image"] == str(tmp_path / name)
+
+
 @pytest.mark.parametrize("theirs", ["dog.png", "dog.json", "explanations.csv", "manifest.json"])
 def test_a_file_that_explain_did_not_write_is_never_overwritten(
     run, photos, tmp_path, monkeypatch, capsys, theirs
