@@ -13,10 +13,11 @@ from aib import runs as packaged
 from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
+from aib.errors import AibWarning
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
-from aib.interpret.results import Information, Study
+from aib.interpret.results import SCHEMA, Information, Study
 from tests.helpers import eval_model, make_run, shapes
 
 
@@ -87,6 +88,17 @@ def test_explain_shows_the_verdict_of_the_model_and_warns(photos, tmp_path, caps
         (folder / "interpret.json").write_text(content)
         assert main(words) == 2
         assert "interpret.json holds no study" in capsys.readouterr().err
+
+
+def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, capsys):
+    folder = make_run(tmp_path / "run")
+    words = ["explain", str(photos / "photo0.jpg"), "--run", str(folder), "--out", str(tmp_path)]
+    for study in (study_of(0.3), {}):  # its form may be another one
+        (folder / "interpret.json").write_text(json.dumps(study | {"schema": SCHEMA + 1}))
+        with pytest.warns(AibWarning, match="interpret.json was written by a newer version of aib"):
+            assert main(words) == 0
+        assert "map:" not in capsys.readouterr().out
+        assert json.loads((tmp_path / "photo0.json").read_text())["verdict"] is None
 
 
 def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
