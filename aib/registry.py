@@ -83,7 +83,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
         first_pass = None
-    model = Masked(
+    return Masked(
         body,
         parts.head(num_classes, options, options.latent_dim),
         SpatialAttention(
@@ -97,9 +97,8 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
+        body_names=_names_in_body(body, parts),
     )
-    model.body_names = _names_in_body(body, parts)
-    return model
 
 
 def _names_in_body(body: nn.Module, parts: Parts) -> dict[str, str]:
