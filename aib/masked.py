@@ -117,6 +117,7 @@ class Masked(Classifier):
         profile: ProfileName = "paper",
         min_size: int = 1,
         preprocessing: Preprocessing | None = None,
+        body_names: dict[str, str] | None = None,
     ):
         super().__init__(
             num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
@@ -130,7 +131,7 @@ class Masked(Classifier):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head
         # Where the body has the parts of a model without a mask, whose weights it can start from.
-        self.body_names = {"stem": "body.0", "tail": "body.1"}
+        self.body_names = body_names or {}
         self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:

@@ -24,6 +24,7 @@ from aib.validation import (
 )
 
 # The part that a model needs for an option to change anything.
+DROPOUT = {"needs": "dropout"}
 LATENT = {"needs": "latent"}
 ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
@@ -41,7 +42,7 @@ class ModelOptions:
 
     width: Positive = 1.0
     """Scales the channels of backbone and attention."""
-    dropout: Fraction = 0.3
+    dropout: Fraction = field(default=0.3, metadata=DROPOUT)
     """Dropout inside WRN's blocks at 32 x 32."""
     latent_dim: Count | None = field(default=None, metadata=LATENT)
     """K, the size of the latent; the family's if not given."""

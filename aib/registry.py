@@ -83,7 +83,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
         first_pass = None
-    model = Masked(
+    return Masked(
         body,
         parts.head(num_classes, options, options.latent_dim),
         SpatialAttention(
@@ -97,9 +97,8 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
+        body_names=_names_in_body(body, parts),
     )
-    model.body_names = _names_in_body(body, parts)
-    return model
 
 
 def _names_in_body(body: nn.Module, parts: Parts) -> dict[str, str]:
@@ -224,7 +223,7 @@ def rebuild_model(
 ) -> Classifier:
     """`create_model` from the recipe of a saved model.
 
-    Older versions took `latent_dim` and `num_anchors` for models that have no use for them.
+    Older versions took `dropout`, `latent_dim` and `num_anchors` for models that do not use them.
     """
     given = ModelOptions().updated(**options)
     return _create(name, num_classes, image_size, given, None, saved=True)
@@ -251,8 +250,12 @@ def _create(
         )
     if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
         raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
-    own = {"latent_dim": parts.latent_dim, "num_anchors": parts.num_anchors}  # the family's
-    sizes_given = {n for n, default in own.items() if getattr(options, n) not in (None, default)}
+    own = {  # defaults, also of the family
+        "dropout": ModelOptions.dropout,
+        "latent_dim": parts.latent_dim,
+        "num_anchors": parts.num_anchors,
+    }
+    given = {n for n, default in own.items() if getattr(options, n) not in (None, default)}
     parts = replace(
         parts,
         latent_dim=options.latent_dim or parts.latent_dim,
@@ -269,7 +272,7 @@ def _create(
         resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
     options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
-    _check_used(name, model, options, set() if saved else sizes_given)
+    _check_used(name, model, options, set() if saved else given)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
     model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
@@ -288,6 +291,7 @@ def parts_of(model: Classifier) -> dict[str, bool]:
         return any(isinstance(layer, kind) for layer in model.modules())
 
     return {
+        "dropout": has(nn.Dropout),
         "latent": has(VariationalHead),
         "anchors": has(AnchorQuantizer),
         "aib attention": has(SpatialAttention) and not masked,
@@ -295,15 +299,15 @@ def parts_of(model: Classifier) -> dict[str, bool]:
     }
 
 
-def _check_used(name: str, model: Classifier, options: ModelOptions, sizes: set[str]) -> None:
+def _check_used(name: str, model: Classifier, options: ModelOptions, given: set[str]) -> None:
     """Raise an error for an option that changes nothing in this model.
 
-    sizes: which of latent_dim and num_anchors were given; every saved model has both.
+    given: which of dropout, latent_dim and num_anchors were given; every saved model has all.
     """
     judge = model.takes_mask and not model.takes_map
     for part, there in parts_of(model).items():
         unused = [] if there else options.changed(part)
-        unused = [one for one in unused if one in sizes or part not in ("latent", "anchors")]
+        unused = [n for n in unused if n in given or part not in ("dropout", "latent", "anchors")]
         # An evaluator has the noise of the model that it judges, and its stem: see `tiny`.
         unused = [one for one in unused if not (judge and one in ("noise_std", "propose"))]
         # Every saved model has a modulation; one that is not the profile's was asked for.

@@ -1,6 +1,7 @@
 """Runs and saved models: their files, settings, model and images; models of package and Hub."""
 
 import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
 from aib.data.load import parse_name
 from aib.environment import pick_device
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.evaluation import match_classes
 from aib.files import describe_write_error, read_json, sha256, write_whole
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
@@ -70,7 +71,7 @@ class Run:
         """The run's own data set or the one named, prepared for the model; labels as in the data.
 
         The default split is test. A folder without test images gives the held-out images of its
-        own run, and all images to any other run.
+        own run, also where it was moved, and all images to any other run.
 
         `like` is the run whose seed and folders apply, so that compared runs see the same images.
         """
@@ -79,22 +80,26 @@ class Run:
         name = data or (settings.data if settings else None)
         if name is None:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
-        if settings is not None and owner.was_trained_on(name):
-            owner.check_here(name)
-            split = split or ("test" if has_split(name, "test") else "val")
-            if split == "val" and like is not None:
-                self.check_same_holdout(like)
-            loaded = load(
-                name,
-                split,
-                root=root or settings.root,
-                holdout=settings.holdout,
-                seed=settings.seed,
+        if settings is None or not owner.was_trained_on(name):
+            other = split or ("test" if has_split(name, "test") else "train")
+            loaded = load(name, other, root=root, holdout=0.1 if other == "val" else 0)
+            if settings is None or not owner.has_files_of(loaded):
+                return loaded.prepared_for(self.model.preprocessing)
+            warnings.warn(
+                f"{loaded.name} has the file names and classes that {owner.source} was trained on "
+                "and counts as the same folder, with the same images held out; if its images are "
+                "others, rename one",
+                AibWarning,
+                stacklevel=2,
             )
-            check_files(owner.folder, loaded)
-        else:
-            split = split or ("test" if has_split(name, "test") else "train")
-            loaded = load(name, split, root=root, holdout=0.1 if split == "val" else 0)
+        owner.check_here(name)
+        split = split or ("test" if has_split(name, "test") else "val")
+        if split == "val" and like is not None:
+            self.check_same_holdout(like)
+        loaded = load(
+            name, split, root=root or settings.root, holdout=settings.holdout, seed=settings.seed
+        )
+        check_files(owner.folder, loaded)
         return loaded.prepared_for(self.model.preprocessing)
 
     def labelled_images(
@@ -115,6 +120,11 @@ class Run:
         kind, path, _ = parse_name(name)
         in_its_folder = str(path.resolve()) == read_data_files(self.folder).get("folder")
         return (kind == "folder" and in_its_folder) or same_images(name, self.settings.data)
+
+    def has_files_of(self, data: ImageSet) -> bool:
+        """Whether the data's folder has the files that the run's split was drawn from: a copy."""
+        now = data.drawn_from
+        return now is not None and now["sha256"] == read_data_files(self.folder).get("sha256")
 
     def check_here(self, name: str) -> None:
         """Raise if `name` is the relative path of the training and there is no such folder here."""

@@ -25,8 +25,10 @@ def make(name, image_size):
     if name.startswith("attached"):
         options = {"quantizer": 4, "image_size": 32, "masked": name == "attached_masked"}
         return aib.attach(SmallNet(), at="features", num_classes=3, latent_dim=8, **options)
-    # WRN without dropout: it draws from the generator, and compiled code draws differently
-    return aib.create_model(name, 3, image_size, width=1 / 32, dropout=0.0, **latent_of(name, 8))
+    options = latent_of(name, 8)
+    if name.startswith("wrn") and image_size == 32:
+        options["dropout"] = 0.0  # draws from the generator, and compiled code draws differently
+    return aib.create_model(name, 3, image_size, width=1 / 32, **options)
 
 
 def batch_for(model, size, samples=(2, 2)):

@@ -10,6 +10,7 @@ import torch
 import aib
 from aib.cli import main
 from aib.data import ImageSet, load
+from aib.errors import AibWarning
 from aib.evaluation import (
     EvaluationMetrics,
     evaluate,
@@ -18,6 +19,7 @@ from aib.evaluation import (
     wilson_interval,
 )
 from aib.preprocessing import Preprocessing
+from aib.runs import open_run
 from tests.data import official
 from tests.helpers import image_set, small_model
 
@@ -205,9 +207,24 @@ def test_a_folder_without_test_images_is_evaluated_on_held_out_images(tmp_path, 
     for words in ([], ["--data", f"folder:{tmp_path}/x/../photos"]):
         own = evaluated(capsys, run, *words)
         assert (own["split"], own["images"]) == ("val", 6)  # a fifth of thirty
-    # The same images under another name count as another data set: all are evaluated.
-    photos.rename(tmp_path / "others")
-    assert evaluated(capsys, run, "--data", f"folder:{tmp_path / 'others'}")["images"] == 30
+
+
+def test_a_moved_folder_is_the_runs_own(tmp_path, capsys):
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    (photos / "class_0" / "bad.png").write_bytes(b"not a picture")
+    assert train(run, f"folder:{photos}:image_size=32", "--seed", "1") == 0
+    before = evaluated(capsys, run)
+    moved = photos.rename(tmp_path / "moved")
+    name, same = f"folder:{moved}", f"has the file names and classes that {run} was trained on"
+    with pytest.warns(AibWarning, match=same):
+        after = evaluated(capsys, run, "--data", name)
+    assert (after["split"], after["images"]) == ("val", 6)  # a fifth of thirty
+    assert after["nll"] == before["nll"]
+    with pytest.warns(AibWarning, match=same):
+        assert len(open_run(run, "cpu").images(name, "train")) == 24
+    (moved / "class_0" / "0.png").rename(moved / "class_0" / "other.png")
+    other = evaluated(capsys, run, "--data", name)
+    assert (other["split"], other["images"]) == ("train", 30)
 
 
 def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):

@@ -120,6 +120,8 @@ def test_dropout_is_wrns_and_can_be_set():
         ("tiny_aib_masked", {"num_anchors": 8}, "no anchors: num_anchors changes nothing"),
         ("tiny_aib", {"num_anchors": 8}, "tiny_aib has no anchors: num_anchors changes nothing"),
         ("tiny", {"latent_dim": 7}, "tiny has no latent: latent_dim changes nothing"),
+        ("vgg_aib", {"dropout": 0.0}, "vgg_aib has no dropout: dropout changes nothing"),
+        ("wrn", {"dropout": 0.1, "image_size": 224}, "wrn has no dropout: dropout changes nothing"),
         ("vgg", {"pool_size": 1}, "vgg at 32 x 32 has no pool_size"),
         ("wrn", {"pool_size": 1, "image_size": 224}, "wrn at 224 x 224 has no pool_size"),
     ],
@@ -129,10 +131,10 @@ def test_options_that_a_model_does_not_have_are_refused(name, options, sentence)
         aib.create_model(name, width=1 / 16, **options)
 
 
-def test_a_saved_model_loads_with_sizes_of_parts_that_it_does_not_have(tmp_path):
+def test_a_saved_model_loads_with_options_of_parts_that_it_does_not_have(tmp_path):
     model = aib.create_model("tiny", width=1 / 16).eval()
-    for sizes in ({}, {"latent_dim": 7, "num_anchors": 8}):  # as older versions stored them
-        model.recipe |= sizes
+    for unused in ({}, {"dropout": 0.0, "latent_dim": 7, "num_anchors": 8}):  # in older files
+        model.recipe |= unused
         model.save_pretrained(tmp_path)
         x = torch.rand(1, 3, 32, 32)
         assert torch.equal(aib.from_pretrained(tmp_path)(x).logits, model(x).logits)

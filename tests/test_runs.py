@@ -71,6 +71,17 @@ def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
         before.images(split="val", like=after)
 
 
+def test_training_images_may_change_after_a_run_that_held_none_out(tmp_path: Path) -> None:
+    official.write_folder(tmp_path / "photos/train")
+    data = f"folder:{tmp_path / 'photos'}"
+    run, model = RunFolder(tmp_path / "run"), small_model(num_classes=3)
+    run.make()
+    run.write_config(model, Settings(data=data), load(data, "train", holdout=0))
+    run.write_weights(model)
+    (tmp_path / "photos/train/class_0/0.png").unlink()
+    assert len(open_run(tmp_path / "run", "cpu").images(split="train")) == 11
+
+
 def test_a_packaged_model_is_found_by_name_and_is_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,9 @@ from aib.settings import Settings, setting_types
 from aib.training.train import build_model
 
 HERE = Path("config.json")
-# No option at its default; a new option has to be added here.
+# No option of VGG at 32 is at its default; a new option has to be added here.
 OTHER_OPTIONS = ModelOptions(
-    width=1 / 32, dropout=0.1, latent_dim=6, head_norm=True, num_anchors=5, modulation="residual",
+    width=1 / 32, latent_dim=6, head_norm=True, num_anchors=5, modulation="residual",
     attention_depth=1, attention_guide=True, tap=1, profile="released",
 )  # fmt: skip
 
@@ -60,12 +60,20 @@ def test_every_option_reaches_the_model_and_its_config() -> None:
         "area", "map_size", "noise_std", "stretch", "sample_map", "quantise_map", "propose",
     }  # fmt: skip
     same = {n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(ModelOptions(), n)}
-    assert same == masked_only | {"pool_size"}  # of VGG at 224
+    assert same == masked_only | {"dropout", "pool_size"}  # of WRN, of VGG at 224
     data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
     recipe = build_model(Settings(model="vgg_aib_qt", options=OTHER_OPTIONS), data).recipe
     assert {name: recipe[name] for name in OPTION_NAMES} == vars(OTHER_OPTIONS)
     by_keyword = aib.create_model("vgg_aib_qt", 2, **vars(OTHER_OPTIONS))
     assert by_keyword.recipe == recipe
+
+
+def test_an_unused_option_is_an_error_but_not_of_an_older_run_that_is_resumed() -> None:
+    data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
+    settings = Settings(model="tiny_aib").updated(width=0.25, dropout=0.0)
+    with pytest.raises(aib.AibError, match="tiny_aib has no dropout: dropout changes nothing"):
+        build_model(settings, data)
+    assert build_model(settings, data, resume=True).recipe["dropout"] == 0.0
 
 
 def test_model_options_are_flags_without_a_prefix() -> None:

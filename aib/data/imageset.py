@@ -42,7 +42,7 @@ class ImageSet(Dataset):
     mirror: bool = True  # a mirrored image keeps its class
     pad: int = 4  # pixels of reflect padding for training crops of images in memory
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
-    drawn_from: dict[str, Any] | None = None  # of a split of a folder: number and hash of all files
+    drawn_from: dict[str, Any] | None = None  # of a folder: number and hash of training files
 
     def __post_init__(self) -> None:
         if (self.images is None) == (self.files is None):

@@ -72,7 +72,7 @@ def load(
         parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
         indices = parts[0] if split == "train" else parts[1]
         part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
-        drawn_from = folder.describe_files(dataset, path) if kind == "folder" and holdout else None
+        drawn_from = folder.describe_files(dataset, path) if kind == "folder" else None
         dataset = replace(part, split=split, drawn_from=drawn_from)
     if image_size is not None:
         size = _convert("image_size", image_size, int)

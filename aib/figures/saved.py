@@ -16,11 +16,18 @@ from aib.figures.overlay import Array
 from aib.figures.picture import is_figure, save_image
 from aib.files import finite, read_json, sha256, write_json, write_whole
 
+LONGEST = 200  # bytes: with number, suffix and that of `write_whole` a file name may have 255
+
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """The names in order; one whose files are taken gets a number: cat, cat-2, cat-3."""
+    """The names in order; one whose files are taken gets a number: cat, cat-2, cat-3.
+
+    They are cut to `LONGEST` bytes.
+    """
     taken, found = {"manifest"}, []
     for name in names:
+        while len(os.fsencode(name)) > LONGEST:
+            name = name[:-1]
         candidate, number = name, 2
         while taken & (stems := {candidate, f"{candidate}.mask", f"{candidate}.classes"}):
             candidate, number = f"{name}-{number}", number + 1

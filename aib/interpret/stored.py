@@ -1,10 +1,11 @@
 """The verdict that `aib interpret` left in a run's folder."""
 
+import warnings
 from dataclasses import asdict, dataclass
 
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.files import read_json
-from aib.interpret.results import Study
+from aib.interpret.results import SCHEMA, Study
 from aib.interpret.verdict import MEANING, Verdict
 from aib.runs import RESULT, Run
 
@@ -34,11 +35,17 @@ class StoredVerdict:
 def stored_verdict(run: Run) -> StoredVerdict | None:
     """The verdict of the study in the run's folder; None without one, or without a map.
 
-    A study of other weights counts, and says so: packaged weights are rounded after theirs.
+    A study of other weights counts, and says so: packaged weights are rounded after theirs. One of
+    a newer version of aib is left out with a warning.
     """
     path = run.folder / RESULT
     stored = read_json(path)
     if stored is None:
+        return None
+    schema = stored.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        text = f"{path} was written by a newer version of aib and is left out"
+        warnings.warn(text, AibWarning, stacklevel=2)
         return None
     try:
         found = Study.from_dict(stored)

@@ -77,7 +77,7 @@ class RunFolder:
         config = model.config() | {"settings": settings.to_dict(), "environment": environment()}
         kind, path, _ = parse_name(settings.data)
         if kind == "folder":
-            drawn_from = (data and data.drawn_from) or {}
+            drawn_from = (data and settings.holdout and data.drawn_from) or {}
             config["data_files"] = {"folder": str(path.resolve()), **drawn_from}
         self._write_config(config)
 

@@ -16,7 +16,7 @@ from aib.networks.attachment import attach
 from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
-from aib.registry import create_model, evaluator_name, family
+from aib.registry import create_model, evaluator_name, family, rebuild_model
 from aib.runs import check_files, find_model, packaged_models
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
@@ -145,7 +145,8 @@ def evaluator_settings(s: Settings) -> Settings:
             f"random weights, not from {s.init}"
         )
     default = asdict(ModelOptions())
-    kept = ("latent_dim", "noise_std", "propose")  # `tiny` has another stem with propose="twice"
+    # `tiny` has another stem with propose="twice".
+    kept = ("dropout", "latent_dim", "noise_std", "propose")
     changes = {n: default[n] for n in OPTION_NEEDS if n not in kept}
     if s.trains_network:
         return s.updated(evaluator=True, masked=True, propose=None, **changes)
@@ -201,7 +202,8 @@ def build_model(
         model = _attach(s, data, download=not resume)
     else:
         size = family(s.model, data.preprocessing.image_size)
-        model = create_model(s.model, data.num_classes, size, options=s.options)
+        make = rebuild_model if resume else create_model  # an older run may have unused options
+        model = make(s.model, data.num_classes, size, **asdict(s.options))
         model.preprocessing = data.preprocessing
     if resume:
         if s.init is not None and s.init.startswith(VGG16):

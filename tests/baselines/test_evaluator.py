@@ -97,6 +97,7 @@ def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
     assert evaluator_settings(Settings(model="vgg_aib").updated(attention_depth=2)) == Settings(
         model="vgg_evaluator"
     )
+    assert evaluator_settings(Settings(model="wrn").updated(dropout=0.0)).options.dropout == 0.0
     with pytest.raises(AibError, match="area changes nothing"):
         create_model("tiny_evaluator", area=0.5)
 

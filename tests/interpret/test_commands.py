@@ -13,10 +13,11 @@ from aib import runs as packaged
 from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
+from aib.errors import AibWarning
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
-from aib.interpret.results import Information, Study
+from aib.interpret.results import SCHEMA, Information, Study
 from tests.helpers import eval_model, make_run, shapes
 
 
@@ -89,6 +90,17 @@ def test_explain_shows_the_verdict_of_the_model_and_warns(photos, tmp_path, caps
         assert "interpret.json holds no study" in capsys.readouterr().err
 
 
+def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, capsys):
+    folder = make_run(tmp_path / "run")
+    words = ["explain", str(photos / "photo0.jpg"), "--run", str(folder), "--out", str(tmp_path)]
+    for study in (study_of(0.3), {}):  # its form may be another one
+        (folder / "interpret.json").write_text(json.dumps(study | {"schema": SCHEMA + 1}))
+        with pytest.warns(AibWarning, match="interpret.json was written by a newer version of aib"):
+            assert main(words) == 0
+        assert "map:" not in capsys.readouterr().out
+        assert json.loads((tmp_path / "photo0.json").read_text())["verdict"] is None
+
+
 def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no image")
@@ -99,6 +111,17 @@ def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
     assert main(["explain", str(bad), str(tmp_path / "none.png"), *out]) == 2
     said = capsys.readouterr().err
     assert "none.png does not exist" in said and "none of the 2" in said
+
+
+def test_the_files_of_long_names_have_shorter_ones(run, photos, tmp_path):
+    out, names = tmp_path / "out", [f"{'a' * 248}{i}.jpg" for i in range(2)] + [f"{'ä' * 120}.jpg"]
+    for name in names:
+        shutil.copy(photos / "photo0.jpg", tmp_path / name)
+    words = ["explain", *(str(tmp_path / name) for name in names), "--run", str(run)]
+    for _ in range(2):  # the second time they are replaced
+        assert main([*words, "--out", str(out)]) == 0
+    for stem, name in zip(("a" * 200, "a" * 200 + "-2", "ä" * 100), names, strict=True):
+        assert json.loads((out / f"{stem}.json").read_text())["image"] == str(tmp_path / name)
 
 
 @pytest.mark.parametrize("theirs", ["dog.png", "dog.json", "explanations.csv", "manifest.json"])

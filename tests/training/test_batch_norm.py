@@ -65,7 +65,7 @@ def test_both_passes_of_a_model_that_looks_twice_have_their_own() -> None:
 @pytest.mark.parametrize("name", ["tiny_evaluator", "tiny_aib_masked", "tiny_aib_qt"])
 def test_they_are_those_that_training_mode_gives(name: str) -> None:
     """With PyTorch's own mean over all batches; an evaluator sees random masks in training."""
-    model, batches = small_model(name, width=0.1, dropout=0.0).eval(), [images(8), 2 + images(8)]
+    model, batches = small_model(name, width=0.1).eval(), [images(8), 2 + images(8)]
     reference = deepcopy(model).train()
     for norm in reference.modules():
         if isinstance(norm, nn.modules.batchnorm._NormBase):

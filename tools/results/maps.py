@@ -30,10 +30,10 @@ METRICS: list[Metric] = [
 MASKS: list[Metric] = [
     ("AUROC", 3, lambda study: study.own_localisation.auroc),  # over all images
     ("pointing %", 1, lambda study: _percent(study.own_localisation.pointing)),
-    ("area %", 1, lambda study: study.mask and study.mask.area),
-    ("m = 0 %", 1, lambda study: study.mask and study.mask.closed),
-    ("m = 1 %", 1, lambda study: study.mask and study.mask.open),
-    ("rounding costs", 1, lambda study: study.mask and study.mask.rounded.value),
+    ("area %", 1, lambda study: study.mask.area if study.mask else None),
+    ("m = 0 %", 1, lambda study: study.mask.closed if study.mask else None),
+    ("m = 1 %", 1, lambda study: study.mask.open if study.mask else None),
+    ("rounding costs", 1, lambda study: study.mask.rounded.value if study.mask else None),
     (ANOTHER, 1, lambda study: cost(study)),
 ]
 # A column's name, its digits, the metric's name in a study, and the factor of its values there.
