@@ -9,6 +9,8 @@ finished ones are used again.
 """
 
 import argparse
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -143,7 +145,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--images", type=int, help="measure on so many test images")
     parser.add_argument("--epochs", type=int, default=PLAIN.epochs, help="of each training")
     parser.add_argument("--only", nargs="+", help="these models, for trainings side by side")
-    options = parser.parse_args(argv)
+    parser.add_argument("--note", default="", help="what a reader of the numbers should know")
+    words = sys.argv[1:] if argv is None else argv
+    options = parser.parse_args(words)
     register()
     common = {"init": options.init, "root": options.root, "epochs": options.epochs}
     recipes = {name: PLAIN.updated(model=name, pool_size=None, **common) for name in NETWORKS}
@@ -153,7 +157,9 @@ def main(argv: list[str] | None = None) -> None:
         for name, settings in recipes.items()
         if not options.only or name in options.only
     ]
-    write_json(options.out, {"boxes": rows, "environment": portable(environment())}, indent=1)
+    command = shlex.join(["python", "-m", "tools.cam", *words])
+    facts = portable(environment() | {"command": command})
+    write_json(options.out, {"note": options.note, "boxes": rows, "environment": facts}, indent=1)
 
 
 if __name__ == "__main__":

@@ -60,11 +60,18 @@ def test_every_network_is_trained_measured_and_shown(tmp_path, monkeypatch):
     found = json.loads(out.read_text())
     assert [row["model"] for row in found["boxes"]] == [*NETWORKS, "vgg_aib_masked"]
     assert str(tmp_path) not in out.read_text()
+    assert "python -m tools.cam" in found["environment"]["command"]
     for row in found["boxes"]:
         for form in row["maps"]:
             assert 0 <= form["max_box_acc"] <= form["max_box_acc_any"] <= 1
     table = make_table(read_results(out.parent), "boxes")
-    assert len(table.rows) == 4 * len(NETWORKS) + 1
+    assert len(table.rows) == len(NETWORKS) + 1
+    forms = {(form["class"], form["values"]): form for form in found["boxes"][0]["maps"]}
+    shown = [
+        forms[form]["max_box_acc"] for form in (("predicted", "all"), ("predicted", "positive"))
+    ]
+    shown += [forms["true", "positive"][name] for name in ("max_box_acc", "max_box_acc_any")]
+    assert list(table.rows[0][2:]) == [f"{100 * value:.1f}" for value in shown]
     before = out.read_text()
     main(words)  # finished runs are used again
     assert json.loads(out.read_text())["boxes"] == json.loads(before)["boxes"]
