@@ -1,4 +1,4 @@
-"""Draw what the area of the mask costs: `python -m tools.areas results/FILE.json OUT.png`.
+"""Draw what the area of the mask costs: `python -m tools.areas results/FILE.json... OUT.png`.
 
 Error, what another image's map costs, and boxes where the data have them, against the area that
 training allows: one point per run, a line through the means. A dashed line is the plain network.
@@ -77,11 +77,13 @@ def draw_areas(runs: Sequence[StoredRun]) -> Any:
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `python -m tools.areas`."""
     parser = argparse.ArgumentParser(prog="python -m tools.areas", description=__doc__)
-    parser.add_argument("results", type=Path, help="a file of runs in results/")
+    parser.add_argument("results", type=Path, nargs="+", help="files of runs in results/")
     parser.add_argument("out", type=Path, help="the PNG to write")
     options = parser.parse_args(argv)
-    found = read_results(options.results.parent).runs[options.results.name]
-    save_figure(draw_areas(found.runs), options.out)
+    runs = [
+        run for path in options.results for run in read_results(path.parent).runs[path.name].runs
+    ]
+    save_figure(draw_areas(runs), options.out)
 
 
 if __name__ == "__main__":
