@@ -30,13 +30,11 @@ class ProposalNet(nn.Module):
             del sizes[1], strides[0]
         steps = zip(sizes, sizes[1:], strides, strict=False)
         grid = sizes[-1]
-        self.to_grid = nn.Sequential(*(conv_bn_relu(*step) for step in steps))  # [B,grid,h,w]
-        self.to_half = conv_bn_relu(grid, c[3], stride=2)  # [B,128,h/2,w/2]
-        self.to_quarter = nn.Sequential(
-            conv_bn_relu(c[3], c[4], stride=2), conv_bn_relu(c[4], c[4])
-        )
-        self.up_half = conv_bn_relu(c[4] + c[3], c[3])
-        self.up_grid = conv_bn_relu(c[3] + grid, c[1])
+        self.to_grid = nn.Sequential(*(_layer(*step) for step in steps))  # [B,grid,h,w]
+        self.to_half = _layer(grid, c[3], stride=2)  # [B,128,h/2,w/2]
+        self.to_quarter = nn.Sequential(_layer(c[3], c[4], stride=2), _layer(c[4], c[4]))
+        self.up_half = _layer(c[4] + c[3], c[3])
+        self.up_grid = _layer(c[3] + grid, c[1])
         self.to_score = ScoreLayer(c[1])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -52,7 +50,7 @@ class FeatureProposal(nn.Sequential):
     """propose="twice": features of a first pass [B,c,h,w] to one score per position."""
 
     def __init__(self, channels: int, hidden: int = 128):
-        super().__init__(conv_bn_relu(channels, hidden), ScoreLayer(hidden))
+        super().__init__(_layer(channels, hidden), ScoreLayer(hidden))
 
 
 class FirstPass(nn.Module):
@@ -117,7 +115,7 @@ def batch_norm_buffers(network: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def conv_bn_relu(c_in: int, c_out: int, stride: int = 1) -> nn.Sequential:
+def _layer(c_in: int, c_out: int, stride: int = 1) -> nn.Sequential:
     """A 3 x 3 convolution, BatchNorm, ReLU."""
     conv = nn.Conv2d(c_in, c_out, 3, stride, padding=1, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU())
