@@ -106,6 +106,16 @@ def test_images_are_prepared_for_the_network():
     assert all(x.shape[2:] == (48, 48) and x.min() >= 0 and x.max() <= 1 for x in seen)
 
 
+def test_the_scale_of_given_maps_does_not_matter():
+    """Tiny ones are not flat."""
+    made = gradients(network := SmallNet())
+    given = {"large": made, "tiny": lambda x: 2.0**-30 * made(x)}  # exact
+    found, _ = study(network, DATA, PLAN, maps=given)
+    for part in (found.localisation, found.faithfulness, found.map_stability):
+        assert part["tiny"] == part["large"]
+    assert found.map_stability["tiny"]["color-8"].flat == 0
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_classes_are_matched_by_name(ours):
     """Of data with the model's classes in another order, as in an evaluation."""
