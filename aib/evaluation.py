@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -247,7 +248,8 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
 
     "own": the class names are the same, nothing changes. "raw": equally many classes under other
     names (CIFAR-10 and STL-10), whose indices are used as they are. "matched": classes with a
-    shared name; images of other classes are left out.
+    shared name; images of other classes are left out. ImageNet has "Cardigan" and "cardigan", where
+    the same spelling decides, and "crane" twice, which cannot be told apart and is left out.
     """
     ours = [canonical(name) for name in model.preprocessing.class_names]
     theirs = [canonical(name) for name in data.class_names]
@@ -256,10 +258,14 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
     found: list[tuple[Any, ImageSet]] = []
     if len(theirs) == model.num_classes:
         found.append(("raw", data))
-    shared = set(ours) & set(theirs)
-    if shared:
-        index = torch.tensor([ours.index(name) if name in shared else -1 for name in theirs])
-        labels = index[data.labels]
+    index = [-1] * len(theirs)
+    as_spelled = (model.preprocessing.class_names, data.class_names)  # decides where both match
+    for known, asked in ((ours, theirs), as_spelled):
+        times = Counter(known)
+        only = {name: i for i, name in enumerate(known) if times[name] == 1}
+        index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
+    if max(index, default=-1) >= 0:
+        labels = torch.tensor(index)[data.labels]
         keep = (labels >= 0).nonzero().flatten()
         if len(keep):
             subset = data.subset(keep)

@@ -155,6 +155,14 @@ def test_classes_of_other_data_are_read_raw_and_matched_by_name():
         match_classes(model, images(9, ("x", "y", "z")))
 
 
+def test_of_classes_that_differ_in_case_the_same_spelling_is_matched():
+    """As in ImageNet: a dog and a garment; a bird and a machine have one name and none is taken."""
+    model = tiny(5, ("Cardigan", "crane", "cardigan", "crane", "Great Dane"))
+    names = ("cardigan", "crane", "Cardigan", "great_dane")
+    ((how, found),) = match_classes(model, images(8, names))
+    assert how == "matched" and found.labels.tolist() == [2, 0, 4] * 2
+
+
 def train(run, data, *options, model="tiny_aib_qt"):
     """The exit code of a short training."""
     words = f"--model {model} --width 0.25 --epochs 1 --batch-size 8 --accelerator cpu".split()

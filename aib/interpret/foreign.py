@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from aib.classifier import Classifier, evaluating
 from aib.data import Batches, ImageSet
 from aib.errors import AibError
+from aib.evaluation import match_classes, prepare_images
 from aib.interpret.metrics.checks import class_logits
 from aib.interpret.posthoc import class_scores
 from aib.preprocessing import Preprocessing
@@ -31,32 +32,42 @@ class ForeignClassifier(Classifier):
 def prepare(
     model: nn.Module, data: Batches | ImageSet, preprocessing: Preprocessing | None = None
 ) -> tuple[Classifier, Batches]:
-    """The model as a Classifier, and the data in batches prepared for it.
+    """The model as a Classifier, and the data in batches prepared for it, with its labels.
 
-    `preprocessing` is that of a network which is no aib model; by default the data's.
+    `preprocessing` is that of a network which is no aib model; by default the data's. Classes are
+    matched by name, as in `aib.evaluate`.
     """
     images = data if isinstance(data, ImageSet) else data.data
-    if isinstance(model, Classifier):
-        if preprocessing is not None:
-            raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
-        policy = model.preprocessing
-    else:
-        policy = preprocessing or images.preprocessing
+    if not isinstance(model, Classifier):
+        model = _as_classifier(model, images, preprocessing or images.preprocessing)
+    elif preprocessing is not None:
+        raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
+    policy = model.preprocessing
     if isinstance(data, ImageSet):
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        data = Batches(images.prepared_for(policy), BATCH_SIZE, device=device)
-    elif images.preprocessing.image_size != policy.image_size:
+        return model, Batches(prepare_images(model, images)[1], BATCH_SIZE, device=device)
+    if images.preprocessing.image_size != policy.image_size:
         raise AibError(
             f"the batches hold images of {images.preprocessing.image_size} pixels and the model "
             f"takes {policy.image_size}: give the ImageSet instead, which is then resized"
         )
-    if isinstance(model, Classifier):
-        return model, data
-    count = count_classes(model, policy.normalise(next(iter(data.sample(1, 0))).images))
+    if policy.class_names and "matched" in dict(match_classes(model, images)):
+        raise AibError(
+            "the labels of the batches are not the model's, whose classes are others or in another "
+            "order: give the ImageSet instead, whose classes are then matched by name"
+        )
+    return model, data
+
+
+def _as_classifier(network: nn.Module, images: ImageSet, policy: Preprocessing) -> Classifier:
+    """A network that is no aib model, with as many classes as the data."""
+    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    first = images.subset(torch.arange(1)).prepared_for(policy).pixels(0)
+    count = count_classes(network, policy.normalise(first[None].to(device)))
     if count != images.num_classes:
         raise AibError(f"the model has {count} classes and the data {images.num_classes}")
     names = policy.class_names or images.class_names
-    return ForeignClassifier(model, count, replace(policy, class_names=names)), data
+    return ForeignClassifier(network, count, replace(policy, class_names=names))
 
 
 def count_classes(network: nn.Module, x: Tensor) -> int:

@@ -195,16 +195,20 @@ def own_maps(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def given_maps(function: ImagesToMaps, x: Tensor) -> Tensor:
-    """Maps [B,h,w] of a caller's function, which may take gradients."""
+    """Maps [B,h,w] of a caller's function, which may take gradients; each scaled to at most 1.
+
+    A map is flat below a fixed contrast, and the gradient of a probability may be 1e-9 everywhere.
+    """
     with torch.enable_grad():
         made = function(x)
     maps = torch.as_tensor(made).detach().to(x)
-    if maps.ndim != 3 or len(maps) != len(x):
+    if maps.ndim != 3 or len(maps) != len(x) or not maps.numel():
         raise AibError(
             f"a function of maps must give [B,h,w], one for each of {len(x)} images, "
             f"not {list(maps.shape)}"
         )
-    return maps
+    largest = maps.abs().amax((1, 2), keepdim=True)  # [B,1,1]
+    return maps / largest.clamp_min(torch.finfo(maps.dtype).tiny)
 
 
 def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Frames]:

@@ -17,6 +17,7 @@ from aib.data import Batch, Batches
 from aib.explanation import Explanation
 from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
+from aib.interpret.metrics.bootstrap import finite_or_none
 from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
@@ -69,7 +70,7 @@ class ImageMetrics:
         for label in self.columns["label"].unique().tolist():
             here = self.columns["label"] == label
             means = {
-                name: float(values[here].double().nanmean())
+                name: finite_or_none(values[here].double().nanmean())
                 for name, values in self.columns.items()
                 if name not in ("index", "label", "prediction")
             }

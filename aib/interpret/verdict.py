@@ -120,10 +120,12 @@ def _signs(encoding: Encoding) -> tuple[str, ...]:
             f"The map alone tells the class of {_percent(alone)} of the images, "
             f"{name} of {_percent(reference)}"
         )
-    if _above(encoding.follows, 2 * encoding.follows_chance):
+    chance = encoding.follows_chance
+    # Of two classes chance is a half, and nothing is more than twice as often.
+    if _above(encoding.follows, min(2 * chance, (1 + chance) / 2)):
         signs.append(
             f"{_percent(encoding.follows)} of the predictions follow the map's class instead of "
-            f"the image's; chance is {100 * encoding.follows_chance:.1f}%"
+            f"the image's; chance is {100 * chance:.1f}%"
         )
     return tuple(signs)
 

@@ -1,6 +1,7 @@
 """Studies of any network, with any function from images to maps."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -103,6 +104,34 @@ def test_images_are_prepared_for_the_network():
     policy = Preprocessing(image_size=48, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
     study(Spy(), DATA, PLAN, preprocessing=policy, expensive=False)
     assert all(x.shape[2:] == (48, 48) and x.min() >= 0 and x.max() <= 1 for x in seen)
+
+
+def test_the_scale_of_given_maps_does_not_matter():
+    """Tiny ones are not flat."""
+    made = gradients(network := SmallNet())
+    given = {"large": made, "tiny": lambda x: 2.0**-30 * made(x)}  # exact
+    found, _ = study(network, DATA, PLAN, maps=given)
+    for part in (found.localisation, found.faithfulness, found.map_stability):
+        assert part["tiny"] == part["large"]
+    assert found.map_stability["tiny"]["color-8"].flat == 0
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_classes_are_matched_by_name(ours):
+    """Of data with the model's classes in another order, as in an evaluation."""
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    names = tuple(DATA.class_names[i] for i in order)
+    policy = replace(DATA.preprocessing, class_names=names)
+    other = replace(DATA, labels=order.argsort()[DATA.labels], preprocessing=policy)
+    model = eval_model("tiny", DATA) if ours else SmallNet()
+    options = {} if ours else {"preprocessing": DATA.preprocessing}
+    [expected, found] = [
+        study(model, data, PLAN, expensive=False, **options)[0] for data in (DATA, other)
+    ]
+    assert found.accuracy == expected.accuracy and found.classes == expected.classes
+    assert found.class_names == DATA.class_names
+    with pytest.raises(AibError, match="matched by name"):
+        study(model, Batches(other, 4), PLAN, expensive=False, **options)
 
 
 def test_a_network_without_a_grid_has_no_gradcam_and_a_note():

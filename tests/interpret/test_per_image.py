@@ -1,6 +1,7 @@
 """Metrics of every image, with known answers."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -73,3 +74,11 @@ def test_class_means_are_means_over_the_images_of_a_class(model):
         here = DATA.labels == DATA.class_names.index(row.name)
         assert row.images == int(here.sum())
         assert row.means["kl_bits"] == pytest.approx(float(bits[here].mean()), rel=1e-5)
+
+
+def test_a_metric_that_no_image_of_a_class_defines_is_none(model):
+    """As in the file: a study that is read back equals the one that was written."""
+    empty = replace(DATA, masks=torch.zeros_like(DATA.masks))
+    found = measure_images(model, Batches(empty, 5), {})
+    for row in found.by_class(DATA.class_names):
+        assert row.means["auroc"] is None and row.means["kl_bits"] is not None

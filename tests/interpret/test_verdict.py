@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+from aib.data import Batches
 from aib.interpret import Estimate, Plan, judge, study
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.reliance import Drop, Reliance
@@ -59,6 +61,10 @@ LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimat
         # Encoding: another class's map costs, the same class's much less, and the map tells.
         ("encoding", reliance(another=5), encoding(0.5, 6, **LEAK), BETTER, "tells the class"),
         ("encoding", reliance(another=5), encoding(0.5, 6, follows=estimate(0.25)), {}, "follow"),
+        ("encoding", reliance(another=5),
+         encoding(0.5, 6, follows=estimate(0.8), follows_chance=0.5), {}, "follow"),
+        ("used", reliance(another=5),
+         encoding(0.5, 6, follows=estimate(0.76), follows_chance=0.5), {}, "at most"),
         ("faithful", reliance(another=5), encoding(0.5, 6), BETTER, "does not tell the class"),
         ("faithful", reliance(another=5), encoding(3.5, 6, **LEAK), BETTER, "does not speak for"),
         ("used", reliance(another=5), encoding(2, 6, follows=estimate(0.19)), {}, "at most"),
@@ -118,6 +124,28 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
         assert own.over_random.high < 0
         assert "no gradient leads" in found.notes[-1]
         assert set(found.faithfulness) == {"own", "centre", "random"}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_map_that_hands_over_one_of_few_classes_encodes_where_silhouettes_tell_them(classes):
+    """The probe on the masks is as good, so that the predictions have to show it."""
+    images = planted.glyph_images(400)
+    images = images.subset((images.labels < classes).nonzero().flatten())
+    policy = replace(images.preprocessing, class_names=images.class_names[:classes])
+    masks = torch.zeros_like(images.masks)
+    for image, label in enumerate(images.labels.tolist()):
+        masks[image, 4 * label : 4 * label + 4] = 1
+
+    class Few(planted.Encoder):
+        def classify(self, x, m):
+            return super().classify(x, m).where(torch.arange(planted.CLASSES) < classes, -1)
+
+    model = Few()
+    model.num_classes, model.preprocessing = classes, policy
+    data = Batches(replace(images, preprocessing=policy, masks=masks), 100)
+    found, _ = study(model, data, Plan({}), expensive=False)
+    assert found.encoding.probe["mask"].value == 1
+    assert found.verdict.name == "encoding" and "follow the map's class" in found.verdict.text
 
 
 @pytest.mark.parametrize("kind", PLANTED)

@@ -7,7 +7,6 @@ another image of the same class does as well as the own one, and the map alone t
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from aib.evaluation import wilson_interval
@@ -75,18 +74,17 @@ def _following(decisions: Decisions) -> tuple[Estimate, float]:
     """How often the prediction under another class's map is that class, and chance.
 
     Chance is 1 / classes, or more where predictions favour frequent classes: then it is what the
-    same predictions would score with partners drawn again.
+    same predictions would score if they were shuffled among the images.
     """
     partner = decisions.partners.other_class
     has = partner >= 0
-    before, after = decisions.own[has], decisions.under["other_class"][has]
+    after, wanted = decisions.under["other_class"][has], decisions.own[partner[has]]
     guess = 1 / decisions.num_classes
-    if not len(before):
+    if not len(after):
         return Estimate(), guess
-    counts = decisions.own.bincount(minlength=decisions.num_classes)
-    fitting = torch.where(after == before, 0, counts[after])
-    again = float((fitting / (len(decisions.own) - counts[before])).mean())
-    return share(after == decisions.own[partner[has]]), max(guess, again)
+    counts = [one.bincount(minlength=decisions.num_classes) for one in (after, wanted)]  # [C] each
+    shuffled = int((counts[0] * counts[1]).sum()) / len(after) ** 2
+    return share(after == wanted), max(guess, shuffled)
 
 
 def _probes(decisions: Decisions, seed: int) -> tuple[dict[str, Tensor], Tensor]:

@@ -41,8 +41,8 @@ def test_shares_and_drops_agree_with_counting_image_by_image(seed):
     for i in range(60):
         before, after = int(d.own[i]), int(d.under["other_class"][i])
         followed += after == int(d.own[d.partners.other_class[i]])
-        others = [int(c) for c in d.own if int(c) != before]
-        expected += others.count(after) / len(others)
+        shown = d.own[d.partners.other_class]
+        expected += float((shown == after).double().mean())  # under the map of any image
         lost += (before == d.labels[i]).item() - (after == d.labels[i]).item()
     assert found.follows.value == pytest.approx(followed / 60)
     assert found.follows_chance == pytest.approx(max(0.25, expected / 60))
@@ -57,13 +57,23 @@ def test_shares_and_drops_agree_with_counting_image_by_image(seed):
 
 
 def test_falling_back_to_the_most_frequent_class_is_not_following_the_map():
-    """All decide for class 0: of 20 images in 30 of 40 partners, of 10 in 30 of 50 by chance."""
     own = torch.tensor([0] * 30 + [1] * 20 + [2] * 10)
     d = random_decisions()
     under = d.under | {"other_class": torch.zeros_like(own)}
     partners = draw_partners(d.index, own)
     found = map_encoding(replace(d, own=own, under=under, partners=partners))
-    assert found.follows_chance == pytest.approx((20 * 30 / 40 + 10 * 30 / 50) / 60)  # above 1 / 4
+    assert found.follows_chance == pytest.approx(found.follows.value) and found.follows.value > 0.25
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_predictions_that_always_follow_the_map_do_so_above_chance(classes):
+    d = random_decisions(classes=classes)
+    own = torch.arange(60) % classes
+    partners = draw_partners(d.index, own)
+    under = d.under | {"other_class": own[partners.other_class]}
+    found = map_encoding(replace(d, own=own, under=under, partners=partners))
+    assert found.follows.value == 1
+    assert found.follows_chance == pytest.approx(1 / classes, abs=0.05)
 
 
 def test_images_without_a_partner_are_left_out_and_counted():
