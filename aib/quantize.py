@@ -111,7 +111,9 @@ class AnchorQuantizer(nn.Module):
         for i in unused:
             most_used = max(range(len(usage)), key=usage.__getitem__)
             gaps = [abs(v - anchors[most_used]) for j, v in enumerate(anchors) if j != i]
-            anchors[i] = anchors[most_used] + min(filter(None, gaps), default=1e-3) / 4
+            step = min(filter(None, gaps), default=1e-3) / 4
+            above = anchors[most_used] + step
+            anchors[i] = above if above <= 1 else anchors[most_used] - step  # maps end at 1
             usage[i] = usage[most_used] = usage[most_used] / 2
         self.anchors.copy_(torch.tensor(anchors))
         self.reset_usage()

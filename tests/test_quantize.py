@@ -151,6 +151,13 @@ def test_revival_moves_the_unused_next_to_used_ones_and_leaves_those_alone(usage
     assert not set(after[~used].tolist()) & set(after[used].tolist())
 
 
+def test_below_the_highest_value_of_a_map_revived_anchors_can_be_used():
+    quantizer = quantizer_with([0.0, 0.5, 1.0])
+    quantizer.usage = torch.tensor([0.0, 0.0, 9.0])
+    assert quantizer.revive_unused() == 2
+    assert sorted(quantizer.anchors.tolist())[:2] == pytest.approx([0.875, 0.90625])
+
+
 TWO_PROCESSES = textwrap.dedent(
     """
     import sys
