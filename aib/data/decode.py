@@ -81,7 +81,8 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
     except UnidentifiedImageError as error:
-        raise AibError(f"{path} is not an image of any known format") from error
+        known = ", ".join(FORMATS)
+        raise AibError(f"{path} is not an image of any known format ({known})") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise AibError(f"{path} cannot be read as an image ({reason})") from error

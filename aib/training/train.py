@@ -105,7 +105,7 @@ def _train(
     for message in data.skipped:
         report.message(f"skipped: {message}")
     if data.skipped:
-        report.message(f"{len(data.skipped)} damaged files were skipped; --strict stops at one")
+        report.message(f"{len(data.skipped)} unreadable files were skipped; --strict stops at one")
     report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
         f"{fabric.device}; writing to {run.folder}"
