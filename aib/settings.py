@@ -244,7 +244,8 @@ class Settings:
 
         On test images, also those of a later `aib eval` without options, before held-out images.
         """
-        wanted = f"{self.data} {self.measured_split}", self.reported
+        # By name: the images themselves may be elsewhere by now.
+        wanted = f"{self.data} test", f"{self.data} val"
         return next((name for name in wanted if name in names), None)
 
     def to_dict(self) -> dict[str, Any]:

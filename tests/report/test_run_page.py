@@ -86,6 +86,15 @@ def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evalua
     assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
 
 
+def test_the_test_error_is_shown_where_the_folder_of_images_is_not_there(run, tmp_path):
+    folder = make_run(tmp_path / "run", data="folder:photos")
+    found = json.loads((run / "evaluation.json").read_text())["shapes test"]
+    (folder / "evaluation.json").write_text(json.dumps({"folder:photos test": found}))
+    assert main(["report", str(folder), "--stored"]) == 0
+    text = (folder / "report.html").read_text()
+    assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
+
+
 def test_stored_measures_nothing_and_uses_the_results_of_interpret(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
