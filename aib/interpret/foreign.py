@@ -35,6 +35,11 @@ def prepare(
 
     `preprocessing` is that of a network which is no aib model; by default the data's.
     """
+    if not isinstance(data, Batches | ImageSet):
+        raise AibError(
+            "a study needs an aib.data.ImageSet (such as load(...) or ImageSet.from_tensors(...)) "
+            f"or Batches of one, not a {type(data).__name__}"
+        )
     images = data if isinstance(data, ImageSet) else data.data
     if isinstance(model, Classifier):
         if preprocessing is not None:
