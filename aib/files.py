@@ -36,6 +36,13 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         ) from error
 
 
+def check_writable(path: Path) -> None:
+    """Raise an error if no file can be written there: before work whose result would be lost."""
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise AibError(f"{path} cannot be written: {above} is not a writable folder")
+
+
 def check_suffix(path: Path, *suffixes: str) -> None:
     """Raise an error unless the name ends in one of these, so that no other file is overwritten."""
     if path.suffix.lower() not in suffixes:

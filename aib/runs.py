@@ -92,7 +92,7 @@ class Run:
                 AibWarning,
                 stacklevel=2,
             )
-        owner.check_here(name)
+        check_here(owner.folder, name, owner.source)
         split = split or ("test" if has_split(name, "test") else "val")
         if split == "val" and like is not None:
             self.check_same_holdout(like)
@@ -125,16 +125,6 @@ class Run:
         """Whether the data's folder has the files that the run's split was drawn from: a copy."""
         now = data.drawn_from
         return now is not None and now["sha256"] == read_data_files(self.folder).get("sha256")
-
-    def check_here(self, name: str) -> None:
-        """Raise if `name` is the relative path of the training and there is no such folder here."""
-        kind, path, _ = parse_name(name)
-        if kind == "folder" and not path.is_absolute() and not path.is_dir():
-            where = read_data_files(self.folder).get("folder", "/full/path")
-            raise AibError(
-                f"{path} is not a folder: it is relative to where the training of {self.source} "
-                f"ran; name the images with --data folder:{where}"
-            )
 
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of a run with another seed."""
@@ -216,6 +206,19 @@ def read_data_files(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     found = read_config(path).get("data_files") if path.is_file() else None
     return found if isinstance(found, dict) else {}
+
+
+def check_here(folder: Path, name: str, source: str, *, resume: bool = False) -> None:
+    """Raise if `name` is the relative path of the run's images and there is no such folder here."""
+    kind, path, _ = parse_name(name)
+    if kind == "folder" and not path.is_absolute() and not path.is_dir():
+        where = read_data_files(folder).get("folder", "/full/path")
+        named = f"name the images with --data folder:{where}"
+        advice = f"resume it from there (the images were in {where})" if resume else named
+        raise AibError(
+            f"{path} is not a folder: it is relative to where the training of {source} ran; "
+            f"{advice}"
+        )
 
 
 def check_files(folder: Path, data: ImageSet) -> None:

@@ -42,7 +42,7 @@ class Settings:
 
     # --- what is trained, on what
     data: str = "shapes"
-    """Data set: shapes, cifar10, cifar100, svhn, stl10, cub200, folder:PATH or hf:NAME."""
+    """Data set: folder:PATH, hf:NAME, or a name that `aib data list` lists."""
     root: str | None = None
     """Folder that holds the data set's official files; the cache folder if not given."""
     model: str = "vgg_aib_qt"
@@ -188,6 +188,11 @@ class Settings:
                 f"and add --holdout {match[1].strip()}"
             )
         if self.backbone is not None:
+            if ":" not in self.backbone:  # without it the name would be that of a model of aib
+                raise AibError(
+                    "a backbone is written module:function, such as my_module:build, "
+                    f"not {self.backbone!r}"
+                )
             object.__setattr__(self, "model", self.backbone)  # the name in every table
         for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
             value = getattr(self, name)  # 0 prefix tokens are a choice, too
@@ -244,7 +249,8 @@ class Settings:
 
         On test images, also those of a later `aib eval` without options, before held-out images.
         """
-        wanted = f"{self.data} {self.measured_split}", self.reported
+        # By name: the images themselves may be elsewhere by now.
+        wanted = f"{self.data} test", f"{self.data} val"
         return next((name for name in wanted if name in names), None)
 
     def to_dict(self) -> dict[str, Any]:

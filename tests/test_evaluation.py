@@ -306,7 +306,7 @@ def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(tmp_path, ca
     data = f"folder:{photos}:image_size=32"
     assert train(tmp_path / "run", data, model="tiny") == 0
     out = capsys.readouterr().out
-    assert "bad.png" in out and "1 damaged files were skipped" in out
+    assert "bad.png" in out and "1 unreadable files were skipped" in out
     assert train(tmp_path / "other", data, "--strict", model="tiny") == 2
     assert "bad.png" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

@@ -43,6 +43,7 @@ def test_a_bad_value_is_named(name: str, value: object) -> None:
         ({"graphs": True, "precision": "fp16"}, "graphs cannot record"),
         ({"data": "shapes:count=100,holdout=0.3"}, "shapes.*leave it out.*--holdout 0.3$"),
         ({"data": "folder:a/b:holdout=0.3,resize=crop"}, "folder.*--holdout 0.3$"),
+        ({"backbone": "tiny"}, "written module:function, .* not 'tiny'"),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(values: dict, message: str) -> None:

@@ -13,7 +13,7 @@ import tyro
 
 from aib.commands.options import print_json, progress, rich_table, wide_console
 from aib.errors import AibError
-from aib.files import check_suffix, read_json, write_json
+from aib.files import check_suffix, check_writable, read_json, write_json
 from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def interpret(
         raise AibError("name at least one run, or a network with --model")
     if csv is not None:
         check_suffix(csv, ".csv")
+        check_writable(csv)
     check_seed(seed)
     opened = open_runs(runs, device, backbone)
     name = data or (opened[0].settings.data if opened and opened[0].settings else None)
@@ -131,6 +132,7 @@ def interpret(
     for run, feed, folder in zip(opened, feeds, folders, strict=True):
         origin = {"weights_sha256": run.checksum, "data": name, "split": feed.data.split}
         check_kept(folder / RESULT, origin, absent)
+        check_writable(folder / RESULT)
     own_root = opened[0].settings.root if opened[0].settings else None
     others = foreign_images(foreign, foreign_root or root or own_root, seed)
     here = not isinstance(others, str)

@@ -70,8 +70,11 @@ def run_name(preset: Preset | None, s: Settings) -> str:
 
 
 def wide_console(columns: int = 200) -> Console:
-    """A console for tables. A pipe's 80 columns would break every cell."""
-    console = Console()
+    """A console for tables. A pipe's 80 columns would break every cell.
+
+    Text is printed as it is: rich would take aib[onnx] for markup and folder:cat:... for an emoji.
+    """
+    console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console.width = columns
     return console

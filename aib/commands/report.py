@@ -7,7 +7,7 @@ import tyro
 
 from aib.commands.options import progress
 from aib.errors import AibError
-from aib.files import check_suffix, write_whole
+from aib.files import check_suffix, check_writable, write_whole
 from aib.validation import check_seed
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def report(
         return
     check_seed(seed)
     opened = open_runs(runs, device, backbone)
+    target = out or opened[0].output / PAGE
+    check_writable(target)
     contents = []
     for run in opened:
         # seven modified sets, replaced maps (twice), changed masks, the rest
@@ -86,7 +88,7 @@ def report(
                     tick=tick,
                 )
             )
-    write(out or opened[0].output / PAGE, checked_page(contents))
+    write(target, checked_page(contents))
 
 
 def checked_page(contents: "list[RunContent]") -> str:

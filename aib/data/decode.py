@@ -81,7 +81,8 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
     except UnidentifiedImageError as error:
-        raise AibError(f"{path} is not an image of any known format") from error
+        known = ", ".join(FORMATS)
+        raise AibError(f"{path} is not an image of any known format ({known})") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise AibError(f"{path} cannot be read as an image ({reason})") from error
@@ -107,14 +108,15 @@ def to_image(source: Any) -> Image.Image:
         return open_rgb(Path(source))
     if isinstance(source, Image.Image):
         return to_rgb(source)
+    wanted = "an image must be a path, a PIL image, a uint8 array [H,W,3] or a uint8 tensor [3,H,W]"
+    if not hasattr(source, "__array__"):  # a list or a data set may be of any depth
+        raise AibError(f"{wanted}, not {type(source).__name__}")
     channels_first = isinstance(source, Tensor) and source.ndim == 3
     array = np.asarray(source.movedim(0, -1).cpu() if channels_first else source)
     array = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (3,)):
-        raise AibError(
-            "an image must be a path, a PIL image, a uint8 array [H,W,3] or a uint8 tensor "
-            f"[3,H,W], not {type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
-        )
+        found = f"{type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
+        raise AibError(f"{wanted}, not {found}")
     return Image.fromarray(array).convert("RGB")
 
 

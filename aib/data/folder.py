@@ -29,6 +29,8 @@ from aib.figures.picture import is_figure
 from aib.preprocessing import Preprocessing, Resize
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+SUFFIXES |= {".jfif", ".jpe"}  # other names of JPEG
+UNREAD = {".heic", ".heif", ".avif", ".jxl"}  # listed, so that they are reported as skipped
 SPLITS = ("train", "val", "test")
 OTHER_NAMES = {
     "train": ("training",),
@@ -62,7 +64,7 @@ def read(
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
     labels = {f: i for i, name in enumerate(classes) for f in _photographs(top / name)}
-    errors = _decoding_errors(labels) if check else {}
+    errors = _decoding_errors([f for f in labels if check or f.suffix.lower() in UNREAD])
     if errors and strict:
         raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
     paths = tuple(file for file in labels if file not in errors)
@@ -213,7 +215,7 @@ def image_files(folder: Path) -> list[Path]:
     return sorted(
         p
         for p in folder.rglob("*")
-        if p.suffix.lower() in SUFFIXES
+        if p.suffix.lower() in SUFFIXES | UNREAD
         and p.is_file()
         and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -89,23 +90,28 @@ class ImageSet(Dataset):
     @classmethod
     def from_tensors(
         cls,
-        images: Tensor,
-        labels: Tensor,
+        images: Tensor | NDArray[np.uint8],
+        labels: Tensor | NDArray[np.integer] | Sequence[int],
         *,
         class_names: Sequence[str] = (),
-        masks: Tensor | None = None,
+        masks: Tensor | NDArray[Any] | None = None,
         mean: Sequence[float] = (0.5, 0.5, 0.5),
         std: Sequence[float] = (0.5, 0.5, 0.5),
         name: str = "custom",
         split: str = "train",
         mirror: bool = True,
     ) -> "ImageSet":
-        """A data set from tensors: images uint8 [N,3,S,S], labels of any integer type [N].
+        """A data set from tensors or arrays: images uint8 [N,3,S,S], labels [N] of an integer type.
 
         `masks` [N,S,S] are bool, or uint8: 0 background, 1 object, 255 ignored in every score.
         """
+        images, labels = torch.as_tensor(images), torch.as_tensor(labels)
         side = images.shape[-1]
-        _require("images", images, torch.uint8, (len(images), 3, side, side))
+        if images.dtype != torch.uint8 or images.shape != (len(images), 3, side, side):
+            kind = str(images.dtype).removeprefix("torch.")
+            raise AibError(f"images must be uint8 [N,3,S,S], not {kind} {list(images.shape)}")
+        if labels.is_floating_point() and len(labels):
+            raise AibError(f"labels must be integers, not {str(labels.dtype).split('.')[1]}")
         if not class_names and len(labels):
             class_names = [str(i) for i in range(int(labels.max()) + 1)]
         return cls(
@@ -114,7 +120,7 @@ class ImageSet(Dataset):
             labels.to(torch.int64),
             Preprocessing(side, "squash", tuple(mean), tuple(std), tuple(class_names)),
             images=images,
-            masks=None if masks is None else to_uint8(masks),
+            masks=None if masks is None else to_uint8(torch.as_tensor(masks)),
             mirror=mirror,
             pad=side // 8,
         )

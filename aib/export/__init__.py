@@ -7,7 +7,6 @@
 A model made with `attach` exports the same way.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from aib.export.formats import (
 )
 from aib.export.int8 import Int8, quantise
 from aib.export.one_pass import OnePass, describe, settled, traceable
-from aib.files import write_whole
+from aib.files import check_writable, write_whole
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
 
@@ -95,9 +94,7 @@ def check_target(path: Path, format: Format) -> Path:
         raise AibError(f"a file of format {format} ends in {SUFFIXES[format]}, unlike {path}")
     if path.is_dir():
         raise AibError(f"{path} is a folder; name a file")
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise AibError(f"{path} cannot be written: {above} is not a writable folder")
+    check_writable(path)
     if format == "onnx":
         need_onnx()
     return path

@@ -94,11 +94,12 @@ def open_torch_export(file: bytes | Path) -> Runner:
         return torch.export.load(source).module()
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: str | Path) -> dict[str, Any]:
     """The metadata of an exported file: classes, preprocessing, outputs, origin.
 
     The model in it is not loaded, so this is safe for files of unknown origin.
     """
+    path = Path(path)
     try:
         text = _onnx_metadata(path) if path.suffix == SUFFIXES["onnx"] else _torch_metadata(path)
         found = json.loads(text) if text else None

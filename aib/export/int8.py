@@ -33,7 +33,11 @@ class Int8:
 
 
 def quantise(
-    source: Path, path: Path, calibration: Tensor, compared: Tensor, data: str | None = None
+    source: str | Path,
+    path: str | Path,
+    calibration: Tensor,
+    compared: Tensor,
+    data: str | None = None,
 ) -> Int8:
     """Write `path`, the file `source` in int8, and compare the two in onnxruntime.
 
@@ -42,6 +46,7 @@ def quantise(
     """
     if len(calibration) == 0 or len(compared) == 0:
         raise AibError("int8 needs images to calibrate with and others to compare on")
+    source, path = Path(source), Path(path)
     fp32 = source.read_bytes()
     about = {
         "scheme": "static, QDQ; weights int8 for each channel, activations int8",

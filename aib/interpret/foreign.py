@@ -37,6 +37,11 @@ def prepare(
     `preprocessing` is that of a network which is no aib model; by default the data's. Classes are
     matched by name, as in `aib.evaluate`.
     """
+    if not isinstance(data, Batches | ImageSet):
+        raise AibError(
+            "a study needs an aib.data.ImageSet (such as load(...) or ImageSet.from_tensors(...)) "
+            f"or Batches of one, not a {type(data).__name__}"
+        )
     images = data if isinstance(data, ImageSet) else data.data
     if not isinstance(model, Classifier):
         model = _as_classifier(model, images, preprocessing or images.preprocessing)

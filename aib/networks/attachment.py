@@ -89,6 +89,8 @@ def attach(
         )
         own = preprocessing_of(str(name), backbone)
         at = resolve_layer(str(name), backbone, at)
+    elif not isinstance(backbone, nn.Module):
+        raise AibError(f"backbone must be a network (nn.Module) or its name, not {backbone!r}")
     elif pretrained:
         raise AibError("pretrained is for networks by name; give your network its weights itself")
     if at is None:

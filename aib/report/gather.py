@@ -62,7 +62,7 @@ def gather(
     pictures = tuple(sorted((run.folder / "figures").glob("*.png"))) if study else ()
     evaluations, gallery = read_evaluations(run.folder / EVALUATION), None
     calibrated = own = _own_evaluation(run, evaluations)
-    if own and run.settings and own.split != run.settings.measured_split:
+    if own and own.split == "val" and run.settings and run.settings.measured_split == "test":
         notes.append(
             f"The test images were not evaluated, as training held out images to choose settings "
             f"on: `aib eval {run.source}` evaluates them."

@@ -70,7 +70,7 @@ class BarReporter(Reporter):
         self.latest.plain = format_metrics(row)
 
     def message(self, text: str) -> None:
-        self.console.print(text, highlight=False)
+        self.console.print(Text(text))  # a string's brackets would be markup
 
     def close(self) -> None:
         self.live.stop()

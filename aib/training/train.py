@@ -17,7 +17,7 @@ from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import create_model, evaluator_name, family, rebuild_model
-from aib.runs import check_files, find_model, packaged_models
+from aib.runs import check_files, check_here, find_model, packaged_models
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -57,6 +57,8 @@ def train(
         if not run.checkpoint.is_file():
             run.check_unlocked()
         require_checkpoint(run.checkpoint)
+        # Before a missing folder counts as one without test images, with another holdout.
+        check_here(folder, settings.data, str(folder), resume=True)
     else:
         check_unused(folder)
     if settings.evaluator:
@@ -105,7 +107,7 @@ def _train(
     for message in data.skipped:
         report.message(f"skipped: {message}")
     if data.skipped:
-        report.message(f"{len(data.skipped)} damaged files were skipped; --strict stops at one")
+        report.message(f"{len(data.skipped)} unreadable files were skipped; --strict stops at one")
     report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
         f"{fabric.device}; writing to {run.folder}"

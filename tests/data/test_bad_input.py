@@ -141,3 +141,16 @@ def test_damaged_files_are_named_and_skipped_or_with_strict_an_error(capsys, tmp
 def test_tensors_of_the_wrong_form_are_an_error(images, labels, word):
     with pytest.raises(AibError, match=word):
         ImageSet.from_tensors(images, torch.tensor(labels).long(), class_names=("a", "b"))
+
+
+def test_arrays_and_lists_are_as_good_as_tensors_and_labels_are_integers():
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 8, 8), np.uint8)
+    masks, labels = pixels[:, 0] > 100, [0, 1, 1, 0]
+    for given in (labels, np.array(labels, np.uint8)):
+        found = ImageSet.from_tensors(pixels, given, masks=masks)
+        assert found.labels.tolist() == labels and found.masks.sum() == masks.sum()
+        assert (found.images.numpy() == pixels).all()
+    with pytest.raises(AibError, match=r"uint8 \[N,3,S,S\], not uint8 \[4, 8, 8, 3\]"):
+        ImageSet.from_tensors(pixels.transpose(0, 2, 3, 1), labels)
+    with pytest.raises(AibError, match="labels must be integers, not float32"):
+        ImageSet.from_tensors(pixels, torch.tensor([0.9, 1, 1, 0]))

@@ -28,7 +28,8 @@ def test_list_shows_what_is_in_the_cache_folder(capsys, tmp_path, monkeypatch):
     assert sets["cifar10"]["location"].endswith("cifar-10-batches-bin")
     assert sets["stl10"]["location"] is None and sets["shapes"]["location"] == "generated"
     assert main(["data", "list", "--root", str(tmp_path)]) == 0
-    assert "aib data fetch stl10" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "aib data fetch stl10" in shown and "needs 'aib[datasets]'" in shown
 
 
 def test_verify_lists_the_differences_and_exits_with_2(capsys, tmp_path):

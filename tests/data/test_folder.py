@@ -73,6 +73,17 @@ def test_files_in_hidden_folders_are_no_images(tmp_path):
     assert len(load(f"folder:{home}", "train", holdout=0)) == 12
 
 
+@pytest.mark.parametrize("options", ["", ":check=false"])
+def test_photographs_of_formats_that_are_not_read_are_reported(tmp_path, options):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    Image.new("RGB", (8, 8)).save(tmp_path / "class_0" / "saved.jfif", "JPEG")
+    (tmp_path / "class_0" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    images = load(f"folder:{tmp_path}{options}", "train", holdout=0)
+    assert "saved.jfif" in {path.name for path in images.files.paths} and len(images) == 5
+    [message] = images.skipped
+    assert "phone.HEIC is not an image of any known format (PNG, JPEG" in message
+
+
 def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
     official.write_folder(tmp_path / "train", classes=3)
     official.write_folder(tmp_path / "test", classes=2)

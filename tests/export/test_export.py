@@ -15,7 +15,7 @@ from aib import runs as packaged
 from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
-from aib.export import _FORMATS, export, formats, read_metadata
+from aib.export import _FORMATS, export, formats, quantise, read_metadata
 from aib.export.one_pass import OnePass, traceable
 from aib.files import sha256
 from aib.masked import information_bits
@@ -118,6 +118,15 @@ def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_ba
     model.save_pretrained(tmp_path / "saved")
     assert main(["export", str(tmp_path / "saved")]) == 2
     assert "backbone=" in capsys.readouterr().err
+
+
+def test_paths_may_be_strings(tmp_path):
+    path = str(tmp_path / "model.onnx")
+    exported = export(filled_model("tiny"), path)
+    assert read_metadata(path) == exported.metadata
+    images = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
+    small = quantise(path, str(tmp_path / "small.onnx"), images[:2], images[2:])
+    assert small.path == tmp_path / "small.onnx"
 
 
 def test_a_network_that_no_graph_can_hold_is_refused_in_a_sentence(tmp_path):

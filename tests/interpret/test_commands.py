@@ -276,6 +276,15 @@ def test_a_study_that_holds_more_is_not_replaced(words, lost, tmp_path, capsys):
     assert json.loads((folder / "interpret.json").read_text()) == stored
 
 
+@pytest.mark.parametrize("words", [["--out", "file"], ["--csv", "file/a.csv"]])
+def test_results_that_cannot_be_written_are_not_measured(words, run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    monkeypatch.setattr("aib.interpret.runs.study_run", lambda *_, **__: pytest.fail("measured"))
+    assert main(["interpret", str(run), "--images", "6", "--quick", *words]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("AIB_DATA", str(tmp_path))
     options = ["--images", "4", "--quick", "--out", str(tmp_path / "o")]

@@ -154,6 +154,7 @@ class Pair(SmallNet):
         (SmallNet(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
         (SmallNet(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
         (SmallNet(7), {}, "7 classes and the data 10"),
+        (SmallNet(), {"data": [DATA[0]]}, r"needs an aib.data.ImageSet .*, not a list"),
         (Pair(), {}, r"logits \[1,classes\], not tuple"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
         (

@@ -116,7 +116,8 @@ def test_pixels_and_normalised_images_give_the_same_explanation():
 
 
 @pytest.mark.parametrize(
-    "source", [np.zeros((8, 8)), np.zeros((8, 8, 4), np.uint8), torch.zeros(8, 8), 7, None]
+    "source",
+    [np.zeros((8, 8)), np.zeros((8, 8, 4), np.uint8), torch.zeros(8, 8), 7, None, shapes(2), [[]]],
 )
 def test_what_is_no_image_is_refused(source):
     with pytest.raises(aib.AibError, match="must be"):

@@ -81,6 +81,7 @@ def relu_twice():
         ({"network": relu_twice, "at": "1"}, "'1' runs more than once"),
         ({"network": relu_twice, "at": "1", "masked": True}, "'1' runs more than once"),
         ({"network": Idle, "at": "idle"}, "'idle' does not run"),
+        ({"network": lambda: ResNet}, "backbone must be a network .*, not <class"),
         ({"head": "conv1"}, "head 'conv1' must be a Linear layer, not Conv2d"),
         ({"network": lambda: nn.Sequential(nn.Conv2d(3, 3, 1)), "at": "0"}, "no Linear layer"),
         (

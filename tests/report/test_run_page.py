@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+from importlib import import_module
 
 import pytest
 
@@ -83,6 +84,15 @@ def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evalua
     assert "14.50%" in page()
     evaluations["shapes test"] = found
     text = page()
+    assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
+
+
+def test_the_test_error_is_shown_where_the_folder_of_images_is_not_there(run, tmp_path):
+    folder = make_run(tmp_path / "run", data="folder:photos")
+    found = json.loads((run / "evaluation.json").read_text())["shapes test"]
+    (folder / "evaluation.json").write_text(json.dumps({"folder:photos test": found}))
+    assert main(["report", str(folder), "--stored"]) == 0
+    text = (folder / "report.html").read_text()
     assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
 
 
@@ -173,6 +183,14 @@ def test_a_wrong_option_writes_no_page(run, tmp_path, words, capsys):
     assert main(["report", str(run), "--out", str(tmp_path / "page.html"), *words]) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_not_measured(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    measure = import_module("aib.report.gather")  # the package has a function of that name
+    monkeypatch.setattr(measure, "gather", lambda *_, **__: pytest.fail("measured"))
+    assert main(["report", str(run), "--out", str(tmp_path / "file" / "page.html")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_stored_calibration_bins_are_drawn_without_measuring(run, tmp_path):

@@ -107,6 +107,12 @@ def test_lines_show_progress_and_the_remaining_time(capsys: pytest.CaptureFixtur
     ]
 
 
+def test_the_bar_shows_names_of_files_as_they_are() -> None:
+    out = io.StringIO()
+    BarReporter(Console(file=out, width=100)).message("folder:cat:image_size=32 [edited] [/x]")
+    assert out.getvalue() == "folder:cat:image_size=32 [edited] [/x]\n"
+
+
 def test_the_bar_shows_epoch_metrics_and_messages() -> None:
     screen = io.StringIO()
     show(BarReporter(Console(file=screen, force_terminal=True, width=200)))

@@ -19,11 +19,13 @@ from safetensors.torch import load_file
 import aib
 from aib.cli import main
 from aib.data import load
+from aib.errors import AibError
 from aib.runs import read_metrics, read_settings
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.folder import RunFolder
 from aib.training.train import build_model, train
+from tests.data import official
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -173,6 +175,23 @@ def test_resume_rejects_another_folder(
     words = ["train", "--resume", str(folder), "--oversubscribe"]
     assert main([*words, "--out", str(other)]) == 2
     assert "leave out --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("splits", [("",), ("train", "test")])
+def test_a_run_on_a_relative_folder_says_where_to_resume_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: tuple[str, ...]
+) -> None:
+    for split in splits:
+        official.write_folder(tmp_path / "photos" / split, classes=2, per_class=10)
+    monkeypatch.chdir(tmp_path)
+    small = {"model": "tiny_aib_masked", "width": 0.25, "epochs": 1, "batch_size": 4}
+    settings = Settings().updated(data="folder:photos:image_size=16", accelerator="cpu", **small)
+    train(settings, Path("run"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = tmp_path / "run"
+    with pytest.raises(AibError, match="photos is not a folder.* resume it from there"):
+        train(read_settings(run), run, resume=True)
 
 
 def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
