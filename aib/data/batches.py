@@ -19,7 +19,7 @@ from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.preprocessing import normalise
-from aib.validation import Cache
+from aib.validation import Cache, Count, NonNegativeInt, check, check_seed
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Batches:
         alternate_flip: bool = False,
         cache: Cache = "none",
     ) -> None:
-        if batch_size < 1 or seed < 0 or workers < 0 or not 0 <= rank < world_size:
-            raise AibError(
-                "batches need batch_size >= 1, seed >= 0, workers >= 0, 0 <= rank < world_size: "
-                f"{batch_size}, {seed}, {workers}, {rank} of {world_size}"
-            )
+        check("batch_size", batch_size, Count)
+        check("workers", workers, NonNegativeInt)
+        check_seed(seed)
+        if not 0 <= rank < world_size:
+            raise AibError(f"rank must be below world_size, not {rank} of {world_size}")
         self.data, self.batch_size, self.train = data, batch_size, train
         self.indices = torch.arange(len(data)) if indices is None else indices
         self.device, self.seed, self.workers = torch.device(device), seed, workers

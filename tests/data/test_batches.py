@@ -181,15 +181,15 @@ def test_a_file_that_breaks_later_is_named_in_one_sentence(tmp_path, workers):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "named"),
     [
-        {"batch_size": 0},
-        {"batch_size": 4, "rank": 2, "world_size": 2},
-        {"batch_size": 4, "workers": -1},
-        {"batch_size": 4, "pad": 32},
-        {"batch_size": 11, "world_size": 2},
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 4, "rank": 2, "world_size": 2}, "rank"),
+        ({"batch_size": 4, "workers": -1}, "workers"),
+        ({"batch_size": 4, "pad": 32}, "pad"),
+        ({"batch_size": 11, "world_size": 2}, "2 process"),
     ],
 )
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(AibError):
+def test_impossible_settings_are_refused(settings, named):
+    with pytest.raises(AibError, match=f"^[^,]*{named}"):
         Batches(in_memory(20), train=True, **settings)
