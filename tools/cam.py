@@ -1,9 +1,9 @@
 """What class activation maps of VGG-16 gain by the choices of the published ones:
 `python -m tools.cam OUT.json --root DATA --init PATH`.
 
-The published figures are of github.com/clovaai/wsolevaluation. Its network has a finer grid and one
-more convolution than ours, its maps are those of the true class and keep negative values, and it
-counts the component that fits best. Each is measured on whole birds, with the recipe of the preset
+The published figures are of github.com/clovaai/wsolevaluation. Its network has one more convolution
+than ours and can have a finer grid, its maps are those of the true class and keep negative values,
+and it counts the component that fits best. Each is measured on whole birds, with the recipe of the preset
 `cub200_full` and one seed; the mask of a masked model comes last. The runs go to --runs, where
 finished ones are used again.
 """
