@@ -22,6 +22,8 @@ from aib.preprocessing import Preprocessing
 from aib.registry import rebuild_model
 from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, load_weights, read_config, tensor_shapes
 
+PACKAGED = Path(__file__).parent / "pretrained_models"
+
 
 def from_pretrained(
     source: str | Path,
@@ -30,9 +32,10 @@ def from_pretrained(
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Classifier:
-    """Load a model from a folder, or from the Hugging Face Hub, in evaluation mode.
+    """Load a model from a folder, the package or the Hugging Face Hub, in evaluation mode.
 
-    A model of the Hub is named by `owner/name`, or as in commands by `hf:owner/name@REVISION`.
+    A packaged model has a name, such as "pets_masked". A model of the Hub is named by `owner/name`,
+    or as in commands by `hf:owner/name@REVISION`.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
     that makes it ("my_module:build"). One made with `AIB(stem, tail)` needs
@@ -50,6 +53,19 @@ def from_pretrained(
     model.preprocessing = preprocessing
     load_weights(model, weights)
     return model.eval()
+
+
+def packaged_models() -> dict[str, Path]:
+    """Folders of the models that come with the package, by name."""
+    if not PACKAGED.is_dir():
+        return {}
+    found = sorted(path for path in PACKAGED.iterdir() if path.is_dir())
+    return {p.name: p for p in found if (p / CONFIG).is_file() and (p / WEIGHTS).is_file()}
+
+
+def saved_here(folder: Path) -> bool:
+    """Whether a saved model, or part of one, lies there."""
+    return (folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()
 
 
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
@@ -78,7 +94,9 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
 
 def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
     """The folder with config and weights."""
-    folder = Path(source)
+    folder, packaged = Path(source), packaged_models()
+    if str(source) in packaged and not saved_here(folder):
+        return packaged[str(source)]
     if folder.is_dir():
         if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
             raise AibError(
@@ -89,6 +107,11 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
             if not (folder / name).is_file():
                 raise AibError(f"{folder} has no {name}; it is not a saved aib model")
         return folder
+    if len(folder.parts) == 1 and not is_address(source):
+        raise AibError(
+            f"no folder {str(source)!r} here, and no packaged model of that name "
+            f"({', '.join(packaged)}); a model of the Hub is named owner/name"
+        )
     try:
         return fetch_model(source, revision, local_files_only=offline)
     except AibError as error:

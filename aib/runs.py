@@ -18,7 +18,7 @@ from aib.evaluation import match_classes
 from aib.files import describe_write_error, read_json, sha256, write_whole
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
-from aib.pretrained import from_pretrained
+from aib.pretrained import from_pretrained, packaged_models, saved_here
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
 
@@ -28,7 +28,6 @@ EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 RESULT = "interpret.json"
 MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 HUB = Path("hub")  # in the current folder: where commands write about models of the Hub
-PACKAGED = Path(__file__).parent / "pretrained_models"
 
 
 @dataclass(frozen=True)
@@ -278,14 +277,6 @@ def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> Non
         raise AibError(f"{path} could not be written: {reason}") from error
 
 
-def packaged_models() -> dict[str, Path]:
-    """Folders of the models that come with the package, by name."""
-    if not PACKAGED.is_dir():
-        return {}
-    found = sorted(path for path in PACKAGED.iterdir() if path.is_dir())
-    return {p.name: p for p in found if (p / CONFIG).is_file() and (p / WEIGHTS).is_file()}
-
-
 def find_model(run: Path | None) -> Path:
     """The folder of a run, of a saved model or of a packaged model; by default the first of these.
 
@@ -294,8 +285,7 @@ def find_model(run: Path | None) -> Path:
     """
     known = packaged_models()
     if run is not None:
-        is_model = (run / CONFIG).is_file() or (run / WEIGHTS).is_file()
-        return run if is_model else known.get(str(run), run)
+        return run if saved_here(run) else known.get(str(run), run)
     if not known:
         raise AibError(
             "no pretrained model is packaged with this version; train one "

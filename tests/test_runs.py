@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import aib
-from aib import runs
 from aib.data import load
 from aib.files import write_whole
 from aib.runs import find_model, open_run, open_runs, read_settings, write_evaluation
@@ -86,15 +85,18 @@ def test_a_packaged_model_is_found_by_name_and_is_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_model().save_pretrained(tmp_path / "models" / "small")
-    monkeypatch.setattr(runs, "PACKAGED", tmp_path / "models")
+    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
     assert find_model(None) == find_model(Path("small")) == tmp_path / "models" / "small"
+    assert aib.from_pretrained("small").recipe == small_model().recipe
+    with pytest.raises(aib.AibError, match=r"no packaged model of that name \(small\)"):
+        aib.from_pretrained("smal")  # at once: no such name can be on the Hub
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / "photo.jpg").touch()
     assert find_model(Path("small")) == tmp_path / "models" / "small"
     small_model().save_pretrained(tmp_path / "small")
     assert find_model(Path("small")) == Path("small")
-    monkeypatch.setattr(runs, "PACKAGED", tmp_path / "nothing")
+    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path / "nothing")
     with pytest.raises(aib.AibError, match="no pretrained model"):
         find_model(None)
 

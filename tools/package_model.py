@@ -24,8 +24,9 @@ from aib.evaluation import evaluate, read_evaluations
 from aib.files import read_json, sha256, without_folders, write_json, write_whole
 from aib.hub.card import CARD, code, plain
 from aib.interpret.stored import RESULT
+from aib.pretrained import PACKAGED
 from aib.report.push import model_card, result_row
-from aib.runs import EVALUATION, PACKAGED, open_runs
+from aib.runs import EVALUATION, open_runs
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import interpreted, reported_evaluation

@@ -89,7 +89,7 @@ def export_(
 def default_target(folder: Path, format: Format) -> Path:
     """In the run's folder for output; for a model of the package, the current folder."""
     from aib.export.formats import SUFFIXES
-    from aib.runs import packaged_models
+    from aib.pretrained import packaged_models
 
     for name, packaged in packaged_models().items():
         if folder == packaged:

@@ -16,8 +16,9 @@ from aib.networks.attachment import attach
 from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
+from aib.pretrained import packaged_models
 from aib.registry import create_model, evaluator_name, family, rebuild_model
-from aib.runs import check_files, check_here, find_model, packaged_models
+from aib.runs import check_files, check_here, find_model
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero

@@ -15,7 +15,7 @@ from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.figures.picture import is_figure
-from aib.runs import packaged_models
+from aib.pretrained import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
 from aib.training.train import build_model, load_data, train

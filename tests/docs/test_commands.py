@@ -78,7 +78,7 @@ def workshop(tmp_path, monkeypatch, data_root) -> Path:
 def package(workshop, monkeypatch) -> Path:
     """A narrow model in place of the packaged one."""
     write_package(workshop / "packaged")
-    monkeypatch.setattr("aib.runs.PACKAGED", workshop / "packaged")
+    monkeypatch.setattr("aib.pretrained.PACKAGED", workshop / "packaged")
     return workshop / "packaged" / "pets_masked"
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import aib
-from aib import runs as packaged
 from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
@@ -19,6 +18,7 @@ from aib.export import _FORMATS, export, formats, quantise, read_metadata
 from aib.export.one_pass import OnePass, traceable
 from aib.files import sha256
 from aib.masked import information_bits
+from aib.runs import find_model
 from tests.helpers import SmallNet, filled_model
 
 onnx = pytest.importorskip("onnx")
@@ -283,8 +283,8 @@ def test_metadata_that_is_none_is_refused(tmp_path, content, sentence):
 
 
 def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(packaged, "PACKAGED", tmp_path)
+    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path)
     filled_model("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
     for run in (None, Path("shapes_small")):
-        assert default_target(packaged.find_model(run), "onnx") == Path("shapes_small.onnx")
+        assert default_target(find_model(run), "onnx") == Path("shapes_small.onnx")
     assert default_target(Path("runs/a"), "torch-export") == Path("runs/a/model.pt2")

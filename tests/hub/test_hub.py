@@ -13,8 +13,9 @@ from huggingface_hub import ModelCard, constants
 import aib
 from aib import cli
 from aib.files import read_json, sha256, without_folders, write_json
+from aib.pretrained import packaged_models
 from aib.report.push import write_upload
-from aib.runs import open_run, packaged_models
+from aib.runs import open_run
 from tests.helpers import images, make_run, photo, small_model
 from tests.hub.server import be_offline, serving
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from aib import runs as packaged
 from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
@@ -196,7 +195,7 @@ def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, 
 def test_without_a_packaged_model_one_sentence_says_what_to_do(
     photos, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(packaged, "PACKAGED", tmp_path / "models")
+    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path / "models")
     assert main(["explain", str(photos)]) == 2
     assert "no pretrained model" in capsys.readouterr().err
     # and a folder is all it takes to have one

@@ -17,7 +17,7 @@ import aib
 from aib.cli import main
 from aib.configs import PRESETS
 from aib.options import ModelOptions
-from aib.runs import packaged_models
+from aib.pretrained import packaged_models
 from aib.settings import Settings
 from aib.training.train import train
 from tests.data import official
