@@ -37,6 +37,12 @@ def command_line() -> str | None:
     return None
 
 
+def emulates_bf16() -> bool:
+    """Whether this CPU has no instructions for bf16, which then takes tens of times as long."""
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is not None and not supported()
+
+
 def pick_device(name: str | None) -> torch.device:
     """The device of this name; without a name CUDA if available, else the CPU."""
     cuda = torch.cuda.is_available()

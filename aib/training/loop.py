@@ -14,6 +14,7 @@ from aib.classifier import Classifier
 from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
+from aib.environment import emulates_bf16
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate
 from aib.preprocessing import Preprocessing
@@ -123,6 +124,8 @@ class Loop:
             validation = validation.in_memory()  # it is evaluated many times
         self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
+        if s.precision == "bf16" and fabric.device.type == "cpu" and emulates_bf16():
+            self.report.message("bf16 takes far longer than fp32 on this CPU: use --precision fp32")
         # On the hosts: to agree on a stop after each step, without waiting for the devices.
         self.hosts = dist.new_group(backend="gloo") if fabric.world_size > 1 else None
         self.batches: Batches | Prepared

@@ -229,6 +229,17 @@ def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) ->
 
 
 @pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize(
+    ("precision", "emulates", "warns"),
+    [("bf16", True, True), ("bf16", False, False), ("fp32", True, False)],
+)
+def test_bf16_on_a_cpu_without_it_is_warned_of(precision, emulates, warns, monkeypatch):
+    monkeypatch.setattr("aib.training.loop.emulates_bf16", lambda: emulates)
+    report = RecordingReporter()
+    Loop(attached(), image_set(), replace(SMALL, precision=precision), report=report)
+    assert any("--precision fp32" in text for text in report.messages) == warns
+
+
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     one = replace(SMALL, epochs=1)
     exact = fit(attached(), image_set(), one)
