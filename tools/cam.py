@@ -3,9 +3,9 @@
 
 The published figures are of github.com/clovaai/wsolevaluation. Its network has one more convolution
 than ours and can have a finer grid, its maps are those of the true class and keep negative values,
-and it counts the component that fits best. Each is measured on whole birds, with the recipe of the preset
-`cub200_full` and one seed; the mask of a masked model comes last. The runs go to --runs, where
-finished ones are used again.
+and it counts the component that fits best. Each is measured on whole birds, with the recipe of the
+preset `cub200_full` and one seed; the mask of a masked model comes last. The runs go to --runs,
+where finished ones are used again.
 """
 
 import argparse
