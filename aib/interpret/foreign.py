@@ -43,13 +43,13 @@ def prepare(
             f"or Batches of one, not a {type(data).__name__}"
         )
     images = data if isinstance(data, ImageSet) else data.data
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if not isinstance(model, Classifier):
-        model = _as_classifier(model, images, preprocessing or images.preprocessing)
+        model = _as_classifier(model, images, preprocessing or images.preprocessing, device)
     elif preprocessing is not None:
         raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
     policy = model.preprocessing
     if isinstance(data, ImageSet):
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
         return model, Batches(prepare_images(model, images)[1], BATCH_SIZE, device=device)
     if images.preprocessing.image_size != policy.image_size:
         raise AibError(
@@ -64,9 +64,10 @@ def prepare(
     return model, data
 
 
-def _as_classifier(network: nn.Module, images: ImageSet, policy: Preprocessing) -> Classifier:
+def _as_classifier(
+    network: nn.Module, images: ImageSet, policy: Preprocessing, device: torch.device
+) -> Classifier:
     """A network that is no aib model, with as many classes as the data."""
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
     first = images.subset(torch.arange(1)).prepared_for(policy).pixels(0)
     count = count_classes(network, policy.normalise(first[None].to(device)))
     if count != images.num_classes:
