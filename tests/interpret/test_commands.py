@@ -105,8 +105,13 @@ def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
     bad.write_bytes(b"no image")
     good = photos / "photo0.jpg"
     out = ["--run", str(run), "--out", str(tmp_path / "out")]
-    assert main(["explain", str(bad), str(good), *out]) == 0
+    assert main(["explain", str(tmp_path), str(good), *out]) == 0  # found in a folder
     assert "bad.png" in capsys.readouterr().err
+    for missed in (bad, tmp_path / "gone.png"):
+        assert main(["explain", str(missed), str(good), *out]) == 2
+        said = capsys.readouterr()
+        assert "photo0.jpg: " in said.out and (tmp_path / "out" / "manifest.json").is_file()
+        assert f"1 named file(s) could not be explained: {missed}" in said.err
     assert main(["explain", str(bad), str(tmp_path / "none.png"), *out]) == 2
     said = capsys.readouterr().err
     assert "none.png does not exist" in said and "none of the 2" in said
