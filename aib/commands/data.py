@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from aib.commands.options import print_json, wide_console
 from aib.errors import AibError
-from aib.files import check_suffix
+from aib.files import check_suffix, quoted
 from aib.validation import Count, check
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     before = locate(spec, root)
     folder = fetch_set(spec, root, extra=extra)
     state = "was already in" if before == folder else "is in"
-    check = f"aib data verify {name}" + (f" --root {root}" if root else "")
+    check = f"aib data verify {name}" + (f" --root {quoted(root)}" if root else "")
     print(f"{name} {state} {folder}; `{check}` compares it with the official set")
 
 

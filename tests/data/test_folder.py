@@ -185,11 +185,11 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     started: list[Settings] = []
     command = "aib.commands.train.start"
     monkeypatch.setattr(command, lambda options, _: started.append(options.settings))
-    data = f"folder:{tmp_path}"
+    data = f"folder:{tmp_path}/my photos"
     main(["train", "--data", data, "--epochs", "3"])
     flags = "--model vgg_aib_masked --init pets_masked --freeze body propose"
-    said = f"no --model given and {'a' if gpu else 'no'} GPU: {flags} --data {data}:"
-    assert capsys.readouterr().out == f"{said}image_size={size}\n"
+    said = f"no --model given and {'a' if gpu else 'no'} GPU: {flags} --data '{data}:"
+    assert capsys.readouterr().out == f"{said}image_size={size}'\n"
     main(["train", f"--data={data}:resize=crop", "--accelerator", "cpu"])
     main(["train", "--data", f"{data}:image_size=50", "--accelerator", "cpu"])
     main(["train", "--data", data, "--model", "wrn"])
