@@ -1,6 +1,5 @@
 """List, fetch, verify and show data sets. For example: aib data list"""
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -158,6 +157,7 @@ def show(
     from aib.data.load import is_own, load, parse_name
     from aib.data.sheet import contact_sheet
     from aib.figures.picture import is_figure, save_image
+    from aib.figures.saved import check_target
 
     check("columns", columns, Count)
     holdout = 0.1 if split == "val" else 0.0
@@ -166,10 +166,7 @@ def show(
     known = f"{kind}-{folder.resolve().name}" if is_own(name) else kind
     path = out or Path(f"{known}-{split}.png")
     check_suffix(path, ".png")
-    if os.path.lexists(path) and not is_figure(path):
-        raise AibError(
-            f"{path} would be overwritten, and aib did not make it: choose another --out"
-        )
+    check_target(path, is_figure(path))
     save_image(contact_sheet(dataset, columns), path)
     for message in dataset.skipped:
         print(f"skipped: {message}")

@@ -141,7 +141,7 @@ def test_a_file_that_explain_did_not_write_is_never_overwritten(
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for named in {"dog.jpg", theirs if theirs == "dog.png" else "dog.jpg"}:
         assert main(["explain", named, "--run", str(run), "--out", "."]) == 2
-        assert f"{theirs} would be overwritten" in capsys.readouterr().err
+        assert f"{theirs} would be overwritten, and aib did not make it" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
