@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,11 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def quoted(path: str | Path) -> str:
+    """A path as one word of a shell command."""
+    return shlex.quote(str(path))
 
 
 def finite(value: Any) -> Any:

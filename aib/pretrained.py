@@ -13,6 +13,7 @@ from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.data.memory import check_image_memory
 from aib.errors import AibError
+from aib.files import quoted
 from aib.hub.download import fetch_model, is_address
 from aib.networks.attachment import attach
 from aib.networks.by_name import build_network, is_library_name
@@ -101,7 +102,7 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
         if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
             raise AibError(
                 f"{folder} is an interrupted run, without {WEIGHTS}: finish it with "
-                f"`aib train --resume {folder}`"
+                f"`aib train --resume {quoted(folder)}`"
             )
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():

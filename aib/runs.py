@@ -15,7 +15,7 @@ from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
 from aib.evaluation import match_classes
-from aib.files import describe_write_error, read_json, sha256, write_whole
+from aib.files import describe_write_error, quoted, read_json, sha256, write_whole
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
 from aib.pretrained import from_pretrained, packaged_models, saved_here
@@ -212,7 +212,7 @@ def check_here(folder: Path, name: str, source: str, *, resume: bool = False) ->
     kind, path, _ = parse_name(name)
     if kind == "folder" and not path.is_absolute() and not path.is_dir():
         where = read_data_files(folder).get("folder", "/full/path")
-        named = f"name the images with --data folder:{where}"
+        named = f"name the images with --data {quoted(f'folder:{where}')}"
         advice = f"resume it from there (the images were in {where})" if resume else named
         raise AibError(
             f"{path} is not a folder: it is relative to where the training of {source} ran; "

@@ -3,7 +3,6 @@
 The command line, its help, config.json and the presets are all made from it.
 """
 
-import re
 import typing
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -181,12 +180,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        # There it would hold images out of training, and nothing would be evaluated on them.
-        if match := re.search(r"[:,]\s*holdout\s*=([^:,/\\]*)(,[^:/\\]*)?$", self.data):
-            raise AibError(
-                f"holdout is a setting, not an option of the data {self.data}: leave it out there "
-                f"and add --holdout {match[1].strip()}"
-            )
+        if "holdout" in self.data:
+            self._reject_holdout()
         if self.backbone is not None:
             if ":" not in self.backbone:  # without it the name would be that of a model of aib
                 raise AibError(
@@ -213,6 +208,16 @@ class Settings:
             raise AibError(
                 f"batch_size {self.batch_size} cannot be shared out evenly over "
                 f"{self.devices * self.nodes} devices x {self.accumulate} accumulated parts"
+            )
+
+    def _reject_holdout(self) -> None:
+        """In the data's name it would hold out images, and nothing would be evaluated on them."""
+        from aib.data.load import parse_name  # imports torch, which the command line does without
+
+        if (share := parse_name(self.data)[2].get("holdout")) is not None:
+            raise AibError(
+                f"holdout is a setting, not an option of the data {self.data}: leave it out there "
+                f"and add --holdout {share}"
             )
 
     def updated(self, **changes: Any) -> "Settings":

@@ -260,14 +260,14 @@ def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):
 
 def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    photos, run = official.write_folder(tmp_path / "my photos", per_class=10), tmp_path / "run"
     (tmp_path / "x").mkdir()
-    assert train(run, "folder:photos:image_size=32") == 0
+    assert train(run, "folder:my photos:image_size=32") == 0
     monkeypatch.chdir(tmp_path / "x")
     assert main(["eval", str(run)]) == 2
     said = capsys.readouterr().err
     assert f"photos is not a folder: it is relative to where the training of {run} ran" in said
-    assert said.endswith(f"--data folder:{photos}\n")
+    assert said.endswith(f"--data 'folder:{photos}'\n")
     named = ("--data", f"folder:{photos}:image_size=32")
     own = evaluated(capsys, run, *named)
     assert (own["split"], own["images"]) == ("val", 6)  # not the training images
@@ -279,7 +279,7 @@ def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monke
 
 
 def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, capsys, monkeypatch):
-    run, loaded = tmp_path / "run", []
+    run, loaded = tmp_path / "my run", []
 
     def load_data(settings, split):
         loaded.append(split)
@@ -288,7 +288,7 @@ def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, ca
     monkeypatch.setattr("aib.training.train.load_data", load_data)
     assert train(run, "shapes:count=50", "--holdout", "0.2") == 0
     said = capsys.readouterr().out
-    assert "on the held-out images" in said and f"`aib eval {run}` evaluates them" in said
+    assert "on the held-out images" in said and f"`aib eval '{run}'` evaluates them" in said
     assert set(loaded) == {"train", "val"}
     evaluations = json.loads((run / "evaluation.json").read_text())
     assert [(e["split"], e["images"]) for e in evaluations.values()] == [("val", 10)]

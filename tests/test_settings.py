@@ -52,8 +52,8 @@ def test_values_that_do_not_go_together_are_refused(values: dict, message: str) 
 
 
 def test_a_folder_may_have_holdout_in_its_path() -> None:
-    for name in ("folder:a,holdout=0.3/photos", "folder:holdout/a:image_size=32"):
-        assert Settings(data=name).holdout == 0
+    for path in ("a,holdout=0.3/photos", "holdout/a:image_size=32", "a,holdout=0.3"):
+        assert Settings(data=f"folder:{path}").holdout == 0
 
 
 def test_every_option_reaches_the_model_and_its_config() -> None:

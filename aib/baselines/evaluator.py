@@ -117,6 +117,11 @@ def check_evaluator(evaluator: nn.Module, model: Classifier, name: str = "the ev
             f"{name} takes images of {theirs.image_size} pixels and the model of "
             f"{ours.image_size}: train an evaluator of the model's size"
         )
+    if theirs.resize != ours.resize:
+        raise AibError(
+            f"{name} takes images resized by {theirs.resize} and the model by {ours.resize}: train "
+            "an evaluator on the model's data"
+        )
     if (theirs.mean, theirs.std) != (ours.mean, ours.std):
         raise AibError(
             f"{name} normalises images otherwise than the model (mean {theirs.mean} and std "

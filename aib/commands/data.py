@@ -1,6 +1,5 @@
 """List, fetch, verify and show data sets. For example: aib data list"""
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from aib.commands.options import print_json, wide_console
 from aib.errors import AibError
-from aib.files import check_suffix
+from aib.files import check_suffix, quoted
 from aib.validation import Count, check
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     before = locate(spec, root)
     folder = fetch_set(spec, root, extra=extra)
     state = "was already in" if before == folder else "is in"
-    check = f"aib data verify {name}" + (f" --root {root}" if root else "")
+    check = f"aib data verify {name}" + (f" --root {quoted(root)}" if root else "")
     print(f"{name} {state} {folder}; `{check}` compares it with the official set")
 
 
@@ -158,6 +157,7 @@ def show(
     from aib.data.load import is_own, load, parse_name
     from aib.data.sheet import contact_sheet
     from aib.figures.picture import is_figure, save_image
+    from aib.figures.saved import check_target
 
     check("columns", columns, Count)
     holdout = 0.1 if split == "val" else 0.0
@@ -166,10 +166,7 @@ def show(
     known = f"{kind}-{folder.resolve().name}" if is_own(name) else kind
     path = out or Path(f"{known}-{split}.png")
     check_suffix(path, ".png")
-    if os.path.lexists(path) and not is_figure(path):
-        raise AibError(
-            f"{path} would be overwritten, and aib did not make it: choose another --out"
-        )
+    check_target(path, is_figure(path))
     save_image(contact_sheet(dataset, columns), path)
     for message in dataset.skipped:
         print(f"skipped: {message}")

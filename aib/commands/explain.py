@@ -38,7 +38,8 @@ def explain(
 
     Args:
         images: image files, or folders of them. Masks (in a folder masks/ beside those of the
-            classes), hidden files and pictures drawn by aib are skipped.
+            classes), hidden files and pictures drawn by aib are skipped. A file that cannot be read
+            is skipped, too; if it was named, the exit code is 2.
         run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
             packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.
@@ -144,6 +145,8 @@ def explain(
             print(verdict.line)
     if verdict and verdict.verdict.warning:
         print(f"warning: {verdict.text}", file=sys.stderr)
+    if missed := [str(path) for path in images if str(path) in skipped]:
+        raise AibError(f"{len(missed)} named file(s) could not be explained: {', '.join(missed)}")
 
 
 def _percent(record: dict[str, Any], name: str, probability: str) -> str:

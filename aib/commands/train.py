@@ -14,6 +14,7 @@ from aib.commands.eval import print_evaluation
 from aib.commands.options import parse, run_name, take_preset, wide_console
 from aib.configs import PRESETS
 from aib.errors import AibError
+from aib.files import quoted
 from aib.settings import Settings
 
 
@@ -87,11 +88,11 @@ def main(argv: list[str]) -> None:
     if own:
         s = replace(options.settings, data=data)
         options = replace(options, settings=s)
-        start_from = f" --init {s.init}" if s.init else ""
+        start_from = f" --init {quoted(s.init)}" if s.init else ""
         frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""
         print(
             f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
-            f"{frozen} --data {s.data}"
+            f"{frozen} --data {quoted(s.data)}"
         )
     name = run_name(preset, options.settings) + "-evaluator" * options.settings.evaluator
     start(options, re.sub("[:/]", "-", name))
@@ -122,7 +123,7 @@ def start(options: Options, name: str) -> None:
     print_evaluation(trained.evaluation)
     print(f"the run is in {trained.folder}")
     if split != options.settings.measured_split:
-        print(f"the test images were not used; `aib eval {trained.folder}` evaluates them")
+        print(f"the test images were not used; `aib eval {quoted(trained.folder)}` evaluates them")
 
 
 def print_presets() -> None:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -227,12 +227,19 @@ def images_without_masks(folder: Path) -> list[Path]:
     return [path for path in image_files(folder) if masks.isdisjoint(path.parents)]
 
 
+@lru_cache(maxsize=2**18)  # the same folder is often read again, for its held-out images
+def _check_decodes(path: Path, modified: int, size: int) -> None:
+    """Raise an error if the file cannot be decoded; once it was, only after a change again."""
+    open_rgb(path, reduce=1)
+
+
 def _decoding_errors(files: Collection[Path]) -> dict[Path, str]:
     """An error message for each file that cannot be decoded."""
 
     def error(path: Path) -> str:
+        facts = path.stat()
         try:
-            open_rgb(path, reduce=1)
+            _check_decodes(path, facts.st_mtime_ns, facts.st_size)
         except AibError as error:
             return str(error)
         return ""

@@ -58,8 +58,7 @@ def check_target(path: Path, ours: bool) -> None:
     """Raise an error where something lies at `path` that is not ours."""
     if os.path.lexists(path) and not ours:
         raise AibError(
-            f"{path} would be overwritten, and it is not the file of an earlier "
-            "explanation; choose another folder"
+            f"{path} would be overwritten, and aib did not make it: choose another output path"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate, read_evaluations
-from aib.files import read_json
+from aib.files import quoted, read_json
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
@@ -65,7 +65,7 @@ def gather(
     if own and own.split == "val" and run.settings and run.settings.measured_split == "test":
         notes.append(
             f"The test images were not evaluated, as training held out images to choose settings "
-            f"on: `aib eval {run.source}` evaluates them."
+            f"on: `aib eval {quoted(run.source)}` evaluates them."
         )
     if data is not None or (own and own.calibration_bins is None):
         calibrated = None

@@ -255,7 +255,7 @@ def _reproduce(content: RunContent) -> list[Markup]:
     commands = [c for c in (environment.get("command"), measured) if c]
     if settings and not environment.get("command"):
         commands.insert(0, training_command(settings))
-    commands.append(f"aib report {content.source}")
+    commands.append(f"aib report {shlex.quote(content.source)}")
     facts = versions(environment)
     facts += [f"seed {settings.seed}"] if settings else []
     found = [blocks.code("\n".join(dict.fromkeys(commands)))]

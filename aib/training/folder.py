@@ -17,7 +17,7 @@ from aib.data import ImageSet
 from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, write_json, write_whole
+from aib.files import describe_write_error, quoted, write_json, write_whole
 from aib.runs import (
     METRICS,
     describe_changes,
@@ -213,8 +213,8 @@ def check_unused(folder: Path) -> None:
         raise AibError(f"{folder} holds a finished run; choose another --out")
     if (folder / CHECKPOINT).exists():
         raise AibError(
-            f"{folder} holds an interrupted run; resume it with `aib train --resume {folder}` or "
-            "choose another --out"
+            f"{folder} holds an interrupted run; resume it with "
+            f"`aib train --resume {quoted(folder)}` or choose another --out"
         )
     allowed = {LOCK}
     with suppress(AibError):

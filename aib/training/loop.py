@@ -17,6 +17,7 @@ from aib.data.mix import Mix
 from aib.environment import emulates_bf16
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate
+from aib.files import quoted
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
 from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
@@ -279,7 +280,7 @@ class Loop:
         self.sums.check_finite()
         self.save()
         self.fabric.barrier()  # a process that ends earlier would take the saving one with it
-        how = f"; resume with `aib train --resume {self.run.folder}`" if self.run else ""
+        how = f"; resume with `aib train --resume {quoted(self.run.folder)}`" if self.run else ""
         raise Interrupted(f"stopped after step {self.step} of {self.total_steps}{how}", number)
 
     def save(self) -> None:

@@ -84,6 +84,23 @@ def test_photographs_of_formats_that_are_not_read_are_reported(tmp_path, options
     assert "phone.HEIC is not an image of any known format (PNG, JPEG" in message
 
 
+def test_a_file_is_decoded_once_to_find_out_whether_it_is_damaged(tmp_path, monkeypatch):
+    official.write_folder(tmp_path, per_class=5)
+    decoded = []
+
+    def counted(path, **options):
+        decoded.append(path.name)
+        return open_rgb(path, **options)
+
+    monkeypatch.setattr("aib.data.folder.open_rgb", counted)
+    sizes = [len(load(f"folder:{tmp_path}", split, holdout=0.2)) for split in ("train", "val")]
+    assert (sizes, len(decoded)) == ([12, 3], 15)
+    (tmp_path / "class_0" / "0.png").write_bytes(b"no longer a picture")
+    for _ in range(2):  # what failed is tried again
+        assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 14
+    assert decoded[15:] == ["0.png"] * 2
+
+
 def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
     official.write_folder(tmp_path / "train", classes=3)
     official.write_folder(tmp_path / "test", classes=2)
@@ -185,11 +202,11 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     started: list[Settings] = []
     command = "aib.commands.train.start"
     monkeypatch.setattr(command, lambda options, _: started.append(options.settings))
-    data = f"folder:{tmp_path}"
+    data = f"folder:{tmp_path}/my photos"
     main(["train", "--data", data, "--epochs", "3"])
     flags = "--model vgg_aib_masked --init pets_masked --freeze body propose"
-    said = f"no --model given and {'a' if gpu else 'no'} GPU: {flags} --data {data}:"
-    assert capsys.readouterr().out == f"{said}image_size={size}\n"
+    said = f"no --model given and {'a' if gpu else 'no'} GPU: {flags} --data '{data}:"
+    assert capsys.readouterr().out == f"{said}image_size={size}'\n"
     main(["train", f"--data={data}:resize=crop", "--accelerator", "cpu"])
     main(["train", "--data", f"{data}:image_size=50", "--accelerator", "cpu"])
     main(["train", "--data", data, "--model", "wrn"])

@@ -105,8 +105,13 @@ def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
     bad.write_bytes(b"no image")
     good = photos / "photo0.jpg"
     out = ["--run", str(run), "--out", str(tmp_path / "out")]
-    assert main(["explain", str(bad), str(good), *out]) == 0
+    assert main(["explain", str(tmp_path), str(good), *out]) == 0  # found in a folder
     assert "bad.png" in capsys.readouterr().err
+    for missed in (bad, tmp_path / "gone.png"):
+        assert main(["explain", str(missed), str(good), *out]) == 2
+        said = capsys.readouterr()
+        assert "photo0.jpg: " in said.out and (tmp_path / "out" / "manifest.json").is_file()
+        assert f"1 named file(s) could not be explained: {missed}" in said.err
     assert main(["explain", str(bad), str(tmp_path / "none.png"), *out]) == 2
     said = capsys.readouterr().err
     assert "none.png does not exist" in said and "none of the 2" in said
@@ -136,7 +141,7 @@ def test_a_file_that_explain_did_not_write_is_never_overwritten(
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for named in {"dog.jpg", theirs if theirs == "dog.png" else "dog.jpg"}:
         assert main(["explain", named, "--run", str(run), "--out", "."]) == 2
-        assert f"{theirs} would be overwritten" in capsys.readouterr().err
+        assert f"{theirs} would be overwritten, and aib did not make it" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

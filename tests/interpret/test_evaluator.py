@@ -101,6 +101,7 @@ def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
     for changes, said in (
         ({"class_names": own.class_names[::-1]}, "knows other classes"),
         ({"image_size": 48}, "takes images of 48 pixels"),
+        ({"resize": "crop"}, "resized by crop and the model by squash"),
         ({"std": (0.1, 0.1, 0.1)}, "normalises images otherwise"),
     ):
         other.preprocessing = Preprocessing(

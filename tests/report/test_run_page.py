@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+from html import unescape
 from importlib import import_module
 
 import pytest
@@ -67,7 +68,7 @@ def test_names_from_files_are_escaped(tmp_path):
 
 
 def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evaluated(run, tmp_path):
-    folder = make_run(tmp_path / "run", holdout=0.1)
+    folder = make_run(tmp_path / "my run", holdout=0.1)
     found = json.loads((run / "evaluation.json").read_text())["shapes test"]
     evaluations = {"shapes val": found | {"split": "val", "top1_error": 14.5}}
 
@@ -79,6 +80,8 @@ def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evalua
     text = page()
     assert "14.50%" in text and "held-out error" in text and "test error" not in text
     assert "The test images were not evaluated" in text
+    for command in ("eval", "report"):
+        assert f"aib {command} '{folder}'" in unescape(text)
     assert gather(open_run(folder), images=20, subset=2).study.split == "val"
     evaluations["shapes test own deterministic over probabilities, fp32, seed 0"] = found
     assert "14.50%" in page()

@@ -42,13 +42,16 @@ def create(folder: Path) -> RunFolder:
 
 
 def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> None:
-    run = create(tmp_path / "a")
+    run = create(tmp_path / "a b")
     run.save({"step": 1})
-    with pytest.raises(aib.AibError, match="interrupted run; resume it with `aib train --resume"):
+    resume = f"`aib train --resume '{run.folder}'`"
+    with pytest.raises(aib.AibError, match=f"interrupted run; resume it with {resume}"):
         train(SHORT, run.folder)
+    with pytest.raises(aib.AibError, match=f"interrupted run, .* finish it with {resume}"):
+        aib.from_pretrained(run.folder)
     run.write_weights(small_model())
     before = {p.name: p.read_bytes() for p in run.folder.iterdir()}
-    with pytest.raises(aib.AibError, match="a holds a finished run"):
+    with pytest.raises(aib.AibError, match="a b holds a finished run"):
         train(SHORT, run.folder)
     assert before == {p.name: p.read_bytes() for p in run.folder.iterdir()}
 

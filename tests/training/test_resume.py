@@ -108,13 +108,13 @@ def test_a_killed_run_ends_with_the_same_bits(uninterrupted: Path, seed: int) ->
 
 def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path) -> None:
     """Ctrl-C; for SIGTERM see test_parallel.py."""
-    folder, run = uninterrupted.parent, "stopped"
+    folder, run = uninterrupted.parent, "stopped run"
     process = start(*OPTIONS, "--checkpoint-every", "1000", "--out", run, cwd=folder)
     wait_for(folder / run / "metrics.jsonl", process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGINT, err
-    assert f"aib train --resume {run}" in err
+    assert f"aib train --resume '{run}'" in err
     assert "Traceback" not in out + err
     step = load_checkpoint(folder / run / "checkpoint.pt")["step"]
     assert f"stopped after step {step} of 36" in err

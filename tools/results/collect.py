@@ -8,7 +8,7 @@ import torch
 
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import read_json, without_folders
+from aib.files import quoted, read_json, without_folders
 from aib.interpret.stored import RESULT
 from aib.options import without_removed
 from aib.registry import rebuild_model
@@ -79,7 +79,9 @@ def reported_evaluation(run: Path, settings: Settings, evaluations: dict[str, An
     on held-out ones."""
     name = settings.own_evaluation(evaluations)
     if name is None:
-        raise AibError(f"{run} was not evaluated on its own data: run `aib eval {run}` first")
+        raise AibError(
+            f"{run} was not evaluated on its own data: run `aib eval {quoted(run)}` first"
+        )
     return name
 
 

@@ -17,8 +17,9 @@ from aib.classifier import seeded_evaluation
 from aib.errors import AibError
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
+from aib.interpret.metrics.seeded import Stream, normal
 from aib.masked import Masked, information_bits
-from aib.types import widen
+from aib.types import Noise, Output, widen
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
@@ -49,13 +50,13 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
     """Measure the mask on batches of normalised images and labels, (x [B,3,H,W], y [B]).
 
     Passes are deterministic, with the one fixed noise, except those that compare noise samples:
-    their noise comes from `seed`. Sums stay on the device until the end.
+    an image's noise comes from `seed` and its index. Sums stay on the device until the end.
     """
     sums: dict[str, Tensor] = {}
     images = 0
     with seeded_evaluation(model, seed):
         for x, y in batches:
-            for name, values in _measure(model, x, y, first=images).items():
+            for name, values in _measure(model, x, y, images, seed).items():
                 sums[name] = sums.get(name, 0) + values.double().sum()
             images += len(x)
     if not images:
@@ -69,7 +70,7 @@ def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: i
     return MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
 
 
-def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tensor]:
+def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict[str, Tensor]:
     """One value per image of a batch, [B] each."""
     own = model(x, deterministic=True)
     assert own.mask is not None and own.attention is not None
@@ -88,7 +89,8 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tenso
         "shifted": correct(attention_map=shift(a, index)),
         "blurred": correct(attention_map=blur(a)),
     }
-    each = model(x, samples=(NOISE_SAMPLES, 1)).sample_logits.flatten(0, 1)  # [n,B,C]
+    noise = noise_samples(own, x, index, seed)
+    each = model(x, samples=(NOISE_SAMPLES, 1), noise=noise).sample_logits.flatten(0, 1)  # [n,B,C]
     wanted = prediction.expand(NOISE_SAMPLES, -1)[..., None]  # [n,B,1]
     probability = widen(each).softmax(-1).gather(-1, wanted)[..., 0]  # [n,B]
     varies = (each.argmax(-1) != each[0].argmax(-1)).any(0)
@@ -105,6 +107,20 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int) -> dict[str, Tenso
     for name, now in changed.items():
         columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
     return columns
+
+
+def noise_samples(out: Output, x: Tensor, index: Tensor, seed: int) -> Noise:
+    """Noise for images x and the output of a pass, the same for an image in any batch."""
+    assert out.attention is not None
+
+    def sample(stream: Stream, like: Tensor) -> Tensor:
+        """Noise for values [B,...]: [n,B,...]"""
+        rows = [NOISE_SAMPLES * index + i for i in range(NOISE_SAMPLES)]
+        drawn = [normal(seed, stream, row, like[0].numel()).view_as(like) for row in rows]
+        return torch.stack(drawn).to(like)
+
+    z = None if out.latent is None else sample(Stream.NOISE_Z, out.latent.mu[0])[:, None]
+    return Noise(sample(Stream.NOISE_A, out.attention.mu), z, sample(Stream.NOISE_X, x))
 
 
 def shift(a: Tensor, index: Tensor) -> Tensor:

@@ -26,6 +26,9 @@ class Stream(IntEnum):
     TIES = 5
     ROAD = 6
     PROBE = 8
+    NOISE_A = 9
+    NOISE_Z = 10
+    NOISE_X = 11
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:

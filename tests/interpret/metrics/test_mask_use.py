@@ -9,10 +9,11 @@ from torch import nn
 
 from aib.data import Batches
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
+from aib.interpret.metrics.seeded import Stream, normal
 from aib.interpret.studies import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
-from tests.helpers import shapes
+from tests.helpers import eval_model, shapes
 from tests.interpret.planted import FromRed
 
 N, C, SIDE, STD = 23, 3, 6, 0.8
@@ -67,16 +68,15 @@ def bits_by_hand(x, m):
     return total
 
 
-def by_hand(model, x, y, batch, seed):
+def by_hand(model, x, y, seed):
     weight, bias = (p.detach().double().numpy() for p in model.head.parameters())
     x, y = x.double().numpy(), y.numpy()
 
     def logits(image, m, noise=FIELD):
         return weight @ (m * image + (1 - m) * STD * noise).ravel() + bias
 
-    torch.manual_seed(seed)
-    noise = [torch.randn(4, len(part), 3, SIDE, SIDE) for part in torch.arange(N).split(batch)]
-    noise = torch.cat(noise, 1).double().numpy()
+    noise = normal(seed, Stream.NOISE_X, torch.arange(4 * N), 3 * SIDE * SIDE)
+    noise = noise.view(N, 4, 3, SIDE, SIDE).double().numpy()
     rows = []
     for i in range(N):
         a = np.clip(x[i, 0], 0, 1)
@@ -90,7 +90,7 @@ def by_hand(model, x, y, batch, seed):
             "shifted": mask_by_hand(moved(a, i)),
             "blurred": mask_by_hand(smoothed(a)),
         }
-        each = [logits(x[i], m, noise[s, i]) for s in range(4)]
+        each = [logits(x[i], m, noise[i, s]) for s in range(4)]
         p = [np.exp(v)[guess] / np.exp(v).sum() for v in each]
         rows.append(
             {name: logits(x[i], other).argmax() == y[i] for name, other in masks.items()}
@@ -113,7 +113,7 @@ def test_every_value_is_that_of_a_loop_over_the_images(batch):
     state = torch.get_rng_state()
     found = mask_use(model, zip(x.split(batch), y.split(batch), strict=True), seed=3)
     assert torch.equal(state, torch.get_rng_state())
-    hand = by_hand(model, x, y, batch, 3)
+    hand = by_hand(model, x, y, 3)
     assert found.images == N and found.bits == pytest.approx(hand["bits"], rel=1e-5)
     for name in ("closed", "open", "area", "prediction_changes", "probability_std"):
         assert getattr(found, name) == pytest.approx(100 * hand[name], rel=1e-4), name
@@ -126,6 +126,19 @@ def test_every_value_is_that_of_a_loop_over_the_images(batch):
     # The case shows something: pixels of every kind, and changes that matter.
     assert 5 < found.closed < 50 and 5 < found.open < 50 and 0 < found.prediction_changes < 100
     assert len({getattr(found, n).value for n in ("rounded", "shifted", "blurred")}) > 1
+
+
+def test_noise_does_not_depend_on_the_batch_size():
+    """With every kind of noise: of the map, of the latent and of the pixels."""
+    data = shapes(10)
+    model = eval_model("tiny_aib_masked", data, latent_dim=8)
+    x = model.preprocessing.normalise(data.images)
+    large, small = (
+        mask_use(model, zip(x.split(size), data.labels.split(size), strict=True))
+        for size in (10, 3)
+    )
+    assert large.probability_std == pytest.approx(small.probability_std, rel=1e-4) != 0
+    assert large.prediction_changes == small.prediction_changes
 
 
 def test_open_and_closed_ends():
