@@ -44,6 +44,8 @@ def curve(found: Study, source: str, name: str) -> tuple[float, float]:
         ("decorative", "cifar10_wrn", "wrn_abn_0"),
         ("decorative", "cifar100_vgg", "vgg_aib_qt_0"),
         ("used", "cifar100_wrn", "wrn_aib_qt_0"),
+        ("used", "cifar100_wrn", "wrn_aib_qt_augmented"),
+        ("used", "cifar100_masked", "c100_masked_50"),
         ("used", "shapes_tiny_maps", "paper_attention"),
         ("used", "shapes_clutter", "exact"),
         ("used", "shapes_vgg", "deeper"),
@@ -74,6 +76,25 @@ def test_the_map_of_wrn_on_cifar10_is_worse_than_the_centre():
     assert curve(found, "own", "insertion")[1] < curve(found, "centre", "insertion")[0]
     own, random = (found.faithfulness[name].deletion.value for name in ("own", "random"))
     assert own > random
+
+
+def test_the_recipe_of_wrn_with_less_error_has_a_worse_map_on_cifar100():
+    first, longer = (study("cifar100_wrn", f"wrn_aib_qt_{name}") for name in ("0", "augmented"))
+    [old], [new] = (runs("cifar100_wrn", f"wrn_aib_qt_{name}") for name in ("0", "augmented"))
+    assert round(old.error - new.error, 1) == 3.5
+    assert new.error < new.paper_error() - 1
+    costs = [found.reliance.replaced["another"].drop for found in (first, longer)]
+    assert costs[1] < costs[0] / 2
+    own, centre, random = (curve(longer, name, "insertion") for name in ("own", "centre", "random"))
+    assert random[1] < own[0] and own[1] < centre[0]
+    assert curve(longer, "own", "deletion")[0] > curve(longer, "random", "deletion")[1]
+
+
+def test_what_the_mask_costs_on_cifar100():
+    [masked] = runs("cifar100_masked", "c100_masked_50")
+    [plain] = runs("cifar100_vgg", "vgg_aib_qt_0")
+    assert round(masked.error - plain.error, 1) == 4.7
+    assert masked.training_error < 0.6
 
 
 def beats_the_centre(found: Study) -> bool:

@@ -75,15 +75,19 @@ class StoredRun:
 
     @property
     def preset(self) -> str | None:
-        """The preset whose recipe this is, but for the model, the seed and the file of --init."""
+        """The preset whose recipe this is, but for the model, the seed and the file of --init.
+
+        A preset of this very model goes first.
+        """
         own = self.recipe_without_seed | {"model": self.model}
         own.pop("init", None)
+        found = []
         for name, preset in PRESETS.items():
             recipe = preset.settings.recipe() | {"model": self.model}
             recipe.pop("seed", None)
             if recipe == own:
-                return name
-        return None
+                found.append(name)
+        return min(found, key=lambda n: PRESETS[n].settings.model != self.model, default=None)
 
 
 @dataclass(frozen=True)

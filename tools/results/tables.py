@@ -106,6 +106,7 @@ def verdict(results: Results) -> Table:
                 ANOTHER: mean([cost(study) for study in studies], 1),
                 **means(shown, studies),
                 "map is": verdicts(studies),
+                "preset": f"`{first.preset}`",
             }
         )
     return without_empty_columns(table_of("Maps", rows))

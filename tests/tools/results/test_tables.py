@@ -50,6 +50,14 @@ def test_new_results_appear_without_editing(tmp_path):
     assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
 
 
+def test_a_preset_of_the_run_s_own_model_goes_first():
+    """cub200_full with --model vgg_aib_masked is the same recipe."""
+    runs = read_results(RESULTS).runs["cub200_full.json"].runs
+    masked = [run for run in runs if run.model == "vgg_aib_masked" and run.preset]
+    assert {run.preset for run in masked} == {"cub200_full_masked"}
+    assert "cub200_full" in {run.preset for run in runs if run.model == "vgg"}
+
+
 def test_runs_of_a_file_have_intervals_and_no_evaluators(tmp_path):
     """Where there are several seeds, their standard deviation."""
     runs = [("vgg", 0, 5.0), ("vgg_evaluator", 0, 9.0), ("vgg_gap", 0, 6.0), ("vgg_gap", 1, 7.0)]
