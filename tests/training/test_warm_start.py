@@ -219,10 +219,16 @@ def test_a_librarys_statistics_are_those_of_its_weights(pretrained, monkeypatch)
     assert (str(libraries.MEAN) in warning) if pretrained else warning is None
 
 
-def test_a_run_resumes_and_loads_without_the_file(path: Path, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "data", ["folder:{}/photos:image_size=112", "shapes:image_size=112,count=6"]
+)
+def test_a_run_resumes_and_loads_without_the_file(
+    data: str, path: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """Also on data that are normalised otherwise where no weights are given."""
     for split in ("train", "test"):
         write_folder(tmp_path / "photos" / split, classes=2, per_class=3)
-    data = f"folder:{tmp_path}/photos:image_size=112"
+    data = data.format(tmp_path)
     s = replace(SETTINGS, data=data, init=f"vgg16:{path}", ema=0.5, workers=0)
     whole = train(s, tmp_path / "whole")
     original = Loop.end_epoch
