@@ -207,6 +207,16 @@ def test_other_statistics_than_imagenets_are_a_warning(path: Path) -> None:
     assert not any(line.startswith("warning") for line in seen.messages)
 
 
+@pytest.mark.parametrize(("mean", "warns"), [(0.5, False), (0.4, True), (None, False)])
+def test_other_statistics_than_the_trained_models_are_a_warning(mean, warns, tmp_path: Path):
+    trained, values = aib.create_model("tiny", 3), (mean,) * 3 if mean else ()
+    trained.preprocessing = replace(trained.preprocessing, mean=values, std=values)
+    trained.save_pretrained(tmp_path)
+    model = aib.create_model("tiny", 3)  # 0.5 and 0.5
+    load_trained(model, tmp_path / "model.safetensors")
+    assert ("(0.4, 0.4, 0.4)" in (check_statistics(model) or "")) == warns
+
+
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_a_librarys_statistics_are_those_of_its_weights(pretrained, monkeypatch) -> None:
     libraries.install(monkeypatch)
