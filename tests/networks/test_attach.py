@@ -262,3 +262,21 @@ def test_a_copy_attends_for_itself():
     torch.nn.init.zeros_(copy.attention.trunk.bias)
     assert (copy(x, deterministic=True).attention.mu == 0.5).all()
     assert not (model(x, deterministic=True).attention.mu == 0.5).all()
+
+
+class SharesMemory(ResNet):
+    """Two of its buffers are one tensor in two shapes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(2, 3))
+        self.register_buffer("flat", self.table.view(6))
+
+
+def test_tensors_that_share_memory_are_saved(tmp_path):
+    model = aib.attach(SharesMemory(), at="layer2", num_classes=C, image_size=32).eval()
+    model.save_pretrained(tmp_path)
+    loaded = aib.from_pretrained(tmp_path, backbone=SharesMemory())
+    x = images(2)
+    wanted = model(x, deterministic=True).logits
+    assert torch.equal(loaded(x, deterministic=True).logits, wanted)
