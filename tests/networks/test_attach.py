@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import aib
 from tests.helpers import images
@@ -280,3 +281,18 @@ def test_tensors_that_share_memory_are_saved(tmp_path):
     x = images(2)
     wanted = model(x, deterministic=True).logits
     assert torch.equal(loaded(x, deterministic=True).logits, wanted)
+
+
+class Checkpointed(ResNet):
+    """Computes its second layer again in the backward pass, to save memory."""
+
+    def forward(self, x):
+        x = self.layer1(self.bn1(self.conv1(x)))
+        x = self.layer3(checkpoint(self.layer2, x, use_reentrant=False))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def test_gradient_checkpointing_is_refused_where_the_attention_is():
+    loss = aib.aib_loss(attached(Checkpointed)(images(B)), torch.arange(B)).total
+    with pytest.raises(aib.AibError, match="turn off gradient checkpointing"):
+        loss.backward()
