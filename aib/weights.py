@@ -6,6 +6,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from safetensors.torch import save as to_bytes
@@ -110,7 +111,12 @@ def weights_sha256(model: nn.Module) -> str:
 
 
 def _on_cpu(model: nn.Module) -> dict[str, Tensor]:
-    return {name: v.detach().cpu().contiguous() for name, v in unique_tensors(model).items()}
+    """Copies of all tensors: some may share memory, which safetensors does not take."""
+    whole = torch.contiguous_format
+    return {
+        name: v.detach().cpu().clone(memory_format=whole)
+        for name, v in unique_tensors(model).items()
+    }
 
 
 def unique_tensors(model: nn.Module) -> dict[str, Tensor]:

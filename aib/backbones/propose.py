@@ -79,7 +79,7 @@ class FirstPass(nn.Module):
         self._active = True
         self._features.clear()  # of a pass that failed
         try:
-            out = functional_call(network.get_submodule(self.part), own, (x,))
+            out = functional_call(network.get_submodule(self.part), own, (x,), tie_weights=False)
         finally:
             self._active = False
         return self._features.pop() if self.layer else out

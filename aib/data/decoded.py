@@ -174,7 +174,8 @@ def _digest(files: ImageFiles, shape: tuple[int, ...]) -> str:
     digest = hashlib.blake2b(repr(shape).encode(), digest_size=12)
     for path in files.paths:
         status = path.stat()
-        digest.update(f"{path.resolve()} {status.st_size} {status.st_mtime_ns}\n".encode())
+        line = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}\n"
+        digest.update(os.fsencode(line))  # a name may hold bytes that are no text
     if files.crops is not None:
         digest.update(files.crops.numpy().tobytes())
     return digest.hexdigest()

@@ -1,6 +1,7 @@
 """A user's own data in Python: what `aib.fit` and `aib.evaluate` take beside an ImageSet."""
 
 import operator
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
 
 TAKEN = (
@@ -103,7 +104,8 @@ def adapt(
         return data if preprocessing is None else data.prepared_for(preprocessing)
     if isinstance(data, Prepared):
         return data
-    options: dict[str, Any] = {"num_classes": num_classes, "train": train}
+    known = () if train else model.class_names  # training takes over the names of the data
+    options: dict[str, Any] = {"num_classes": num_classes, "train": train, "known": known}
     if isinstance(data, DataLoader):
         if data.batch_size is None or isinstance(data.dataset, IterableDataset):
             raise AibError(
@@ -186,9 +188,14 @@ def _find(dataset: Any, item: Mapping[str, Any], what: str, given: str) -> str:
 
 
 def _prepared(
-    loader: DataLoader, given: Preprocessing | None, *, batch_size: int, **options: Any
+    loader: DataLoader,
+    given: Preprocessing | None,
+    *,
+    batch_size: int,
+    known: tuple[str, ...],
+    **options: Any,
 ) -> Prepared:
-    """Batches of a loader, once its first one has been looked at."""
+    """Batches of a loader, once its first one has been looked at; `known` are a model's classes."""
     batch = next(iter(loader), None) if len(loader) else None
     if batch is None:
         raise AibError("the DataLoader is empty: its data set has no images")
@@ -202,12 +209,28 @@ def _prepared(
     if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
         raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
     names = _class_names(loader.dataset, columns[1])
+    if _inner(loader.dataset, "target_transform") is None:  # else the names are of other labels
+        _check_indices(names, known)
     policy = given or _read_transform(_inner(loader.dataset, "transform"), x.shape[-1])
     policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
         sizes = f"{policy.image_size} pixels, and the data has {x.shape[-1]}"
         raise AibError(f"preprocessing says images of {sizes}")
     return Prepared(loader, columns, policy, batch_size=batch_size, **options)
+
+
+def _check_indices(names: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Warn of a class that has another index in the data than in the model."""
+    moved = [n for i, n in enumerate(names) if n in known and known.index(n) != i]
+    if moved:
+        name = moved[0]
+        warnings.warn(
+            f"the class {name!r} is {names.index(name)} in the data and {known.index(name)} in the "
+            "model, and labels beside tensors are taken as the model's: change them, or give PIL "
+            "images, whose classes are matched by name",
+            AibWarning,
+            stacklevel=2,
+        )
 
 
 def _read_transform(transform: Any, size: int) -> Preprocessing:

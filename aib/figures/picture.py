@@ -68,6 +68,16 @@ def image_tile(pixels: Tensor) -> Array:
     return pixels.cpu().permute(1, 2, 0).numpy()
 
 
+def as_text(name: str) -> str:
+    """A name of a file or folder; bytes in it that are no text are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _literal(name: str) -> str:
+    """A name that matplotlib draws as it is; two $ signs would begin and end a formula."""
+    return as_text(name).replace("$", r"\$")
+
+
 def draw_mosaic(
     rows: Sequence[Sequence[Array]],
     row_names: Sequence[str],
@@ -94,11 +104,12 @@ def draw_mosaic(
     figure = Figure(figsize=(cell * len(rows[0]) + 1.6, cell * len(rows) + 0.8))
     axis = figure.subplots()
     axis.imshow(sheet, interpolation="nearest")
-    axis.set_xticks([j * (width + gap) + width / 2 for j in range(len(rows[0]))], column_names)
-    axis.set_yticks([i * (height + gap) + height / 2 for i in range(len(rows))], row_names)
+    columns, lines = (list(map(_literal, names)) for names in (column_names, row_names))
+    axis.set_xticks([j * (width + gap) + width / 2 for j in range(len(rows[0]))], columns)
+    axis.set_yticks([i * (height + gap) + height / 2 for i in range(len(rows))], lines)
     axis.xaxis.tick_top()
     axis.tick_params(length=0, labelsize=8)
     axis.spines[:].set_visible(False)
     if title:
-        axis.set_title(title, fontsize=10, pad=10)
+        axis.set_title(_literal(title), fontsize=10, pad=10)
     return figure

@@ -203,6 +203,11 @@ class AttachedAIB(AIB):
 
     def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""
+        if "arguments" not in self._pass:
+            raise AibError(
+                "the layer that attention is attached to ran again outside of the forward pass: "
+                "turn off gradient checkpointing of this part of the network"
+            )
         f, attention, aux_logits = self.attend(f, *self._pass.pop("arguments"))
         self._pass["results"] = attention, aux_logits
         return f

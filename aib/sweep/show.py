@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from aib.figures.embed import page_style
+from aib.figures.picture import as_text
 from aib.figures.table import Table
 from aib.sweep.plan import Value, format_value
 from aib.sweep.results import Metric, Panel, SweepResults
@@ -27,14 +28,15 @@ def draw_panels(results: SweepResults, metrics: Sequence[Metric], title: str = "
         layout = ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06)
         figure = Figure(figsize=size, layout=layout)
         if title:
-            figure.suptitle(textwrap.fill(title, width=int(13 * size[0])), fontsize=10)
+            figure.suptitle(textwrap.fill(as_text(title), int(13 * size[0])), fontsize=10)
         axes = figure.subplots(len(metrics), columns, squeeze=False, sharey="row")
         for row, metric in zip(axes, metrics, strict=True):
             for axis, panel in zip(row, results.panels, strict=True):
                 _draw_panel(axis, panel, metric)
             row[0].set_ylabel(metric.short)
         for axis, panel in zip(axes[-1], results.panels, strict=True):
-            axis.set_xlabel(f"{panel.knob} (the preset has {format_value(panel.own)})")
+            own = as_text(format_value(panel.own))
+            axis.set_xlabel(f"{panel.knob} (the preset has {own})")
     return figure
 
 
@@ -47,8 +49,8 @@ def _draw_panel(axis: Any, panel: Panel, metric: Metric) -> None:
         # matplotlib leaves out bars that are NaN
         x, mean, std = np.array(kept, float).reshape(-1, 3).T
         style = {"fmt": "o-", "markersize": 4, "elinewidth": 1, "capsize": 3}
-        axis.errorbar(x, mean, yerr=std, label=line.name or None, **style)
-    names = [format_value(point.value) for point in panel.lines[0].points]
+        axis.errorbar(x, mean, yerr=std, label=as_text(line.name) or None, **style)
+    names = [as_text(format_value(point.value)) for point in panel.lines[0].points]
     axis.set_xticks(ticks, names)
     if 1 < len(panel.lines) <= MAX_LEGEND:
         axis.legend(fontsize=7)

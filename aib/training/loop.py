@@ -150,6 +150,12 @@ class Loop:
                 f"each time, as every batch has {s.batch_size}; a batch size that divides "
                 f"{count:,} leaves out none"
             )
+        untrained = (s.ema or 0.0) ** self.total_steps  # share of the first weights in the average
+        if untrained > 0.1:
+            self.report.message(
+                f"warning: after {self.total_steps:,} steps the averaged weights, which are saved, "
+                f"are still {untrained:.0%} those before training: choose a smaller --ema"
+            )
         self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch)
         self.quantizer = self.take_step.model.quantizer
         self.sums = MetricSums(fabric.device)

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,16 @@ from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
 from aib.masked import Masked
-from aib.weights import WEIGHTS, load_tensors, read_tensors, shapes, unique_tensors
+from aib.preprocessing import Preprocessing
+from aib.weights import (
+    CONFIG,
+    WEIGHTS,
+    load_tensors,
+    read_config,
+    read_tensors,
+    shapes,
+    unique_tensors,
+)
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
 LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
@@ -106,6 +116,10 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     kept = {name: value for name, value in weights.items() if name not in other}
     fresh = (*other, *missing)
     load_tensors(model, kept, path, fresh=fresh)
+    config = path.with_name(CONFIG)
+    with suppress(AibError):  # without a config it is not known which images the weights expect
+        saved = Preprocessing.from_dict(read_config(config)["preprocessing"], config)
+        model.pretrained_statistics = (saved.mean, saved.std) if saved.mean else None
     return LoadedWeights(path, tuple(kept), fresh, tuple(ignored))
 
 

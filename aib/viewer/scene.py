@@ -97,7 +97,7 @@ class Viewer:
         image = whole.permute(1, 2, 0).numpy()
         if run is None or policy.resize == "squash":
             return image
-        left, top, right, bottom = map(round, centre_square(image.shape[1], image.shape[0]))
+        left, top, right, bottom = map(int, centre_square(image.shape[1], image.shape[0]))
         return image[top:bottom, left:right]
 
     def _explain(self, inputs: tuple[Tensor, ...]) -> tuple[Explanation, ...]:

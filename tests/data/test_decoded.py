@@ -1,5 +1,6 @@
 """Decoded copies: the crops of files, decoded once."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,14 @@ def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, 
     fresh = decode_once(photos, "disk")
     changed = [not torch.equal(a, b) for a, b in zip(fresh.images, first.images, strict=True)]
     assert sorted(calls) == list(range(6)) and changed == [True] + [False] * 5
+
+
+def test_a_file_name_of_bytes_that_are_no_text_has_a_copy_on_disk(photos: ImageSet) -> None:
+    first, *others = photos.files.paths
+    odd = first.rename(first.with_name(os.fsdecode(b"caf\xe9.png")))
+    renamed = replace(photos, files=replace(photos.files, paths=(odd, *others)))
+    want = decode_once(renamed, "memory")
+    assert torch.equal(decode_once(renamed, "disk").images, want.images)
 
 
 def test_space_decides_where_a_copy_is_kept(photos: ImageSet, monkeypatch) -> None:

@@ -352,6 +352,35 @@ def test_evaluate_matches_classes_by_name() -> None:
     assert found.nll == wanted.nll and (found.classes, wanted.classes) == ("matched", "own")
 
 
+class Named(TensorDataset):
+    """Tensors with the names of their classes, as torchvision's ImageFolder has."""
+
+    def __init__(self, classes: str, target_transform=None) -> None:
+        super().__init__(normalised(), LABELS % len(classes))
+        self.classes, self.target_transform = list(classes), target_transform
+
+
+@pytest.mark.parametrize(
+    ("data", "warns"),
+    [
+        (Named("abcd"), False),
+        (Named("abc"), False),  # the last class is missing
+        (Named("abd"), True),  # d has the index of c
+        (DataLoader(Named("dcba"), 7), True),
+        (Named("wxyz"), False),  # other names for the same classes
+        (Named("abd", target_transform=int), False),  # may have corrected the labels
+    ],
+)
+def test_labels_of_tensors_whose_classes_have_other_indices_are_warned_of(
+    data, warns: bool, recwarn
+) -> None:
+    trained = model(preprocessing=replace(POLICY, class_names=tuple("abcd")))
+    aib.evaluate(trained, data)
+    found = [str(one.message) for one in recwarn if "in the model" in str(one.message)]
+    assert bool(found) == warns
+    assert all("the class 'd' is" in text and "in the data and 3" in text for text in found)
+
+
 def test_evaluate_prepares_an_image_set_for_the_model() -> None:
     trained = model(preprocessing=POLICY)
     seen: list[torch.Tensor] = []

@@ -3,7 +3,7 @@
 import numpy as np
 
 from aib.data import Batches
-from aib.figures.picture import image_tile, map_tile
+from aib.figures.picture import draw_mosaic, image_tile, map_tile, save_figure
 from aib.interpret.maps import explain_batch
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.pictures import modified_grid
@@ -25,3 +25,12 @@ def test_modified_images_stand_above_the_maps_of_each_model():
     found = explain_batch(masked, masked.preprocessing.normalise(images), deterministic=True)
     assert found.mask is not None  # what is shown is what was applied
     assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+
+
+def test_any_name_is_drawn_as_it_is(tmp_path):
+    """Names come from folders: signs of formulas, bytes that are no text."""
+    names = ["$1_or_$5", "$x_{1", "\udcff"]
+    tile = np.zeros((32, 32, 3), np.uint8)
+    figure = draw_mosaic([[tile] * 3] * 3, names, names, "$1_or_$5 \udcff")
+    save_figure(figure, tmp_path / "any.png")
+    assert (tmp_path / "any.png").is_file()

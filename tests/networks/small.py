@@ -40,6 +40,14 @@ class ResNet(nn.Module):
         return self.fc(torch.flatten(self.avgpool(x), 1))
 
 
+class TwoNames(ResNet):
+    """Its first layers have two names, as in networks that gather their layers in a list."""
+
+    def __init__(self, num_classes=7):
+        super().__init__(num_classes)
+        self.stem = nn.Sequential(self.conv1, self.bn1, self.relu)
+
+
 class DenseLayer(nn.Module):
     def __init__(self, c_in, growth):
         super().__init__()

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import aib
 from tests.helpers import images
@@ -262,3 +263,36 @@ def test_a_copy_attends_for_itself():
     torch.nn.init.zeros_(copy.attention.trunk.bias)
     assert (copy(x, deterministic=True).attention.mu == 0.5).all()
     assert not (model(x, deterministic=True).attention.mu == 0.5).all()
+
+
+class SharesMemory(ResNet):
+    """Two of its buffers are one tensor in two shapes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(2, 3))
+        self.register_buffer("flat", self.table.view(6))
+
+
+def test_tensors_that_share_memory_are_saved(tmp_path):
+    model = aib.attach(SharesMemory(), at="layer2", num_classes=C, image_size=32).eval()
+    model.save_pretrained(tmp_path)
+    loaded = aib.from_pretrained(tmp_path, backbone=SharesMemory())
+    x = images(2)
+    wanted = model(x, deterministic=True).logits
+    assert torch.equal(loaded(x, deterministic=True).logits, wanted)
+
+
+class Checkpointed(ResNet):
+    """Computes its second layer again in the backward pass, to save memory."""
+
+    def forward(self, x):
+        x = self.layer1(self.bn1(self.conv1(x)))
+        x = self.layer3(checkpoint(self.layer2, x, use_reentrant=False))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def test_gradient_checkpointing_is_refused_where_the_attention_is():
+    loss = aib.aib_loss(attached(Checkpointed)(images(B)), torch.arange(B)).total
+    with pytest.raises(aib.AibError, match="turn off gradient checkpointing"):
+        loss.backward()

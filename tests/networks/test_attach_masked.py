@@ -10,13 +10,14 @@ from torch import nn
 import aib
 from aib.latent import LinearHead, VariationalHead
 from tests.helpers import SMALL, image_set, images
-from tests.networks.small import DenseNet, ResNet, Swin, ViT
+from tests.networks.small import DenseNet, ResNet, Swin, TwoNames, ViT
 
 B, C = 3, 5
 
 # A network, a layer, and by hand its features as [B,c,h,w]: 4 x 4 positions of 32 x 32 pixels.
 NETWORKS = {
     "resnet": (ResNet, "layer3", lambda f: f),
+    "two names": (TwoNames, "layer3", lambda f: f),
     "densenet": (DenseNet, "features.transition1", lambda f: f),
     "swin": (lambda: Swin(8), "features.1", lambda f: f.permute(0, 3, 1, 2)),
     "vit": (ViT, "blocks.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
@@ -56,6 +57,15 @@ def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_seco
     model(images(B), samples=(4, 1), attention_map=torch.rand(B, 4, 4))
     assert sizes == [B, 4 * B, 4 * B]
     assert not model.first_pass._features
+
+
+@pytest.mark.parametrize("name", ["resnet", "two names"])
+def test_each_pass_keeps_its_own_statistics(name):
+    model = attached(name).train()
+    model(images(B))
+    first, second = model.first_pass.get_buffer("bn1/running_mean"), model.body.bn1.running_mean
+    assert not torch.equal(first, second)
+    assert model.body.bn1.num_batches_tracked == 1
 
 
 def test_a_pass_that_failed_leaves_no_trace():

@@ -13,11 +13,12 @@ import torch
 from safetensors.torch import load_file
 
 from aib.cli import main
-from aib.sweep.plan import read_plan
+from aib.commands.sweep import finish
+from aib.sweep.plan import parse_grid, read_plan
 from aib.sweep.results import SweepResults
 from aib.sweep.run import read_measurement
 from aib.training.train import train
-from tests.helpers import SMALL_RUN, copied, sweep_plan
+from tests.helpers import SMALL_RUN, copied, sweep_plan, write_measurement
 
 OPTIONS = (
     "--data shapes:count=64 --model tiny_aib_qt --width 0.25 --batch-size 32 --epochs 2 "
@@ -43,6 +44,16 @@ def test_the_command_end_to_end(tmp_path, capsys, sweep):
     # The failed run will be repeated; the finished one will not.
     assert main(["sweep", *words[:-1], "--list"]) == 0
     assert "base,seed=3  done" in capsys.readouterr().out
+
+
+def test_results_are_shown_of_a_folder_whose_name_is_no_text(tmp_path):
+    """The bytes of a folder's name are in the name of the preset, and in a grid of data."""
+    data = "folder:caf\udce9"
+    plan = replace(sweep_plan("beta=0.01"), preset=data, grids=(parse_grid(f"data=shapes,{data}"),))
+    write_measurement(tmp_path, "data=folder%3Acaf%E9,seed=3", 11)
+    finish(plan, tmp_path, {}, json=False)
+    assert "caf\\udce9" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "figures" / "ablation.png").is_file()
 
 
 def test_no_run_is_started_if_another_has_other_settings(tmp_path, capsys):

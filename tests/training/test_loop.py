@@ -228,6 +228,15 @@ def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) ->
     assert all(text.startswith(f"{left_out} of {count} training images") for text in messages)
 
 
+@pytest.mark.parametrize(("ema", "warns"), [(None, False), (0.5, False), (0.999, True)])
+def test_an_average_of_mostly_untrained_weights_is_warned_of(ema: float | None, warns: bool):
+    report = RecordingReporter()
+    loop = Loop(attached(), image_set(), replace(SMALL, ema=ema), report=report)
+    found = [text for text in report.messages if "choose a smaller --ema" in text]
+    assert bool(found) == warns
+    assert all(f"{0.999**loop.total_steps:.0%} those before training" in text for text in found)
+
+
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
     ("precision", "emulates", "warns"),

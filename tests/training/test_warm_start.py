@@ -207,6 +207,16 @@ def test_other_statistics_than_imagenets_are_a_warning(path: Path) -> None:
     assert not any(line.startswith("warning") for line in seen.messages)
 
 
+@pytest.mark.parametrize(("mean", "warns"), [(0.5, False), (0.4, True), (None, False)])
+def test_other_statistics_than_the_trained_models_are_a_warning(mean, warns, tmp_path: Path):
+    trained, values = aib.create_model("tiny", 3), (mean,) * 3 if mean else ()
+    trained.preprocessing = replace(trained.preprocessing, mean=values, std=values)
+    trained.save_pretrained(tmp_path)
+    model = aib.create_model("tiny", 3)  # 0.5 and 0.5
+    load_trained(model, tmp_path / "model.safetensors")
+    assert ("(0.4, 0.4, 0.4)" in (check_statistics(model) or "")) == warns
+
+
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_a_librarys_statistics_are_those_of_its_weights(pretrained, monkeypatch) -> None:
     libraries.install(monkeypatch)
@@ -219,10 +229,16 @@ def test_a_librarys_statistics_are_those_of_its_weights(pretrained, monkeypatch)
     assert (str(libraries.MEAN) in warning) if pretrained else warning is None
 
 
-def test_a_run_resumes_and_loads_without_the_file(path: Path, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "data", ["folder:{}/photos:image_size=112", "shapes:image_size=112,count=6"]
+)
+def test_a_run_resumes_and_loads_without_the_file(
+    data: str, path: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """Also on data that are normalised otherwise where no weights are given."""
     for split in ("train", "test"):
         write_folder(tmp_path / "photos" / split, classes=2, per_class=3)
-    data = f"folder:{tmp_path}/photos:image_size=112"
+    data = data.format(tmp_path)
     s = replace(SETTINGS, data=data, init=f"vgg16:{path}", ema=0.5, workers=0)
     whole = train(s, tmp_path / "whole")
     original = Loop.end_epoch

@@ -61,6 +61,14 @@ def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
     assert page.uncover(covered).now is covered.before is scene.before
 
 
+@pytest.mark.parametrize("size", [(512, 1), (1, 512), (512, 511), (7, 4)])
+def test_the_picture_of_a_model_that_crops_is_square(size, tmp_path):
+    page = viewer(tmp_path)
+    page.runs[0].model.preprocessing = Preprocessing(image_size=32, resize="crop")
+    scene = page.show(Image.new("RGB", size), "thin")
+    assert page.shown(scene, 0).shape == (min(size), min(size), 3)
+
+
 def test_a_block_that_hides_nothing_changes_nothing(tmp_path):
     """The noise is the same, so that blocks are the only cause of a change."""
     page = viewer(tmp_path)
