@@ -137,6 +137,7 @@ def attach(
                     sigma_kernel if chosen.sample_map else None,
                 ),
                 first_pass=FirstPass(network, at),
+                body_names={"tail": "body"},  # of the same network without a mask
                 area=chosen.area,
                 stretch=chosen.stretch,
                 quantizer=anchors,

@@ -20,6 +20,7 @@ from aib.training.warm_start import check_statistics, load_trained
 from tests.data.official import write_folder
 from tests.helpers import RecordingReporter, image_set
 from tests.networks import libraries
+from tests.networks.small import ResNet
 
 WIDTH = 0.0625  # of VGG-16: 4 to 32 channels
 FORMS = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "vgg_aib_masked", "vgg_evaluator"]
@@ -331,6 +332,25 @@ def test_a_masked_wrn_at_224_takes_the_parts_that_it_divides_otherwise(tmp_path:
         deep = trained.tail[0](trained.stem(x))
         assert torch.equal(model.first_pass(model.body, x), deep)
         assert torch.equal(model.body(x), trained.tail[1](deep))
+    assert {one.split(".")[0] for one in report.fresh} == {"propose", "head"}
+
+
+def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path) -> None:
+    """Body and first pass compute what the network itself does, in plain torch."""
+    torch.manual_seed(1)
+    network = ResNet()
+    trained = aib.attach(network, at="layer2", num_classes=4, image_size=32)
+    trained(torch.randn(8, 3, 32, 32))  # moves the statistics of BatchNorm
+    trained.save_pretrained(tmp_path)
+    model = aib.attach(ResNet(), at="layer2", num_classes=4, masked=True, image_size=32).eval()
+    report = load_trained(model, tmp_path / "model.safetensors")
+    plain = ResNet().eval()
+    plain.load_state_dict(trained.tail.state_dict(), strict=False)  # all but the last layer
+    x = torch.randn(3, 3, 32, 32)
+    with torch.no_grad():
+        early = plain.layer2(plain.layer1(plain.relu(plain.bn1(plain.conv1(x)))))
+        assert torch.equal(model.first_pass(model.body, x), early)
+        assert torch.equal(model.body(x), plain.avgpool(plain.layer3(early)).flatten(1))
     assert {one.split(".")[0] for one in report.fresh} == {"propose", "head"}
 
 
