@@ -67,7 +67,7 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
     else:
         shown = [blocks.table(without(table, "data"))]
     studies = {run.label: run.study for run in runs if run.study is not None}
-    if len({(s.data, s.split, s.images, s.seed) for s in studies.values()}) > 1:
+    if len({_studied_images(run) for run in runs} - {None}) > 1:
         shown.append(
             blocks.text("The maps were not measured on the same images: compare with care.")
         )
@@ -83,6 +83,13 @@ def _images(run: RunContent) -> tuple[str, str, int] | None:
     """What tells the images of the run's own evaluation; held-out ones depend on the seed."""
     e, s = run.own_evaluation, run.settings
     return (_measured_data(run), e.split, s.seed if e.split == "val" else 0) if e and s else None
+
+
+def _studied_images(run: RunContent) -> tuple[Any, ...] | None:
+    """What tells the images of the run's study; all but test images depend on the run's seed."""
+    study, s = run.study, run.settings
+    drawn = s.seed if s and study and study.split != "test" else 0
+    return (study.data, study.split, study.images, study.seed, drawn) if study else None
 
 
 def _sections(
