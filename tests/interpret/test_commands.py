@@ -278,11 +278,16 @@ def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "lost"), [(["--quick"], "faithfulness, evaluator"), ([], "evaluator")]
+    ("parts", "words", "lost"),
+    [
+        (("faithfulness", "evaluator"), ["--quick"], "faithfulness, evaluator, 996 images"),
+        (("faithfulness", "evaluator"), [], "evaluator, 996 images"),
+        (("faithfulness",), [], "996 images"),
+    ],
 )
-def test_a_study_that_holds_more_is_not_replaced(words, lost, tmp_path, capsys):
+def test_a_study_that_holds_more_is_not_replaced(parts, words, lost, tmp_path, capsys):
     folder = make_run(tmp_path / "run")
-    parts = {"faithfulness": {"own": 1}, "evaluator": {"run": "judge"}}
+    parts = {key: {"own": 1} for key in parts}
     stored = study_of(0.3) | parts | {"weights_sha256": sha256(folder / "model.safetensors")}
     (folder / "interpret.json").write_text(json.dumps(stored))
     assert main(["interpret", str(folder), "--images", "4", *words]) == 2
