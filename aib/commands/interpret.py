@@ -149,7 +149,7 @@ def interpret(
         plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
     notes = [] if here else [str(others)]
     thresholds = [
-        None if quick else threshold_feed(run, feed, str(name), plan, root or own_root)
+        None if quick else threshold_feed(run, feed, str(name), plan, root or own_root, opened[0])
         for run, feed in zip(opened, feeds, strict=True)
     ]
     counts = [feed.num_images for feed in feeds]
