@@ -169,7 +169,10 @@ def _gallery(run: RunContent) -> list[Markup]:
 def _evaluation(run: RunContent) -> list[Markup]:
     shown, own = [], run.own_evaluation
     if run.evaluations:
-        rows = [_row(e, _paper(run) if e is own else NOTHING) for e in run.evaluations.values()]
+        rows = [
+            _row(name, e, _paper(run) if e is own else NOTHING)
+            for name, e in run.evaluations.items()
+        ]
         shown.append(blocks.table(table_of("Evaluation", rows)))
     if (e := run.calibrated) and e.calibration_bins:
         text = f"On {e.images:,} {e.split} images with {describe_samples(e.samples)}; "
@@ -185,10 +188,11 @@ def _split(e: Evaluation) -> str:
     return "held-out" if e.split == "val" else e.split
 
 
-def _row(e: Evaluation, paper: str) -> dict[str, str]:
+def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
     low, high = e.top1_interval
+    data = name.rpartition(f" {e.split}")[0] or e.data  # as it was named, with its options
     return {
-        "data": f"{e.data} {e.split}{CLASSES[e.classes]}",
+        "data": f"{data} {e.split}{CLASSES[e.classes]}",
         "error %": f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
         "paper %": paper,
         "top-5 error %": number(e.top5_error, 2),

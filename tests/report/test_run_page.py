@@ -182,6 +182,16 @@ def test_errors_on_different_images_are_shown_with_their_data(tmp_path):
     assert note in text and "shapes, 100 images" in text and "shapes, 50 images" in text
 
 
+def test_evaluations_are_told_apart_by_the_options_of_their_data(tmp_path):
+    folder = make_run(tmp_path / "run")
+    names = ("shapes test", "shapes:clutter=2 test own 4x12 over probabilities, fp32, seed 0")
+    found = {name: evaluation(12.5, "shapes") for name in names}
+    (folder / "evaluation.json").write_text(json.dumps(found))
+    assert main(["report", str(folder), "--stored"]) == 0
+    text = (folder / "report.html").read_text()
+    assert ">shapes test<" in text and ">shapes:clutter=2 test<" in text
+
+
 def test_maps_measured_on_images_that_other_seeds_held_out_are_marked(tmp_path):
     def page(split: str) -> str:
         folders = [make_run(tmp_path / f"{split}{seed}", seed=seed, holdout=0.1) for seed in (0, 1)]
