@@ -261,8 +261,8 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
     index = [-1] * len(theirs)
     as_spelled = (model.preprocessing.class_names, data.class_names)  # decides where both match
     for known, asked in ((ours, theirs), as_spelled):
-        times = Counter(known)
-        only = {name: i for i, name in enumerate(known) if times[name] == 1}
+        times, wanted = Counter(known), Counter(asked)
+        only = {name: i for i, name in enumerate(known) if times[name] == 1 == wanted[name]}
         index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
     if max(index, default=-1) >= 0:
         labels = torch.tensor(index)[data.labels]

@@ -92,6 +92,11 @@ class Run:
                 stacklevel=2,
             )
         check_here(owner.folder, name, owner.source)
+        if share := parse_name(name)[2].get("holdout"):
+            raise AibError(
+                f"{owner.source} held out {settings.holdout:g} of {name}, and other images would "
+                f"be training images: leave out holdout={share}"
+            )
         split = split or ("test" if has_split(name, "test") else "val")
         if split == "val" and like is not None:
             self.check_same_holdout(like)

@@ -161,6 +161,9 @@ def test_of_classes_that_differ_in_case_the_same_spelling_is_matched():
     names = ("cardigan", "crane", "Cardigan", "great_dane")
     ((how, found),) = match_classes(model, images(8, names))
     assert how == "matched" and found.labels.tolist() == [2, 0, 4] * 2
+    garments = tiny(3, ("cardigan", "crane", "sock"))  # nor is the data's other class of that name
+    ((how, found),) = match_classes(garments, images(10, (*names, "sock")))
+    assert how == "matched" and found.labels.tolist() == [0, 1, 2] * 2
 
 
 def train(run, data, *options, model="tiny_aib_qt"):

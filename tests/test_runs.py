@@ -70,6 +70,14 @@ def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
         before.images(split="val", like=after)
 
 
+def test_the_images_that_a_run_held_out_are_no_matter_of_the_datas_name(tmp_path: Path) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    run = open_run(make_run(tmp_path / "run", data=data, holdout=0.2), "cpu")
+    assert len(run.images(f"{data}:image_size=32")) == 3  # one of each class
+    with pytest.raises(aib.AibError, match="leave out holdout=0.7"):
+        run.images(f"{data}:holdout=0.7,image_size=32")
+
+
 def test_training_images_may_change_after_a_run_that_held_none_out(tmp_path: Path) -> None:
     official.write_folder(tmp_path / "photos/train")
     data = f"folder:{tmp_path / 'photos'}"

@@ -194,7 +194,7 @@ def plain_training_rate(work: Workload, workers: int, seconds: float = 5.0) -> f
 def matmul_rate(device: torch.device, precision: Precision, seconds: float = 1.0) -> float:
     """FLOP/s of one large matrix product: the ceiling on this machine."""
     n = 8192 if device.type == "cuda" else 1024
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
     return 2 * n**3 * calls_per_second(lambda: torch.mm(a, b), seconds)
 

@@ -53,7 +53,7 @@ def interpret(
     images: stability, localisation, faithfulness, use by the decision, information.
 
     Writes interpret.json and figures/ into each run. A study of the same weights and data that
-    holds more is not replaced: --out writes elsewhere.
+    holds more, or of more images, is not replaced: --out writes elsewhere.
 
     Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
 
@@ -131,7 +131,7 @@ def interpret(
     absent = (EXPENSIVE if quick else ()) + (() if evaluator else ("evaluator",))
     for run, feed, folder in zip(opened, feeds, folders, strict=True):
         origin = {"weights_sha256": run.checksum, "data": name, "split": feed.data.split}
-        check_kept(folder / RESULT, origin, absent)
+        check_kept(folder / RESULT, origin, absent, feed.num_images)
         check_writable(folder / RESULT)
     own_root = opened[0].settings.root if opened[0].settings else None
     others = foreign_images(foreign, foreign_root or root or own_root, seed)
@@ -149,7 +149,7 @@ def interpret(
         plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
     notes = [] if here else [str(others)]
     thresholds = [
-        None if quick else threshold_feed(run, feed, str(name), plan, root or own_root)
+        None if quick else threshold_feed(run, feed, str(name), plan, root or own_root, opened[0])
         for run, feed in zip(opened, feeds, strict=True)
     ]
     counts = [feed.num_images for feed in feeds]
@@ -194,13 +194,18 @@ def interpret(
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
-def check_kept(path: Path, origin: dict[str, str | None], absent: tuple[str, ...]) -> None:
-    """Raise an error where the stored study has the same origin and parts that are absent now."""
+def check_kept(
+    path: Path, origin: dict[str, str | None], absent: tuple[str, ...], images: int
+) -> None:
+    """Raise an error where the stored study has the same origin, and parts or images that are
+    absent now."""
     try:
         stored = read_json(path) or {}
     except AibError:
         return  # a damaged file is replaced
     lost = [key.replace("_", " ") for key in absent if stored.get(key)]
+    if isinstance(before := stored.get("images"), int) and before > images:
+        lost.append(f"{before - images:,} images")
     if lost and all(stored.get(key) == value for key, value in origin.items()):
         raise AibError(
             f"{path} would lose its {', '.join(lost)}, measured with the same weights and data: "

@@ -8,7 +8,7 @@ from typing import Any
 
 from aib.data.decode import to_image
 from aib.data.imageset import ImageSet
-from aib.data.own import find_columns, from_dataset
+from aib.data.own import COLUMNS, FEATURES, find_columns, from_dataset
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, missing_extra
 from aib.preprocessing import Preprocessing, Resize
@@ -19,12 +19,13 @@ NAMES = {"train": ("train",), "val": ("validation", "valid", "val", "dev"), "tes
 
 @cache
 def has_split(path: Path, split: str) -> bool:
-    """Whether there is such a split, with labels: those of a test set may be kept secret (-1)."""
+    """Whether there is such a split, with labels: those of a test set may be secret (-1, None)."""
     dataset = _find(path, split)
     if dataset is None or len(dataset) == 0:
         return False
-    labels = [k for k, f in dataset.features.items() if type(f).__name__ == "ClassLabel"]
-    return all(min(dataset[name]) >= 0 for name in labels)
+    labels = [k for k, f in dataset.features.items() if type(f).__name__ == FEATURES["label"]]
+    labels = labels or [k for k in COLUMNS["label"] if k in dataset.features]
+    return all({-1, None}.isdisjoint(dataset[name]) for name in labels)
 
 
 def read(

@@ -94,6 +94,8 @@ class Explanation(Decision):
 
     def __getitem__(self, image: int) -> "Explanation":
         """The explanation of one image, as a batch of one."""
+        if not -len(self) <= image < len(self):  # also ends an iteration
+            raise IndexError(f"no image {image}: there are {len(self)} images")
         one = slice(image, image + 1) if image != -1 else slice(image, None)
         per_sample = ("sample_probabilities", "sample_maps")
         per_batch = (

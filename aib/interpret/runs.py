@@ -63,11 +63,17 @@ def open_network(name: str, data: str, root: str | None, out: Path, device: str 
 
 
 def threshold_feed(
-    run: Run, feed: Batches, data: str, plan: Plan, root: str | None = None
+    run: Run,
+    feed: Batches,
+    data: str,
+    plan: Plan,
+    root: str | None = None,
+    like: Run | None = None,
 ) -> Batches | None:
     """Images that choose the thresholds of localisation: a sample of those held out of training.
 
     Of the training images where the run held none out, or where the held-out ones are evaluated.
+    `like` is the run whose held-out images are evaluated, as in `Run.images`.
     Shapes are generated: new ones, with the next seed. None where the data have no masks or boxes,
     or where the training images are evaluated.
     """
@@ -85,7 +91,7 @@ def threshold_feed(
         held_out = s is not None and (s.holdout > 0 or not run.was_trained_on(data))
         held_out = held_out or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
-        other = run.labelled_images(data, split, root)
+        other = run.labelled_images(data, split, root, like if evaluated == "val" else None)
     options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}
     return feed_for(run, other, images=plan.subset, **options)
 

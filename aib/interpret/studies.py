@@ -96,6 +96,10 @@ def study(
     }
     why_not = no_masks(feed.data)
     notes = (*([why_not] if why_not else []), *notes)
+    size = model.preprocessing.image_size
+    fitting = {n: m for n, m in plan.modifications.items() if m.fits(size)}
+    if len(fitting) < len(plan.modifications):
+        notes = (*notes, f"blocks larger than the images of {size} x {size} were left out")
     if plan.precision != "fp32":
         notes = (*notes, f"forward passes in {plan.precision}")
     comparison, layer, changes = Comparison(), None, []
@@ -104,7 +108,7 @@ def study(
     measure = partial(
         measure_images,
         model,
-        modifications=plan.modifications,
+        modifications=fitting,
         foreign=plan.foreign,
         seed=plan.seed,
         tick=tick,

@@ -67,7 +67,7 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
     else:
         shown = [blocks.table(without(table, "data"))]
     studies = {run.label: run.study for run in runs if run.study is not None}
-    if len({(s.data, s.split, s.images, s.seed) for s in studies.values()}) > 1:
+    if len({_studied_images(run) for run in runs} - {None}) > 1:
         shown.append(
             blocks.text("The maps were not measured on the same images: compare with care.")
         )
@@ -83,6 +83,13 @@ def _images(run: RunContent) -> tuple[str, str, int] | None:
     """What tells the images of the run's own evaluation; held-out ones depend on the seed."""
     e, s = run.own_evaluation, run.settings
     return (_measured_data(run), e.split, s.seed if e.split == "val" else 0) if e and s else None
+
+
+def _studied_images(run: RunContent) -> tuple[Any, ...] | None:
+    """What tells the images of the run's study; all but test images depend on the run's seed."""
+    study, s = run.study, run.settings
+    drawn = s.seed if s and study and study.split != "test" else 0
+    return (study.data, study.split, study.images, study.seed, drawn) if study else None
 
 
 def _sections(
@@ -162,7 +169,10 @@ def _gallery(run: RunContent) -> list[Markup]:
 def _evaluation(run: RunContent) -> list[Markup]:
     shown, own = [], run.own_evaluation
     if run.evaluations:
-        rows = [_row(e, _paper(run) if e is own else NOTHING) for e in run.evaluations.values()]
+        rows = [
+            _row(name, e, _paper(run) if e is own else NOTHING)
+            for name, e in run.evaluations.items()
+        ]
         shown.append(blocks.table(table_of("Evaluation", rows)))
     if (e := run.calibrated) and e.calibration_bins:
         text = f"On {e.images:,} {e.split} images with {describe_samples(e.samples)}; "
@@ -178,10 +188,11 @@ def _split(e: Evaluation) -> str:
     return "held-out" if e.split == "val" else e.split
 
 
-def _row(e: Evaluation, paper: str) -> dict[str, str]:
+def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
     low, high = e.top1_interval
+    data = name.rpartition(f" {e.split}")[0] or e.data  # as it was named, with its options
     return {
-        "data": f"{e.data} {e.split}{CLASSES[e.classes]}",
+        "data": f"{data} {e.split}{CLASSES[e.classes]}",
         "error %": f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
         "paper %": paper,
         "top-5 error %": number(e.top5_error, 2),

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import aib
-from aib.bench.throughput import plain_training_rate
+from aib.bench.throughput import matmul_rate, plain_training_rate
 from aib.cli import main
 from aib.commands.bench import Model
 from aib.settings import Precision, Settings
@@ -41,6 +41,16 @@ def test_the_plain_loop_has_long_epochs_and_starts_its_workers_once(monkeypatch)
     assert iter(loader) is first  # the same workers in the next epoch
     x, y = next(first)
     assert x.shape[:2] == (128, 3) and len(y.unique()) > 1
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_the_ceiling_is_a_matrix_product_of_the_same_precision(precision, monkeypatch) -> None:
+    rate = Mock(return_value=1.0)
+    monkeypatch.setattr("aib.bench.throughput.calls_per_second", rate)
+    matmul_rate(torch.device("cpu"), precision)
+    monkeypatch.setattr(torch, "mm", lambda a, b: (a.dtype, b.dtype))
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    assert rate.call_args.args[0]() == (dtype, dtype)
 
 
 def forward_flops_by_hand() -> int:

@@ -94,6 +94,14 @@ def test_a_config_a_held_out_part_and_a_secret_test_set() -> None:
     assert not same_images("hf:beans", "hf:secret")
 
 
+@pytest.mark.parametrize("feature", [ClassLabel(NAMES), Value()])
+@pytest.mark.parametrize("label", [-1, None])
+def test_a_test_set_without_labels_counts_as_none(feature, label, hub) -> None:
+    columns = {"image": [photo()] * 2, "label": [label] * 2}
+    hub["beans", None]["test"] = Dataset(columns, {"image": Image(), "label": feature})
+    assert not has_split("hf:beans", "test")
+
+
 def test_columns_may_be_chosen() -> None:
     data = load("hf:cifar:label=coarse,resize=crop", "train", holdout=0)
     assert data.class_names == ("x", "y") and data.labels.tolist() == [0, 1, 0]

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import SCHEMA, Information, Study
-from tests.helpers import eval_model, make_run, shapes
+from tests.helpers import eval_model, make_run, shapes, small_model
 
 
 @pytest.fixture(scope="module")
@@ -253,6 +254,16 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert not list(compared[0]["plain"].glob("figures/*"))
 
 
+def test_blocks_that_are_larger_than_the_images_are_left_out(tmp_path):
+    policy = replace(shapes(2).preprocessing, image_size=8)
+    folder = make_run(tmp_path / "run", model=small_model("tiny_aib_qt", preprocessing=policy))
+    assert main(["interpret", str(folder), "--images", "4", "--quick", "--foreign", "shapes"]) == 0
+    result = json.loads((folder / "interpret.json").read_text())
+    blocks = [name for name in result["stability"] if name.startswith(("color", "shapes"))]
+    assert blocks == ["color-4", "color-8", "shapes-4", "shapes-8"]
+    assert any("larger than the images of 8 x 8" in note for note in result["notes"])
+
+
 def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
     """One always says class 0 and two always class 1, so the first is wrong on its class alone."""
     folders = []
@@ -267,11 +278,16 @@ def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "lost"), [(["--quick"], "faithfulness, evaluator"), ([], "evaluator")]
+    ("parts", "words", "lost"),
+    [
+        (("faithfulness", "evaluator"), ["--quick"], "faithfulness, evaluator, 996 images"),
+        (("faithfulness", "evaluator"), [], "evaluator, 996 images"),
+        (("faithfulness",), [], "996 images"),
+    ],
 )
-def test_a_study_that_holds_more_is_not_replaced(words, lost, tmp_path, capsys):
+def test_a_study_that_holds_more_is_not_replaced(parts, words, lost, tmp_path, capsys):
     folder = make_run(tmp_path / "run")
-    parts = {"faithfulness": {"own": 1}, "evaluator": {"run": "judge"}}
+    parts = {key: {"own": 1} for key in parts}
     stored = study_of(0.3) | parts | {"weights_sha256": sha256(folder / "model.safetensors")}
     (folder / "interpret.json").write_text(json.dumps(stored))
     assert main(["interpret", str(folder), "--images", "4", *words]) == 2

@@ -54,6 +54,15 @@ def test_a_model_without_settings_may_have_seen_every_training_image(tmp_path):
     assert threshold_feed(run, feed, CUB, PLAN, str(tmp_path)).data.split == "train"
 
 
+def test_thresholds_do_not_come_from_images_that_are_evaluated(tmp_path):
+    first, root = cub_run(tmp_path, holdout=0.4), str(tmp_path)
+    other = replace(first, settings=None)  # a saved model, compared on what the first held out
+    feed = feed_for(other, other.labelled_images(CUB, "val", root, like=first))
+    chosen = threshold_feed(other, feed, CUB, Plan({}, subset=99), root, like=first)
+    total = len(load(CUB, "train", root=tmp_path, holdout=0))
+    assert chosen.num_images == total - feed.num_images
+
+
 def test_without_masks_and_on_training_images_there_are_none(tmp_path):
     run = cub_run(tmp_path)
     training = feed_for(run, run.labelled_images(CUB, "train"))

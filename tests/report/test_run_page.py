@@ -13,7 +13,8 @@ from aib.cli import main
 from aib.commands.options import parse
 from aib.commands.train import Options
 from aib.figures.table import Table
-from aib.interpret.results import SCHEMA
+from aib.files import sha256
+from aib.interpret.results import SCHEMA, Information, Study
 from aib.report.blocks import Section, blocks, meaning, render
 from aib.report.gather import gather
 from aib.report.run_page import training_command
@@ -179,6 +180,30 @@ def test_errors_on_different_images_are_shown_with_their_data(tmp_path):
     assert note not in text and "100 images" not in text
     text = error_table(*folders)
     assert note in text and "shapes, 100 images" in text and "shapes, 50 images" in text
+
+
+def test_evaluations_are_told_apart_by_the_options_of_their_data(tmp_path):
+    folder = make_run(tmp_path / "run")
+    names = ("shapes test", "shapes:clutter=2 test own 4x12 over probabilities, fp32, seed 0")
+    found = {name: evaluation(12.5, "shapes") for name in names}
+    (folder / "evaluation.json").write_text(json.dumps(found))
+    assert main(["report", str(folder), "--stored"]) == 0
+    text = (folder / "report.html").read_text()
+    assert ">shapes test<" in text and ">shapes:clutter=2 test<" in text
+
+
+def test_maps_measured_on_images_that_other_seeds_held_out_are_marked(tmp_path):
+    def page(split: str) -> str:
+        folders = [make_run(tmp_path / f"{split}{seed}", seed=seed, holdout=0.1) for seed in (0, 1)]
+        for folder in folders:
+            study = Study("tiny_aib_qt", 400, 90.0, {}, "not measured", Information(), split=split)
+            origin = {"data": "shapes", "weights_sha256": sha256(folder / "model.safetensors")}
+            (folder / "interpret.json").write_text(json.dumps(study.to_dict() | origin))
+        assert main(["report", *map(str, folders), "--stored"]) == 0
+        return (folders[0] / "report.html").read_text()
+
+    note = "The maps were not measured on the same images"
+    assert note not in page("test") and note in page("val")
 
 
 @pytest.mark.parametrize("words", [["--data", "nope"], ["--images", "0"], ["--subset", "1"]])

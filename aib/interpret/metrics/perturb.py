@@ -29,6 +29,10 @@ class Modification:
     kind: Kind
     amount: float  # the block's side p, or the radius r
 
+    def fits(self, size: int) -> bool:
+        """Whether images of this size hold the block."""
+        return self.kind in ("high", "low") or self.amount <= size
+
     def __call__(
         self, images: Tensor, index: Tensor, *, seed: int = 0, foreign: Tensor | None = None
     ) -> Tensor:

@@ -72,7 +72,8 @@ def paired_drop(accuracy: float, lost: int, gained: int, images: int) -> Drop:
     z = NormalDist().inv_cdf(0.975)
     reach = z * math.sqrt((b + c) - (b - c) ** 2 / n) / n
     drop = (lost - gained) / images
-    return Drop(accuracy - drop, drop, centre - reach, centre + reach)
+    low, high = max(centre - reach, -1.0), min(centre + reach, 1.0)
+    return Drop(accuracy - drop, drop, low, high)
 
 
 def points(share: float) -> str:

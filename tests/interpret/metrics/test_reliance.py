@@ -16,6 +16,12 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     assert 0.92 < held / 400 < 0.98
 
 
+@pytest.mark.parametrize(("lost", "gained"), [(10, 0), (0, 10)])
+def test_no_drop_exceeds_100_points(lost, gained):
+    drop = paired_drop(float(lost > 0), lost, gained, 10)
+    assert -1 <= drop.low <= drop.drop <= drop.high <= 1
+
+
 @pytest.mark.parametrize(
     ("share", "written"), [(0.0099, "0.99"), (-0.00001, "0.00"), (-0.0215, "-2.15"), (0.5, "50.00")]
 )
