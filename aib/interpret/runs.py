@@ -1,6 +1,7 @@
 """The images on which runs are compared, and the study of one run."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from aib.data.load import OWN, parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.environment import environment, pick_device
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.interpret.comparison import no_masks
 from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics, Tick, silent
@@ -97,7 +98,8 @@ def threshold_feed(
 
 
 def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
-    """Raise an error unless all runs see the same images with the same labels."""
+    """Raise an error unless all runs see the same images with the same labels; warn of other
+    parts of them."""
     for feed, run in zip(feeds[1:], runs[1:], strict=True):
         first = feeds[0].data
         if feed.data.preprocessing.image_size != first.preprocessing.image_size:
@@ -107,6 +109,14 @@ def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
             )
         if not torch.equal(feed.data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
+        ours, theirs = first.preprocessing.resize, feed.data.preprocessing.resize
+        if ours != theirs and first.files is not None:
+            warnings.warn(
+                f"{runs[0].label} resizes images by {ours} and {run.label} by {theirs}: they do "
+                "not see the same part of an image that is not square",
+                AibWarning,
+                stacklevel=2,
+            )
 
 
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:

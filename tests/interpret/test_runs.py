@@ -7,7 +7,7 @@ import torch
 
 from aib.data import Batches, load
 from aib.interpret import studies
-from aib.interpret.runs import feed_for, study_run, threshold_feed
+from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
 from aib.interpret.studies import Plan
 from aib.runs import open_run
 from tests.data import official
@@ -23,6 +23,21 @@ def cub_run(folder, **settings):
     model = eval_model("tiny_aib", load(CUB, "test", root=folder), num_classes=3)
     made = make_run(folder / "run", "tiny_aib", model, data=CUB, root=str(folder), **settings)
     return open_run(made, "cpu")
+
+
+@pytest.mark.parametrize("resize", ["crop", "squash"])
+def test_runs_that_see_other_parts_of_a_photograph_are_warned_of(resize, tmp_path, recwarn):
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}:image_size=72"
+    trained = load(f"{data},resize=squash", "train"), load(f"{data},resize={resize}", "train")
+    runs, feeds = [], []
+    for i, own in enumerate(trained):
+        model = eval_model("tiny_aib", own, num_classes=3)
+        runs.append(open_run(make_run(tmp_path / f"run{i}", "tiny_aib", model, data=data), "cpu"))
+        feeds.append(Batches(own, 2))
+    check_alike(feeds, runs)
+    found = [str(one.message) for one in recwarn if "part of an image" in str(one.message)]
+    wanted = "run0 resizes images by squash and run1 by crop: they do not see the same part"
+    assert [text.startswith(wanted) for text in found] == [True] * (resize == "crop")
 
 
 def test_thresholds_on_shapes_come_from_images_that_nobody_trained_on(tmp_path):
