@@ -77,8 +77,13 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, value: Any, indent: int = 2) -> None:
     """Write a JSON file atomically. NaN is an error; see `finite`."""
-    text = json.dumps(value, indent=indent, allow_nan=False) + "\n"
-    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    write_text(path, json.dumps(value, indent=indent, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text atomically; bytes of names in it that are no text are escaped."""
+    content = as_text(text).encode()
+    write_whole(path, lambda partial: partial.write_bytes(content))
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -102,9 +107,14 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def quoted(path: str | Path) -> str:
-    """A path as one word of a shell command."""
-    return shlex.quote(str(path))
+def quoted(value: Any) -> str:
+    """A path or another value as one word of a shell command."""
+    return shlex.quote(str(value))
+
+
+def as_text(name: str) -> str:
+    """A name of a file or folder; bytes in it that are no text are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def finite(value: Any) -> Any:

@@ -15,7 +15,7 @@ from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
 from aib.evaluation import match_classes
-from aib.files import describe_write_error, quoted, read_json, sha256, write_whole
+from aib.files import describe_write_error, quoted, read_json, sha256, write_text
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
 from aib.pretrained import from_pretrained, packaged_models, saved_here
@@ -276,7 +276,7 @@ def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> Non
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / EVALUATION_LOCK):
             text = json.dumps((read_json(path) or {}) | {name: evaluation}, indent=2) + "\n"
-            write_whole(path, lambda partial: partial.write_text(text))
+            write_text(path, text)
     except OSError as error:
         reason = describe_write_error(error, path)
         raise AibError(f"{path} could not be written: {reason}") from error

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from aib.errors import AibError
 from aib.files import read_json, write_json, write_whole
+from aib.preprocessing import Preprocessing
 
 SCHEMA = 1
 WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
@@ -47,6 +48,11 @@ def read_config(path: Path) -> dict[str, Any]:
     if not all(isinstance(config[key], dict) for key in ("model", "preprocessing")):
         raise AibError(f"{path} is not an aib model's config: model and preprocessing are objects")
     return config
+
+
+def read_preprocessing(path: Path) -> Preprocessing:
+    """The preprocessing in a config.json."""
+    return Preprocessing.from_dict(read_config(path)["preprocessing"], path)
 
 
 def tensor_shapes(path: Path) -> dict[str, list[int]]:

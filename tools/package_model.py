@@ -21,7 +21,14 @@ from aib.data.specs import SPECS
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.evaluation import evaluate, read_evaluations
-from aib.files import read_json, sha256, without_folders, write_json, write_whole
+from aib.files import (
+    read_json,
+    sha256,
+    without_folders,
+    write_json,
+    write_text,
+    write_whole,
+)
 from aib.hub.card import CARD, code, plain
 from aib.interpret.stored import RESULT
 from aib.pretrained import PACKAGED
@@ -100,7 +107,7 @@ def halve(source: Path, target: Path) -> None:
 def write_card(folder: Path) -> None:
     """Write README.md."""
     text = card(folder)
-    write_whole(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text(folder / CARD, text)
 
 
 def card(folder: Path) -> str:

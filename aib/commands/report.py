@@ -7,7 +7,7 @@ import tyro
 
 from aib.commands.options import progress
 from aib.errors import AibError
-from aib.files import check_suffix, check_writable, write_whole
+from aib.files import check_suffix, check_writable, write_text
 from aib.validation import check_seed
 
 if TYPE_CHECKING:
@@ -106,9 +106,8 @@ def checked_page(contents: "list[RunContent]") -> str:
 
 
 def write(target: Path, text: str) -> None:
-    content = text.encode("utf-8", "backslashreplace")  # a folder's name may be of any bytes
-    write_whole(target, lambda partial: partial.write_bytes(content))
-    print(f"{target}: {len(content) / 1e6:.1f} MB")
+    write_text(target, text)
+    print(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
 
 
 COMMAND = report

@@ -18,7 +18,7 @@ from aib.commands.options import (
     take_preset,
     wide_console,
 )
-from aib.files import write_whole
+from aib.files import write_text
 from aib.settings import Settings
 from aib.validation import Count, check
 
@@ -134,7 +134,7 @@ def sweep(plan: "Plan", folder: Path, options: Options) -> None:
 
 def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> None:
     """Write sweep_results.json, the plot and the page; print the tables."""
-    from aib.figures.picture import as_text, save_figure
+    from aib.figures.picture import save_figure
     from aib.report.sweep_page import sweep_page
     from aib.sweep.results import RESULTS, write_results
     from aib.sweep.show import draw_panels, error_bar_note, sweep_tables
@@ -147,8 +147,7 @@ def finish(plan: "Plan", folder: Path, failed: dict[str, str], json: bool) -> No
     picture, page = folder / "figures" / "ablation.png", folder / "report.html"
     title = f"{results.preset}: {error_bar_note(results)}"
     save_figure(draw_panels(results, results.metrics, title), picture)
-    text = as_text(sweep_page(results))
-    write_whole(page, lambda partial: partial.write_text(text, encoding="utf-8"))
+    write_text(page, sweep_page(results))
     if not json:
         console = wide_console(120)
         for table in sweep_tables(results):

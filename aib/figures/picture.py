@@ -11,7 +11,7 @@ from PIL.PngImagePlugin import PngImageFile, PngInfo
 from torch import Tensor
 
 from aib.figures.overlay import MAP_COLORS, Array, overlay
-from aib.files import write_whole
+from aib.files import as_text, write_whole
 
 MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
@@ -66,11 +66,6 @@ def map_tile(map: Tensor, size: tuple[int, int], colors: str = MAP_COLORS) -> Ar
 def image_tile(pixels: Tensor) -> Array:
     """uint8 [3,H,W] to [H,W,3]."""
     return pixels.cpu().permute(1, 2, 0).numpy()
-
-
-def as_text(name: str) -> str:
-    """A name of a file or folder; bytes in it that are no text are escaped."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _literal(name: str) -> str:

@@ -1,7 +1,6 @@
 """The page of one run, or of several with a comparison."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from markupsafe import Markup
 from aib.evaluation import Evaluation, describe_samples
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, Table, number, table_of, without, without_empty_columns
+from aib.files import quoted
 from aib.interpret.results import ClassMetrics, Information, Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.paper import paper_error
@@ -266,7 +266,7 @@ def _reproduce(content: RunContent) -> list[Markup]:
     commands = [c for c in (environment.get("command"), measured) if c]
     if settings and not environment.get("command"):
         commands.insert(0, training_command(settings))
-    commands.append(f"aib report {shlex.quote(content.source)}")
+    commands.append(f"aib report {quoted(content.source)}")
     facts = versions(environment)
     facts += [f"seed {settings.seed}"] if settings else []
     found = [blocks.code("\n".join(dict.fromkeys(commands)))]
@@ -306,5 +306,5 @@ def option_words(settings: Mapping[str, Any]) -> list[str]:
             words.append(f"--{option}" if value else f"--no-{option}")
         else:
             values = value if isinstance(value, list | tuple) else [value]
-            words += [f"--{option}", *(shlex.quote(str(v)) for v in values)]
+            words += [f"--{option}", *map(quoted, values)]
     return words

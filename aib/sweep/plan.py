@@ -98,7 +98,7 @@ def format_value(value: Value) -> str:
     return str(value)
 
 
-def _quoted(text: str) -> str:
+def _in_file_name(text: str) -> str:
     """Text as a part of a file name; it may hold a path, with bytes that are no text."""
     return quote(text, safe="-_+.", errors="surrogateescape")
 
@@ -174,7 +174,7 @@ class Plan:
         """The run at a point. Its name holds only what differs from the preset, so the same
         settings have the same name in every panel and in every plan of this preset."""
         words = [
-            f"{LETTERS.get(name, name)}={_quoted(format_value(changes[name]))}"
+            f"{LETTERS.get(name, name)}={_in_file_name(format_value(changes[name]))}"
             for name, value in self.base.to_dict().items()
             if name in changes and changes[name] != value
         ]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aib.figures.embed import page_style
-from aib.figures.picture import as_text
 from aib.figures.table import Table
+from aib.files import as_text
 from aib.sweep.plan import Value, format_value
 from aib.sweep.results import Metric, Panel, SweepResults
 

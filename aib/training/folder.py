@@ -17,7 +17,7 @@ from aib.data import ImageSet
 from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, quoted, write_json, write_whole
+from aib.files import describe_write_error, quoted, write_json, write_text, write_whole
 from aib.runs import (
     METRICS,
     describe_changes,
@@ -190,7 +190,7 @@ class RunFolder:
         rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
         self.check_exists()
-        write_whole(self.metrics, lambda path: path.write_text(text))
+        write_text(self.metrics, text)
 
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""

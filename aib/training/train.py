@@ -16,7 +16,6 @@ from aib.networks.attachment import attach
 from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
-from aib.preprocessing import Preprocessing
 from aib.pretrained import packaged_models
 from aib.registry import create_model, evaluator_name, family, rebuild_model
 from aib.runs import check_files, check_here, find_model
@@ -36,7 +35,7 @@ from aib.training.warm_start import (
     load_trained,
     mark_pretrained,
 )
-from aib.weights import CONFIG, WEIGHTS, read_config
+from aib.weights import CONFIG, WEIGHTS, read_preprocessing
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,7 @@ def _train(
     validation = load_data(settings, "val") if has_validation else None
     model = build_model(settings, data, resume=resume, report=report)
     if resume:  # normalised as the weights expect, which need not be the data's own way
-        path = run.folder / CONFIG
-        model.preprocessing = Preprocessing.from_dict(read_config(path)["preprocessing"], path)
+        model.preprocessing = read_preprocessing(run.folder / CONFIG)
     data = data.prepared_for(model.preprocessing)
     validation = validation and validation.prepared_for(model.preprocessing)
     if not resume:

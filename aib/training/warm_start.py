@@ -17,12 +17,11 @@ from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
 from aib.masked import Masked
-from aib.preprocessing import Preprocessing
 from aib.weights import (
     CONFIG,
     WEIGHTS,
     load_tensors,
-    read_config,
+    read_preprocessing,
     read_tensors,
     shapes,
     unique_tensors,
@@ -116,9 +115,8 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     kept = {name: value for name, value in weights.items() if name not in other}
     fresh = (*other, *missing)
     load_tensors(model, kept, path, fresh=fresh)
-    config = path.with_name(CONFIG)
     with suppress(AibError):  # without a config it is not known which images the weights expect
-        saved = Preprocessing.from_dict(read_config(config)["preprocessing"], config)
+        saved = read_preprocessing(path.with_name(CONFIG))
         model.pretrained_statistics = (saved.mean, saved.std) if saved.mean else None
     return LoadedWeights(path, tuple(kept), fresh, tuple(ignored))
 
