@@ -41,6 +41,7 @@ def curve(found: Study, source: str, name: str) -> tuple[float, float]:
         ("decorative", "cifar10_vgg", "vgg_aib_0"),
         ("used", "cifar10_wrn", "wrn_aib_qt_0"),
         ("used", "cifar10_wrn", "batch_256_dropout_0.3"),
+        ("undecided", "cifar10_wrn", "wrn_aib_qt_augmented"),
         ("decorative", "cifar10_wrn", "wrn_abn_0"),
         ("decorative", "cifar100_vgg", "vgg_aib_qt_0"),
         ("used", "cifar100_wrn", "wrn_aib_qt_0"),
@@ -88,6 +89,33 @@ def test_the_recipe_of_wrn_with_less_error_has_a_worse_map_on_cifar100():
     own, centre, random = (curve(longer, name, "insertion") for name in ("own", "centre", "random"))
     assert random[1] < own[0] and own[1] < centre[0]
     assert curve(longer, "own", "deletion")[0] > curve(longer, "random", "deletion")[1]
+
+
+def test_the_recipe_of_wrn_with_less_error_has_a_worse_map_on_cifar10():
+    [old], [new] = (runs("cifar10_wrn", f"wrn_aib_qt_{name}") for name in ("0", "augmented"))
+    assert round(old.error - new.error, 1) == 1.5
+    assert new.error < new.paper_error()
+    assert round(new.study.reliance.replaced["another"].drop, 2) == 0.01
+    own, random = (new.study.evaluator.maps[name].area for name in ("own", "random"))
+    assert own.high < random.low
+
+
+def test_what_lowers_the_cost_of_a_mask_on_cifar100():
+    found = {run.name: run for run in runs("cifar100_masked_options")}
+    assert all(run.on_held_out for run in found.values())
+    error = {name: run.error for name, run in found.items()}
+    without_mask = min(error["p_plain"], error["p_qt"])
+    for name in ("p_base60", "p_warm", "w_twice"):
+        assert abs(error[name] - without_mask) < 0.7
+    assert {found[name].epochs for name in ("p_base", "p_warm", "p_plain", "p_qt")} == {30}
+    assert min(error["p_base"], error["p_sample"], error["p_twice"]) > without_mask + 7
+    assert abs(error["p_sample"] - error["p_base"]) < 0.2
+    assert error["w_sample"] > error["p_warm"] + 1
+    base = found["p_base"].training_error
+    assert min(found[name].training_error for name in ("p_cutout", "p_trivial")) > base + 5
+    assert round(error["w_25"] - error["p_warm"]) == 10
+    verdicts = [found[name].study.verdict.name for name in ("p_twice", "w_twice")]
+    assert verdicts == ["decorative", "undecided"]
 
 
 def test_what_the_mask_costs_on_cifar100():

@@ -73,6 +73,7 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
     """One row per recipe, without the evaluators of the studies. The error of one run has its
     interval, that of several their standard deviation."""
     compared = [run for run in runs if not run.model.endswith("_evaluator")]
+    same_length = len({run.epochs for run in compared}) == 1
     rows = []
     for group in by_recipe(compared):
         errors = [run.error for run in group]
@@ -80,6 +81,7 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
             {
                 "model": f"`{group[0].model}`",
                 "options": options(group[0], compared),
+                "epochs": NOTHING if same_length else str(group[0].epochs),
                 "seeds": str(len(group)),
                 "error %": spread(errors) if errors[1:] else with_interval(group[0].evaluation),
                 "top-5 error %": mean([run.evaluation.top5_error for run in group], 2),
