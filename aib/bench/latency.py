@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.export.formats import need_onnx, open_onnx, quietly, to_onnx
 from aib.export.int8 import to_int8
 from aib.export.one_pass import OnePass, describe, settled, traceable
@@ -87,8 +87,7 @@ def time_in_turns(
                 call(pixels)  # compiles, allocates
                 call(pixels)
         except Exception as error:  # a compiler may raise anything
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            notes.append(f"{name} was not measured: {reason}")
+            notes.append(f"{name} was not measured: {first_line(error)}")
             continue
         times[name] = []
     end = time.perf_counter() + seconds * len(times)

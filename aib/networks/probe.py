@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from aib.backbones.compose import describe
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.networks.layers import find_layer
 from aib.types import split_heads
 
@@ -72,10 +72,9 @@ def _pass(
     try:
         result = network(x)
     except (RuntimeError, AssertionError, ValueError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise AibError(
             f"a {x.shape[2]} x {x.shape[3]} image does not pass from {at!r} to the end "
-            f"({reason}); if {at!r} sits inside a skip connection, choose the "
+            f"({first_line(error)}); if {at!r} sits inside a skip connection, choose the "
             "end of its block, and give the network's own image_size"
         ) from error
     finally:
