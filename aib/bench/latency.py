@@ -28,7 +28,6 @@ Tick = Callable[[str, int], None]
 def bench_latency(
     model: Classifier,
     *,
-    batches: tuple[int, ...] = BATCHES,
     seconds: float = 3.0,
     compile: bool = True,
     tick: Tick = lambda what, steps: None,
@@ -43,7 +42,7 @@ def bench_latency(
     variants, notes = make_variants(model, compile)
     size = model.preprocessing.image_size
     rows: list[dict[str, Any]] = []
-    for batch in batches:
+    for batch in BATCHES:
         tick(f"latency at batch size {batch}", 1)
         pixels = torch.rand(batch, 3, size, size, generator=torch.Generator().manual_seed(0))
         times, failed = time_in_turns(variants, pixels, seconds)
