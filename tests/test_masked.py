@@ -28,11 +28,10 @@ from aib.loss import area_per_image
 from aib.masked import Masked, information_bits
 from aib.options import ModelOptions
 from aib.quantize import AnchorQuantizer
-from aib.training.folder import RunFolder
 from aib.training.loop import Loop
 from aib.training.optim import area_at, stretch_at
 from aib.types import Attention, Noise
-from tests.helpers import SMALL, image_set
+from tests.helpers import SMALL, image_set, start_run
 from tests.networks.small import ResNet, Swin, ViT
 
 C, K, SIDE = 5, 4, 16
@@ -388,7 +387,7 @@ def test_a_short_or_finished_training_ends_with_the_whole_stretch(ema, tmp_path)
         aib.create_model("tiny_aib_masked", data.num_classes, width=0.1, stretch=6.0)
         for _ in range(2)
     ]
-    run = RunFolder.create(tmp_path / "run", models[0], settings)
+    run = start_run(tmp_path / "run", models[0], settings)
     fitted = aib.fit(models[0], data, settings, validation=data, run=run)
     resumed = aib.fit(models[1], data, settings, validation=data, run=run, resume=True)
     fitted.model.save_pretrained(tmp_path / "saved")
@@ -405,7 +404,7 @@ def test_a_short_or_finished_training_ends_with_the_whole_stretch(ema, tmp_path)
 def test_a_resumed_training_has_the_stretch_of_its_last_step(tmp_path):
     data, settings = image_set(count=16, size=32), replace(SMALL, epochs=20)
     model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.1, stretch=6.0)
-    loop = Loop(model, data, settings, run=RunFolder.create(tmp_path / "run", model, settings))
+    loop = Loop(model, data, settings, run=start_run(tmp_path / "run", model, settings))
     loop.step = 25
     loop.save()
     loop.restore()
