@@ -106,8 +106,7 @@ def halve(source: Path, target: Path) -> None:
 
 def write_card(folder: Path) -> None:
     """Write README.md."""
-    text = card(folder)
-    write_text(folder / CARD, text)
+    write_text(folder / CARD, card(folder))
 
 
 def card(folder: Path) -> str:
