@@ -23,6 +23,11 @@ def missing_extra(extra: str, why: str) -> AibError:
     return AibError(f"{why}: {install(extra)}")
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message; its type where there is none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def sentence_for(error: Exception) -> str | None:
     """A readable message for an error that the user can fix; None for an unexpected one."""
     if isinstance(error, AibError):
@@ -39,5 +44,5 @@ def sentence_for(error: Exception) -> str | None:
             "`aib train --resume RUN` resumes from the last checkpoint, if there is one"
         )
     if isinstance(error, OverflowError) or any(words in text for words in TOO_LARGE):
-        return f"one of the numbers is too large ({text.partition(chr(10))[0]})"
+        return f"one of the numbers is too large ({first_line(error).lower()})"
     return None

@@ -74,8 +74,9 @@ def read_evaluations(path: Path) -> dict[str, Evaluation]:
     return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
 
 
-def wilson_interval(errors: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson_interval(errors: int, count: int) -> tuple[float, float]:
     """Wilson's 95% interval of a share, in percent. It stays within [0, 100]."""
+    z = 1.959964  # the 97.5% quantile of the normal distribution
     p, zz = errors / count, z * z
     centre = (p + zz / (2 * count)) / (1 + zz / count)
     half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)

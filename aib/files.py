@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
@@ -56,7 +56,7 @@ def describe_write_error(error: Exception, path: Path) -> str:
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__context__  # torch replaces the OSError by errors of its own
     if not isinstance(cause, OSError):
-        return str(error).partition("\n")[0]
+        return first_line(error)
     if cause.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space left in {path.parent}, free some"
     return os.strerror(cause.errno or errno.EIO)

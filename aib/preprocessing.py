@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.validation import Count, Positive, Rule, check, check_fields, parse_json, reject_unknown
+from aib.validation import Count, Positive, Rule, check_fields, parse_json, reject_unknown
 
 Resize = Literal["squash", "crop"]
 # Empty: unknown, as the model was trained on tensors that somebody else had normalised.
@@ -86,12 +86,6 @@ def normalise(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """
     scaled = pixels.float() if pixels.is_floating_point() else pixels.float() / 255
     return (scaled - mean) / std
-
-
-def check_image_size(size: int) -> int:
-    """Raise an error unless this is a possible side of an image."""
-    check("image_size", size, Count)
-    return size
 
 
 def _check_range(pixels: Tensor) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.data.memory import check_image_memory
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.files import quoted
 from aib.hub.download import fetch_model, is_address
 from aib.networks.attachment import attach
@@ -185,7 +185,7 @@ def _build(make: Callable[..., Classifier], recipe: dict[str, Any], path: Path) 
     try:
         return make(**arguments)
     except (AibError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-        reason = str(error).partition("\n")[0]  # torch appends a C++ stack to some
+        reason = first_line(error)  # torch appends a C++ stack to some
         raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
 
 

@@ -236,9 +236,7 @@ def check_files(folder: Path, data: ImageSet) -> None:
         )
 
 
-def describe_changes(
-    stored: Settings, given: Settings, ignore: frozenset[str] = frozenset()
-) -> str:
+def describe_changes(stored: Settings, given: Settings, ignore: frozenset[str]) -> str:
     """The settings that differ, for an error message; "" if none does."""
     old, new = stored.to_dict(), given.to_dict()
     changed = [name for name in old if name not in ignore and old[name] != new[name]]

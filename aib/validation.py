@@ -65,10 +65,9 @@ def check(name: str, value: object, hint: Any) -> None:
         raise AibError(f"{name} must be {describe(hint)}, not {value!r:.80}")
 
 
-def check_seed(seed: int) -> int:
+def check_seed(seed: int) -> None:
     """Raise an error for a seed that some generator does not take."""
     check("seed", seed, Seed)
-    return seed
 
 
 def check_fields(record: Any) -> None:

@@ -154,12 +154,22 @@ def run_process(*words: str | Path, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
+def start_run(
+    folder: Path, model: aib.Classifier, settings: Settings, data: ImageSet | None = None
+) -> RunFolder:
+    """The folder of a run as `aib train` makes it before the first step."""
+    run = RunFolder(folder)
+    run.make()
+    run.write_config(model, settings, data)
+    return run
+
+
 def make_run(
     folder: Path, name: str = "tiny_aib_qt", model: aib.Classifier | None = None, **settings
 ) -> Path:
     """A run folder as `aib train` on the shapes leaves it, with an untrained model."""
     model = small_model(name, preprocessing=shapes(2).preprocessing) if model is None else model
-    run = RunFolder.create(
+    run = start_run(
         folder, model, Settings(data="shapes", model=name).updated(width=0.25, **settings)
     )
     run.write_weights(model)

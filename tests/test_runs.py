@@ -12,9 +12,8 @@ from aib.data import load
 from aib.files import write_whole
 from aib.runs import find_model, open_run, open_runs, read_settings, write_evaluation
 from aib.settings import Settings
-from aib.training.folder import RunFolder
 from tests.data import official
-from tests.helpers import make_run, small_model
+from tests.helpers import make_run, small_model, start_run
 
 
 def test_runs_of_the_same_name_are_labelled_by_their_folder(tmp_path: Path) -> None:
@@ -60,10 +59,8 @@ def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
     for name in ("before", "same", "after"):
         if name == "after":
             (tmp_path / "photos/class_0/0.png").unlink()
-        run, model = RunFolder(tmp_path / name), small_model(num_classes=3)
-        run.make()
-        run.write_config(model, settings, load(data, "train", holdout=0.2))
-        run.write_weights(model)
+        model, images = small_model(num_classes=3), load(data, "train", holdout=0.2)
+        start_run(tmp_path / name, model, settings, images).write_weights(model)
     before, same, after = open_runs(tuple(tmp_path / n for n in ("before", "same", "after")), "cpu")
     before.check_same_holdout(same)
     with pytest.raises(aib.AibError, match="not the same files"):
@@ -81,10 +78,8 @@ def test_the_images_that_a_run_held_out_are_no_matter_of_the_datas_name(tmp_path
 def test_training_images_may_change_after_a_run_that_held_none_out(tmp_path: Path) -> None:
     official.write_folder(tmp_path / "photos/train")
     data = f"folder:{tmp_path / 'photos'}"
-    run, model = RunFolder(tmp_path / "run"), small_model(num_classes=3)
-    run.make()
-    run.write_config(model, Settings(data=data), load(data, "train", holdout=0))
-    run.write_weights(model)
+    model, images = small_model(num_classes=3), load(data, "train", holdout=0)
+    start_run(tmp_path / "run", model, Settings(data=data), images).write_weights(model)
     (tmp_path / "photos/train/class_0/0.png").unlink()
     assert len(open_run(tmp_path / "run", "cpu").images(split="train")) == 11
 

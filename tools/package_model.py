@@ -33,7 +33,7 @@ from aib.hub.card import CARD, code, plain
 from aib.interpret.stored import RESULT
 from aib.pretrained import PACKAGED
 from aib.report.push import model_card, result_row
-from aib.runs import EVALUATION, open_runs
+from aib.runs import EVALUATION, open_run
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, read_config
 from tools.results.collect import interpreted, reported_evaluation
@@ -51,7 +51,7 @@ def package(
     notes: tuple[str, ...] = (),
 ) -> None:
     """Write weights, config, results and model card of a finished run into `target`."""
-    [opened] = open_runs((run,))
+    opened = open_run(run)
     settings = opened.settings
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
@@ -68,7 +68,7 @@ def package(
         halved = Path(scratch)
         halve(run / WEIGHTS, halved / WEIGHTS)
         write_json(halved / CONFIG, opened.model.config() | {"trained": trained}, indent=1)
-        [small] = open_runs((halved,))
+        small = open_run(halved)
         data = opened.images(root=root)
         data = data.subset(sample_indices(len(data), images, seed=0))
         measured = evaluate(small.model, data, deterministic=images is not None, batch_size=16)
@@ -106,13 +106,12 @@ def halve(source: Path, target: Path) -> None:
 
 def write_card(folder: Path) -> None:
     """Write README.md."""
-    text = card(folder)
-    write_text(folder / CARD, text)
+    write_text(folder / CARD, card(folder))
 
 
 def card(folder: Path) -> str:
     """The model card, from the other files of the folder."""
-    [run] = open_runs((folder,), "cpu")
+    run = open_run(folder, "cpu")
     trained = read_config(folder / CONFIG)["trained"]
     before, halved = read_evaluations(folder / EVALUATION).values()
     rows = [result_row(before, ", before rounding to half precision"), result_row(halved)]

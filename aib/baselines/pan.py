@@ -30,7 +30,7 @@ class ProgressiveAttention(Classifier):
     as the receptive field grows.
     """
 
-    def __init__(self, num_classes: int, options: ModelOptions, parts: Parts | None = None):
+    def __init__(self, num_classes: int, options: ModelOptions, parts: Parts):
         super().__init__(num_classes, profile=options.profile, min_size=8)
         width = options.width
         c3, c = scaled(256, width), scaled(512, width)

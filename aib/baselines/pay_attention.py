@@ -31,7 +31,7 @@ class PayAttention(Classifier):
         self,
         num_classes: int,
         options: ModelOptions,
-        parts: Parts | None = None,
+        parts: Parts,
         *,
         levels: int = 3,
     ):

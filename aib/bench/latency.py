@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.export.formats import need_onnx, open_onnx, quietly, to_onnx
 from aib.export.int8 import to_int8
 from aib.export.one_pass import OnePass, describe, settled, traceable
@@ -28,7 +28,6 @@ Tick = Callable[[str, int], None]
 def bench_latency(
     model: Classifier,
     *,
-    batches: tuple[int, ...] = BATCHES,
     seconds: float = 3.0,
     compile: bool = True,
     tick: Tick = lambda what, steps: None,
@@ -43,7 +42,7 @@ def bench_latency(
     variants, notes = make_variants(model, compile)
     size = model.preprocessing.image_size
     rows: list[dict[str, Any]] = []
-    for batch in batches:
+    for batch in BATCHES:
         tick(f"latency at batch size {batch}", 1)
         pixels = torch.rand(batch, 3, size, size, generator=torch.Generator().manual_seed(0))
         times, failed = time_in_turns(variants, pixels, seconds)
@@ -87,8 +86,7 @@ def time_in_turns(
                 call(pixels)  # compiles, allocates
                 call(pixels)
         except Exception as error:  # a compiler may raise anything
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            notes.append(f"{name} was not measured: {reason}")
+            notes.append(f"{name} was not measured: {first_line(error)}")
             continue
         times[name] = []
     end = time.perf_counter() + seconds * len(times)

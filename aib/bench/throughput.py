@@ -19,12 +19,11 @@ from aib.environment import environment
 from aib.evaluation import autocast
 from aib.loss import aib_loss
 from aib.options import Propose
-from aib.preprocessing import check_image_size
 from aib.registry import create_model
 from aib.settings import Settings
 from aib.training.loop import fit
 from aib.training.progress import Reporter
-from aib.validation import Precision
+from aib.validation import Count, Precision, check
 
 PLAIN_BATCH = 128
 
@@ -166,7 +165,7 @@ def infer_rate(work: Workload, samples: tuple[int, int], seconds: float, workers
     return count * calls_per_second(epoch, seconds)
 
 
-def plain_training_rate(work: Workload, workers: int, seconds: float = 5.0) -> float:
+def plain_training_rate(work: Workload, workers: int) -> float:
     """Images/s of a tutorial's training loop: a DataLoader of single images, fp32, eager."""
     model = work.make_model().to(work.device).train()
     dataset = OneByOne(random_images(4 * PLAIN_BATCH, work.image_size), 4, True)
@@ -188,15 +187,15 @@ def plain_training_rate(work: Workload, workers: int, seconds: float = 5.0) -> f
         aib_loss(model(x), y).total.backward()
         optimizer.step()
 
-    return images_per_second(repeat(loader), seconds, work.device, step)
+    return images_per_second(repeat(loader), 5.0, work.device, step)
 
 
-def matmul_rate(device: torch.device, precision: Precision, seconds: float = 1.0) -> float:
+def matmul_rate(device: torch.device, precision: Precision) -> float:
     """FLOP/s of one large matrix product: the ceiling on this machine."""
     n = 8192 if device.type == "cuda" else 1024
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
-    return 2 * n**3 * calls_per_second(lambda: torch.mm(a, b), seconds)
+    return 2 * n**3 * calls_per_second(lambda: torch.mm(a, b), 1.0)
 
 
 def calls_per_second(call: Callable[[], Any], seconds: float) -> float:
@@ -216,7 +215,7 @@ def with_peak_memory(device: torch.device, call: Callable[[], Any]) -> tuple[Any
 
 def random_images(count: int, size: int) -> ImageSet:
     """Random pixels and labels: speed does not depend on the content."""
-    check_image_size(size)
+    check("image_size", size, Count)
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
     labels = torch.randint(10, (count,), generator=generator)

@@ -69,7 +69,7 @@ def explain(
     from aib.figures.saved import check_targets, distinct_names
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
-    from aib.runs import find_model, open_runs
+    from aib.runs import find_model, open_run
 
     check_seed(seed)
     check("threshold", threshold, Fraction)
@@ -78,7 +78,7 @@ def explain(
     check_targets(out, names)
     check_outputs(out)
     count = parse_samples(samples) if samples else None
-    [opened] = open_runs((find_model(run),), device, backbone)
+    opened = open_run(find_model(run), device, backbone)
     verdict = stored_verdict(opened) if method == "own" else None
     origin = {
         "run": opened.source,

@@ -56,13 +56,13 @@ def export_(
         json: print JSON.
     """
     from aib.export import STEPS, check_target, export, quantise
-    from aib.runs import find_model, open_runs
+    from aib.runs import find_model, open_run
 
     if int8 and format != "onnx":
         raise AibError(f"--int8 needs --format onnx, not {format}")
     check("calibrate", calibrate, Count)
     check_seed(seed)
-    [opened] = open_runs((find_model(run),), "cpu", backbone)
+    opened = open_run(find_model(run), "cpu", backbone)
     target = check_target(out or default_target(opened.output, format), format)
     images = int8_images(opened, data, root, calibrate, seed) if int8 else None
     with progress(STEPS + 2 * int8) as tick:

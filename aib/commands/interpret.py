@@ -18,7 +18,7 @@ from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
     from aib.data import Batches
-    from aib.interpret.per_image import ImageMetrics
+    from aib.interpret.pictures import Side
     from aib.interpret.results import Study
     from aib.interpret.studies import Plan
     from aib.runs import Run
@@ -90,7 +90,7 @@ def interpret(
     from aib.figures.picture import save_figure
     from aib.interpret.metrics.perturb import modifications
     from aib.interpret.per_image import write_image_metrics
-    from aib.interpret.pictures import kept_plot
+    from aib.interpret.pictures import Side, kept_plot
     from aib.interpret.runs import (
         check_alike,
         feed_for,
@@ -170,12 +170,14 @@ def interpret(
             )
             for run, feed, with_masks in zip(opened, feeds, thresholds, strict=True)
         ]
-    labels = [run.label for run in opened]
-    studies = {label: found for label, (found, _) in zip(labels, measured, strict=True)}
-    per_image = {label: metrics for label, (_, metrics) in zip(labels, measured, strict=True)}
+    studies = {run.label: found for run, (found, _) in zip(opened, measured, strict=True)}
+    sides = [
+        Side(run.label, run.model, feed, metrics)
+        for run, feed, (_, metrics) in zip(opened, feeds, measured, strict=True)
+    ]
     for folder, found in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, found.to_dict())
-    pictures = draw(opened, feeds, list(per_image.values()), plan, folders)
+    pictures = draw(sides, plan, folders)
     for folder, found in zip(folders, studies.values(), strict=True):
         path = folder / "figures" / "evaluator.png"
         if found.evaluator is None:
@@ -184,6 +186,7 @@ def interpret(
             save_figure(kept_plot(found.evaluator), path)
             pictures.append(path)
     if csv is not None:
+        per_image = {side.label: side.metrics for side in sides}
         write_image_metrics(csv, per_image, feeds[0].data.class_names)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
@@ -225,32 +228,22 @@ def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: 
     return replace(plan, evaluator=judge.model, evaluator_name=name)
 
 
-def draw(
-    opened: list[Run],
-    feeds: list[Batches],
-    per_image: list[ImageMetrics],
-    plan: Plan,
-    folders: list[Path],
-) -> list[Path]:
+def draw(sides: list[Side], plan: Plan, folders: list[Path]) -> list[Path]:
     """Draw the maps of modified images, of each run and of all together, and for each pair of runs
     where they disagree."""
     from aib.figures.picture import save_figure
-    from aib.interpret.pictures import Side, disagreement, modified_grid
+    from aib.interpret.pictures import disagreement, modified_grid
 
     grid = partial(
         modified_grid, modifications=plan.modifications, foreign=plan.foreign, seed=plan.seed
     )
     made, with_maps = {}, {}
-    for run, feed, metrics, folder in zip(opened, feeds, per_image, folders, strict=True):
-        if metrics.has_maps:
-            made[folder / "figures" / "modified.png"] = grid({"map": run.model}, feed)
-            with_maps[run.label] = run.model
+    for side, folder in zip(sides, folders, strict=True):
+        if side.metrics.has_maps:
+            made[folder / "figures" / "modified.png"] = grid({"map": side.model}, side.feed)
+            with_maps[side.label] = side.model
     if len(with_maps) > 1:
-        made[folders[0] / "figures" / "modified_compared.png"] = grid(with_maps, feeds[0])
-    sides = [
-        Side(run.label, run.model, feed, metrics)
-        for run, feed, metrics in zip(opened, feeds, per_image, strict=True)
-    ]
+        made[folders[0] / "figures" / "modified_compared.png"] = grid(with_maps, sides[0].feed)
     for (wrong, folder), (right, _) in permutations(zip(sides, folders, strict=True), 2):
         figure = disagreement(wrong, right)
         if figure is not None:

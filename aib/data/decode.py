@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.preprocessing import Resize
 
 # Above any photograph, and small enough for the memory of a worker process.
@@ -84,8 +84,7 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
         known = ", ".join(FORMATS)
         raise AibError(f"{path} is not an image of any known format ({known})") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise AibError(f"{path} cannot be read as an image ({reason})") from error
+        raise AibError(f"{path} cannot be read as an image ({first_line(error)})") from error
 
 
 def _header(file: IO[bytes], max_pixels: int) -> Image.Image:

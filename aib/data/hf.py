@@ -10,7 +10,7 @@ from aib.data.decode import to_image
 from aib.data.imageset import ImageSet
 from aib.data.own import COLUMNS, FEATURES, find_columns, from_dataset
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
-from aib.errors import AibError, missing_extra
+from aib.errors import AibError, first_line, missing_extra
 from aib.preprocessing import Preprocessing, Resize
 
 IMAGE_SIZE = 224  # default, or that of the first image if it is smaller
@@ -93,5 +93,4 @@ def _load(path: Path) -> Any:
     try:
         return datasets.load_dataset(name, config or None)
     except Exception as error:  # of the network, the hub, or the files
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise AibError(f"hf:{path} cannot be loaded: {reason}") from error
+        raise AibError(f"hf:{path} cannot be loaded: {first_line(error)}") from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from aib.classifier import Classifier
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.export.check import Check, check
 from aib.export.formats import (
     SUFFIXES,
@@ -69,8 +69,7 @@ def export(
     except AibError:
         raise
     except Exception as error:  # a user's network may do what no graph can express
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
+        reason = first_line(error)
         raise AibError(f"this network cannot be exported as {format}: {reason}") from error
     tick("comparing with PyTorch", 1)
     checked = check(reference, reopen(made)).require()

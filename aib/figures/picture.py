@@ -13,15 +13,16 @@ from torch import Tensor
 from aib.figures.overlay import MAP_COLORS, Array, overlay
 from aib.files import as_text, write_whole
 
+GAP = 2  # pixels between two tiles
 MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
 
-def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
+def save_figure(figure: Any, path: Path) -> None:
     """Write a matplotlib figure as PNG, atomically."""
     write_whole(
         path,
         lambda partial: figure.savefig(
-            partial, format="png", dpi=dpi, bbox_inches="tight", metadata=MARK
+            partial, format="png", dpi=110, bbox_inches="tight", metadata=MARK
         ),
     )
 
@@ -57,10 +58,10 @@ def magnified(picture: Array, side: int = 256) -> Array:
     return picture.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def map_tile(map: Tensor, size: tuple[int, int], colors: str = MAP_COLORS) -> Array:
+def map_tile(map: Tensor, size: tuple[int, int]) -> Array:
     """A map in colours, scaled to its own range: uint8 [H,W,3]."""
     blank = torch.zeros(3, *size, dtype=torch.uint8)
-    return overlay(blank, map.cpu(), colormap=colors, alpha=1.0)
+    return overlay(blank, map.cpu(), MAP_COLORS, alpha=1.0)
 
 
 def image_tile(pixels: Tensor) -> Array:
@@ -78,7 +79,6 @@ def draw_mosaic(
     row_names: Sequence[str],
     column_names: Sequence[str],
     title: str = "",
-    gap: int = 2,
     cell: float | None = None,
 ) -> Any:
     """Draw tiles of one size as a grid with names of rows and columns.
@@ -89,19 +89,18 @@ def draw_mosaic(
 
     height, width = rows[0][0].shape[:2]
     cell = cell or (0.72 if width <= 64 else 1.0)
-    sheet = np.full(
-        (len(rows) * (height + gap) - gap, len(rows[0]) * (width + gap) - gap, 3), 255, np.uint8
-    )
+    down, right = height + GAP, width + GAP
+    sheet = np.full((len(rows) * down - GAP, len(rows[0]) * right - GAP, 3), 255, np.uint8)
     for i, row in enumerate(rows):
         for j, tile in enumerate(row):
-            top, left = i * (height + gap), j * (width + gap)
+            top, left = i * down, j * right
             sheet[top : top + height, left : left + width] = tile
     figure = Figure(figsize=(cell * len(rows[0]) + 1.6, cell * len(rows) + 0.8))
     axis = figure.subplots()
     axis.imshow(sheet, interpolation="nearest")
     columns, lines = (list(map(_literal, names)) for names in (column_names, row_names))
-    axis.set_xticks([j * (width + gap) + width / 2 for j in range(len(rows[0]))], columns)
-    axis.set_yticks([i * (height + gap) + height / 2 for i in range(len(rows))], lines)
+    axis.set_xticks([j * right + width / 2 for j in range(len(rows[0]))], columns)
+    axis.set_yticks([i * down + height / 2 for i in range(len(rows))], lines)
     axis.xaxis.tick_top()
     axis.tick_params(length=0, labelsize=8)
     axis.spines[:].set_visible(False)

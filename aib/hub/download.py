@@ -16,7 +16,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.weights import CONFIG, WEIGHTS
 
 PREFIX = "hf:"
@@ -87,5 +87,4 @@ def readable_errors(repo: str, revision: str | None = None) -> Iterator[None]:
             f"{repo} on the Hub is not an aib model: it needs {CONFIG} and {WEIGHTS}"
         ) from error
     except Exception as error:  # of the network, the Hub or the disk
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise AibError(f"the Hub could not be used for {repo}: {reason}") from error
+        raise AibError(f"the Hub could not be used for {repo}: {first_line(error)}") from error

@@ -89,7 +89,7 @@ def kept_plot(results: EvaluatorResults) -> Any:
 
 
 class Side(NamedTuple):
-    """One of two runs that are compared."""
+    """One run of those that are compared."""
 
     label: str
     model: Classifier

@@ -31,11 +31,11 @@ _BESIDE = ("attention", "contexts", "compatibilities", "project", "propose")
 
 # A module, or any callable around one (such as one for deterministic passes). It returns
 # logits [B,classes], or an object that has them as `.logits`, or one of our models' outputs.
-Classifier = Callable[[Tensor], Any]
+Network = Callable[[Tensor], Any]
 Target = int | Tensor | None
 
 
-def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target = None) -> Tensor:
+def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = None) -> Tensor:
     """Grad-CAM of the target at `layer` (a module or its name), bilinear to the size of x.
 
     Channels weighted by their mean gradient, summed, negative values set to 0.
@@ -54,7 +54,7 @@ def gradcam(model: Classifier, x: Tensor, layer: nn.Module | str, target: Target
 
 
 def integrated_gradients(
-    model: Classifier,
+    model: Network,
     x: Tensor,
     target: Target = None,
     *,
@@ -77,21 +77,19 @@ def integrated_gradients(
     return values.detach().sum(dim=1).float()
 
 
-def completeness(
-    model: Classifier, x: Tensor, maps: Tensor, target: Target = None
-) -> tuple[Tensor, Tensor]:
+def completeness(model: Network, x: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
     """The sum of maps of `integrated_gradients`, and the sum that it should have: [B] each.
 
     The second is the change of the class score from the baseline (zeros) to the image. They differ
     because the integral is approximated by few steps; more steps close most of the gap, also in a
     quantised model, whose straight-through gradient is approximate too.
     """
-    with _prepared(model, x, target) as (_, forward, inputs, classes), torch.no_grad():
+    with _prepared(model, x, None) as (_, forward, inputs, classes), torch.no_grad():
         change = (forward(inputs) - forward(torch.zeros_like(inputs))).gather(1, classes[:, None])
     return maps.sum((1, 2)), change[:, 0]
 
 
-def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
+def saliency(model: Network, x: Tensor, target: Target = None) -> Tensor:
     """The absolute gradient, its maximum over channels."""
     with _prepared(model, x, target) as (attr, forward, inputs, classes):
         values = attr.Saliency(forward).attribute(inputs, target=classes, abs=True)
@@ -99,7 +97,7 @@ def saliency(model: Classifier, x: Tensor, target: Target = None) -> Tensor:
 
 
 def occlusion(
-    model: Classifier, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
+    model: Network, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
 ) -> Tensor:
     """Drop of the target's logit when a window of zeros slides over the image, signed."""
     if not 1 <= stride <= window <= min(x.shape[2:]):
@@ -192,7 +190,7 @@ def _grid_layout(f: Tensor, x: Tensor) -> str | None:
     return None
 
 
-def _classifier_pass(model: nn.Module, x: Tensor) -> Classifier:
+def _classifier_pass(model: nn.Module, x: Tensor) -> Network:
     """A deterministic pass of the layers that decide on x, each of which runs once.
 
     A masked model is given its own mask. It then makes no proposal, for which the same layers may
@@ -219,7 +217,7 @@ def has_captum() -> bool:
     return importlib.util.find_spec("captum") is not None
 
 
-def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
+def _module(model: Network, layer: nn.Module | str) -> nn.Module:
     if isinstance(layer, nn.Module):
         return layer
     if not isinstance(model, nn.Module):
@@ -234,8 +232,8 @@ def _module(model: Classifier, layer: nn.Module | str) -> nn.Module:
 
 @contextmanager
 def _prepared(
-    model: Classifier, x: Tensor, target: Target
-) -> Iterator[tuple[ModuleType, Classifier, Tensor, Tensor]]:
+    model: Network, x: Tensor, target: Target
+) -> Iterator[tuple[ModuleType, Network, Tensor, Tensor]]:
     """captum.attr, a function to class scores, inputs with gradients, one class each.
 
     In evaluation mode.

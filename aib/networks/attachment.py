@@ -23,11 +23,11 @@ from aib.networks.layout import ToGrid, image_readings, read_layout
 from aib.networks.options import OPTIONS, check_evaluator_options, check_options
 from aib.networks.probe import probe_features
 from aib.options import ModelOptions
-from aib.preprocessing import Preprocessing, check_image_size
+from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import Given, Output, Sampling, split_heads
-from aib.validation import Layout, NumAnchors, check
+from aib.validation import Count, Layout, NumAnchors, check
 
 LATENT_DIM = 256
 
@@ -100,7 +100,7 @@ def attach(
     reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
     check_options(masked, [*options, *(name for name, v in reading.items() if v is not None)])
     chosen = ModelOptions(**options)
-    check_image_size(image_size)
+    check("image_size", image_size, Count)
     check("quantizer", quantizer, NumAnchors | None)
     check("evaluator", evaluator, bool)
     if evaluator:

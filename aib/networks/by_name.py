@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from aib.errors import AibError, missing_extra
+from aib.errors import AibError, first_line, missing_extra
 from aib.networks.layers import LAYERS
 from aib.preprocessing import Preprocessing
 from aib.validation import reject_unknown
@@ -56,10 +56,11 @@ def build_network(
     except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
         if pretrained and download:
             raise AibError(
-                f"the pretrained weights of {name} could not be loaded ({_reason(error)}); connect "
-                "to the network once so that they are kept in its cache, or leave out pretrained"
+                f"the pretrained weights of {name} could not be loaded ({first_line(error)}); "
+                "connect to the network once so that they are kept in its cache, or leave out "
+                "pretrained"
             ) from error
-        raise AibError(f"{name} could not be made ({_reason(error)})") from error
+        raise AibError(f"{name} could not be made ({first_line(error)})") from error
     return network
 
 
@@ -87,8 +88,8 @@ def call_builder(name: str) -> nn.Module:
         network = getattr(importlib.import_module(module), function)()
     except Exception as error:
         raise AibError(
-            f"the backbone {name} could not be made ({type(error).__name__}: {_reason(error)}); it "
-            f"is the function {function}() of {module}.py in this folder or on PYTHONPATH"
+            f"the backbone {name} could not be made ({type(error).__name__}: {first_line(error)}); "
+            f"it is the function {function}() of {module}.py in this folder or on PYTHONPATH"
         ) from error
     if not isinstance(network, nn.Module):
         raise AibError(f"{name} must return an nn.Module, not a {type(network).__name__}")
@@ -184,13 +185,9 @@ def _library(library: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise missing_extra("timm", f"{library}: networks need {library}") from error
     except Exception as error:  # torchvision beside another torch than its own
-        raise AibError(f"{library} cannot be imported: {_reason(error)}") from error
+        raise AibError(f"{library} cannot be imported: {first_line(error)}") from error
 
 
 def _transforms(models: ModuleType, model: str) -> Any:
     """How torchvision prepares images for the model's default weights."""
     return models.get_model_weights(model).DEFAULT.transforms()
-
-
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,7 +1,9 @@
 """The layers of a network: by name, those that features can be read from, and a default."""
 
 import difflib
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,20 +91,14 @@ def layer_grids(network: nn.Module, image_size: int) -> list[LayerGrid]:
     """
     shapes: dict[str, list[list[int]]] = {}
 
-    def recorder(name: str) -> Any:
-        def record(_layer: nn.Module, _inputs: Any, f: Any) -> None:
-            shapes.setdefault(name, []).append(list(f.shape) if isinstance(f, Tensor) else [])
+    def record(name: str, _layer: nn.Module, _inputs: Any, f: Any) -> None:
+        shapes.setdefault(name, []).append(list(f.shape) if isinstance(f, Tensor) else [])
 
-        return record
-
-    names = _outer_layers(network)
-    hooks = [network.get_submodule(one).register_forward_hook(recorder(one)) for one in names]
-    try:
-        with evaluating(network), torch.no_grad():
-            network(torch.zeros(1, 3, image_size, image_size))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with evaluating(network), torch.no_grad(), ExitStack() as hooks:
+        for name in _outer_layers(network):
+            layer = network.get_submodule(name)
+            hooks.enter_context(layer.register_forward_hook(partial(record, name)))
+        network(torch.zeros(1, 3, image_size, image_size))
     found = []
     for name, calls in shapes.items():
         if len(calls) > 1 or len(calls[0]) not in (3, 4):

@@ -1,12 +1,13 @@
 """Pass blank images through a network before anything is attached."""
 
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from aib.backbones.compose import describe
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.networks.layers import find_layer
 from aib.types import split_heads
 
@@ -67,20 +68,18 @@ def _pass(
 
     names = {find_layer(network, head): head}
     names |= {m: name for name, m in network.named_modules() if isinstance(m, nn.Linear)}
-    hooks = [layer.register_forward_hook(record) for layer in names]
-    hooks.append(find_layer(network, at).register_forward_hook(read))
     try:
-        result = network(x)
+        with ExitStack() as hooks:
+            for layer in names:
+                hooks.enter_context(layer.register_forward_hook(record))
+            hooks.enter_context(find_layer(network, at).register_forward_hook(read))
+            result = network(x)
     except (RuntimeError, AssertionError, ValueError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise AibError(
             f"a {x.shape[2]} x {x.shape[3]} image does not pass from {at!r} to the end "
-            f"({reason}); if {at!r} sits inside a skip connection, choose the "
+            f"({first_line(error)}); if {at!r} sits inside a skip connection, choose the "
             "end of its block, and give the network's own image_size"
         ) from error
-    finally:
-        for hook in hooks:
-            hook.remove()
     if not features:
         raise AibError(f"the layer {at!r} does not run in a forward pass")
     e, auxiliary = _split(network, result, outputs)
@@ -120,10 +119,6 @@ def _grown_shape(network: nn.Module, at: str, x: Tensor) -> list[int] | None:
     """Shape of the features of an image of twice the side; None if the network does not take it."""
     grown: list[Any] = []
     hook = find_layer(network, at).register_forward_hook(lambda _, __, g: grown.append(g))
-    try:
+    with hook, suppress(Exception):  # the network may not take this size
         network(x[:1].repeat(1, 1, 2, 2))
-    except Exception:  # the network may not take this size; the hook may have run before
-        pass
-    finally:
-        hook.remove()
     return list(grown[0].shape) if grown and isinstance(grown[0], Tensor) else None

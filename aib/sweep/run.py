@@ -25,7 +25,7 @@ from aib.evaluation import read_evaluations
 from aib.files import finite, read_json, sha256, write_json
 from aib.interpret.per_image import measure_images
 from aib.interpret.runs import feed_for
-from aib.runs import EVALUATION, open_runs, train_seconds
+from aib.runs import EVALUATION, open_run, train_seconds
 from aib.settings import Settings
 from aib.sweep.plan import PlannedRun, read_plan
 from aib.training.folder import RunFolder
@@ -135,7 +135,7 @@ def rename_old_keys(value: Any) -> Any:
 def measure(folder: Path, settings: Settings) -> Measurement:
     """Measure a trained run on the images it is reported on."""
     device = "cpu" if settings.accelerator == "cpu" else None
-    [run] = open_runs((folder,), device, settings.backbone)
+    run = open_run(folder, device, settings.backbone)
     evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
     feed = feed_for(run, run.labelled_images(split=evaluation.split), workers=settings.workers)
     with evaluating(run.model):

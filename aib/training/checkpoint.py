@@ -9,7 +9,7 @@ from zipfile import ZIP_STORED, ZipFile, is_zipfile
 import torch
 
 from aib.data.memory import machine_memory
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.files import quoted, write_whole
 
 SCHEMA = 2
@@ -45,8 +45,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         _check_content(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the unpickler raises many kinds for a damaged file
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise AibError(f"{path} cannot be read as a checkpoint: {reason}") from error
+        raise AibError(f"{path} cannot be read as a checkpoint: {first_line(error)}") from error
     schema = state.get("schema") if isinstance(state, dict) else None
     if not isinstance(schema, int) or schema != SCHEMA:
         raise AibError(f"{path} is not a checkpoint of this version")

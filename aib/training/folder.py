@@ -46,14 +46,6 @@ class RunFolder:
         self.metrics = folder / METRICS
         self._lock_file: IO[bytes] | None = None  # open while the lock is held
 
-    @classmethod
-    def create(cls, folder: Path, model: Classifier, settings: Settings) -> "RunFolder":
-        """Start a new run; an existing one is never overwritten."""
-        run = cls(folder)
-        run.make()
-        run.write_config(model, settings)
-        return run
-
     def check_settings(self, settings: Settings) -> None:
         """Raise unless the run's settings give the same result as these."""
         if changes := describe_changes(read_settings(self.folder), settings, MAY_CHANGE):

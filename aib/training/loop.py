@@ -15,7 +15,7 @@ from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
 from aib.environment import emulates_bf16
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.evaluation import Evaluation, evaluate
 from aib.files import quoted
 from aib.preprocessing import Preprocessing
@@ -311,8 +311,9 @@ class Loop:
                 raise ValueError(f"it is of step {self.step} of {self.total_steps}")
             self.take_step.set_rates(max(0, self.step - 1))
         except Exception as error:  # torch raises any kind for unexpected content
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise AibError(f"{self.run.checkpoint} does not fit this run: {reason}") from error
+            raise AibError(
+                f"{self.run.checkpoint} does not fit this run: {first_line(error)}"
+            ) from error
         if self.fabric.is_global_zero:
             self.run.truncate_metrics(self.step)
 

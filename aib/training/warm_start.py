@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.masked import Masked
 from aib.weights import (
     CONFIG,
@@ -200,7 +200,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         found = readers[path.suffix](path)
     except Exception as error:  # a damaged file raises any kind
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise AibError(f"{path} is damaged or not a {path.suffix} file: {reason}") from error
     if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
         raise AibError(f"{path} is not a state dict: a plain dictionary of tensors by name")

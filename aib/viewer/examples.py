@@ -24,14 +24,14 @@ class Example:
     label: str = ""  # class
 
 
-def find_examples(runs: list[Run], seed: int = 0) -> list[Example]:
+def find_examples(runs: list[Run]) -> list[Example]:
     """Test images of the first run whose data is on disk, and shapes, which are generated."""
     for run in runs:
         data = training_data(run)
         if data is None or data == "shapes":
             continue
         try:
-            own = take(run.images(data), OWN, seed)
+            own = take(run.images(data), OWN, seed=0)
         except (AibError, OSError):
             continue  # the viewer works without the data
         return own + shapes(SHAPES)

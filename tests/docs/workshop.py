@@ -16,8 +16,8 @@ from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
 from aib.evaluation import Evaluation
 from aib.settings import Settings
-from aib.training.folder import RunFolder
 from tests.data import official
+from tests.helpers import start_run
 
 # Data of the runs that the pages name; any other run is of shapes.
 TRAINED_ON = {"photos": "folder:photos:image_size=64", "c10": "cifar10"}
@@ -73,7 +73,7 @@ def write_run(folder: Path) -> None:
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
     model.preprocessing = data.preprocessing
     settings = Settings(data=name, model=model_name, holdout=0.2).updated(width=0.25)
-    run = RunFolder.create(folder, model, settings)
+    run = start_run(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     split = settings.measured_split
     metrics = Evaluation(

@@ -104,9 +104,6 @@ def test_onnx_gives_what_pytorch_gives_for_every_batch_size(name, size, options,
     assert_same_function(tmp_path / "model.onnx", model, min(size, 64))
 
 
-SLOW += [("vgg_aib_qt", 224), ("wrn_aib_masked", 224)]
-
-
 def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_backbone(
     tmp_path, capsys
 ):

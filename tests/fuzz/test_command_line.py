@@ -2,16 +2,14 @@
 
 import shutil
 import types
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from itertools import chain
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aib.settings import Settings
+from aib.settings import setting_types
 from tests.fuzz.harness import CHEAP, PHOTOS, World, fuzz
 
 LONG = "x" * 300
@@ -74,15 +72,7 @@ VALUES: dict[str, list[str]] = {
 SWITCHES = "json strict extra stored list quick version help debug product int8 no_browser".split()
 
 
-def settings_types(kind: Any = Settings) -> Iterator[tuple[str, Any]]:
-    """The settings of `aib train` with their types, nested ones too."""
-    hints = get_type_hints(kind)
-    for field in fields(kind):
-        hint = hints[field.name]
-        yield from settings_types(hint) if is_dataclass(hint) else [(field.name, hint)]
-
-
-HINTS = dict(settings_types())
+HINTS = setting_types()
 SETTINGS = " ".join(name for name in HINTS if name != "compile")
 
 
@@ -174,7 +164,6 @@ STUDY = ["interpret", "run", "--quick", "--images", "4"]
         [*STUDY, "--seed", "-99999999999999999999"],
         [*STUDY, "--batch-size", "-1"],
         ["export", "run", "--int8", "--seed", "99999999999999999999"],
-        ["bench", "infer", "--model", "tiny", "--seconds", "-1"],
         ["bench", "train", "--model", "none", "--image-size", "-1"],
     ],
     ids=lambda line: " ".join(line)[-60:],

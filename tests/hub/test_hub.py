@@ -16,7 +16,7 @@ from aib.files import read_json, sha256, without_folders, write_json
 from aib.pretrained import packaged_models
 from aib.report.push import write_upload
 from aib.runs import open_run
-from tests.helpers import images, make_run, photo, small_model
+from tests.helpers import images, make_run, photo, same_weights, small_model
 from tests.hub.server import be_offline, serving
 
 
@@ -41,11 +41,6 @@ def run(tmp_path):
     photo().save(folder / "figures" / "modified.png")
     (folder / "checkpoint.pt").write_bytes(b"resume")
     return folder
-
-
-def same_weights(one, other):
-    theirs = other.state_dict()
-    return all(torch.equal(value, theirs[name]) for name, value in one.state_dict().items())
 
 
 def test_a_model_comes_back_as_it_was_and_its_card_says_what_is_not_known(hub):

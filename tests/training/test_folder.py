@@ -22,7 +22,7 @@ from aib.training.folder import RunFolder
 from aib.training.loop import fit
 from aib.training.train import train
 from aib.weights import WEIGHTS
-from tests.helpers import small_model
+from tests.helpers import small_model, start_run
 
 SHORT = Settings(
     data="shapes:count=96",
@@ -38,7 +38,7 @@ needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /d
 
 
 def create(folder: Path) -> RunFolder:
-    return RunFolder.create(folder, small_model(), SHORT)
+    return start_run(folder, small_model(), SHORT)
 
 
 def test_an_interrupted_or_finished_run_is_not_overwritten(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_training_begins_only_with_enough_space(
     s = replace(SHORT, optimizer=optimizer, ema=ema)
     data = load("shapes:count=96", "train")
     large = aib.create_model("tiny_aib_qt")  # tensors outweigh the names in the files
-    run = RunFolder.create(tmp_path / "a", large, s)
+    run = start_run(tmp_path / "a", large, s)
     fitted = fit(large, data, s, run=run)
     run.write_weights(fitted.model)
     files = [run.checkpoint, run.checkpoint, run.folder / "model.safetensors", run.metrics]
@@ -196,7 +196,7 @@ def test_training_begins_only_with_enough_space(
         usage = shutil.disk_usage(tmp_path)._replace(free=int(free))
         with monkeypatch.context() as patch:
             patch.setattr(shutil, "disk_usage", lambda path: usage)
-            new = RunFolder.create(tmp_path / name, large, s)
+            new = start_run(tmp_path / name, large, s)
             fit(large, data, s, run=new)
         return new
 

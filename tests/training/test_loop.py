@@ -15,11 +15,17 @@ import aib
 from aib.data import ImageSet
 from aib.runs import read_metrics
 from aib.training.checkpoint import load_checkpoint
-from aib.training.folder import RunFolder
 from aib.training.loop import Loop, fit
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
-from tests.helpers import SMALL, RecordingReporter, image_set, same_weights, small_model
+from tests.helpers import (
+    SMALL,
+    RecordingReporter,
+    image_set,
+    same_weights,
+    small_model,
+    start_run,
+)
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -142,7 +148,7 @@ def test_a_model_is_saved_with_the_preprocessing_it_was_trained_with(
     data = ImageSet.from_tensors(pixels, labels, class_names=names, mean=mean, std=std)
     model = aib.attach(NoNoiseNoBatchNorm(), "features", 4, latent_dim=8)  # made for 224 pixels
     settings = replace(SMALL, epochs=1, ema=ema)
-    run = RunFolder.create(tmp_path / "run", model, settings)
+    run = start_run(tmp_path / "run", model, settings)
     fitted = aib.fit(model, data, settings, run=run)
     fitted.model.save_pretrained(tmp_path / "saved")
     loaded = aib.from_pretrained(tmp_path / "saved", backbone=NoNoiseNoBatchNorm())
@@ -169,7 +175,7 @@ def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(
 ) -> None:
     model = tiny()
     s = replace(SMALL, epochs=4, checkpoint_every=0, log_every=2)
-    run = RunFolder.create(tmp_path / "run", model, s)
+    run = start_run(tmp_path / "run", model, s)
 
     def set_nan(_module: nn.Module, _inputs: object) -> None:
         calls.append(1)
@@ -192,7 +198,7 @@ def test_a_non_finite_term_stops_with_its_step_and_keeps_the_good_checkpoint(
 
 def test_metrics_are_one_json_object_per_line(tmp_path: Path) -> None:
     model = tiny()
-    run = RunFolder.create(tmp_path / "run", model, SMALL)
+    run = start_run(tmp_path / "run", model, SMALL)
     fit(model, image_set(), SMALL, run=run, validation=image_set(8))
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     assert [r["step"] for r in rows if "total" in r] == [3, 5, 6, 9, 10]
@@ -262,7 +268,7 @@ def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     model = tiny()
     s = replace(SMALL, loggers=("tensorboard",))
-    run = RunFolder.create(tmp_path / "run", model, s)
+    run = start_run(tmp_path / "run", model, s)
     fit(model, image_set(), s, run=run)
     assert list((run.folder / "tensorboard").glob("events.*"))
 
@@ -333,7 +339,7 @@ def test_a_captured_run_can_be_resumed(tmp_path: Path) -> None:
 
     s = replace(SMALL, accelerator="cuda", graphs=True, ema=0.9, checkpoint_every=0.0)
     whole = fit(tiny(), image_set(), s)
-    run = RunFolder.create(tmp_path / "run", tiny(), s)
+    run = start_run(tmp_path / "run", tiny(), s)
     with pytest.raises(KeyboardInterrupt):
         fit(tiny(), image_set(), s, run=run, report=Break())
     assert load_checkpoint(run.checkpoint)["step"] == 6

@@ -19,7 +19,7 @@ from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import make_fabric
 from aib.training.loop import fit
-from tests.helpers import SMALL, image_set
+from tests.helpers import SMALL, image_set, run_process
 from tests.training.test_loop import attached, zero_noise
 
 SCRIPT = "from tests.training.test_parallel import train_on; train_on(2)"
@@ -30,16 +30,6 @@ TRAINING = (
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
 ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-
-
-def python(*words: str, cwd: Path) -> str:
-    """Run a Python program to its end; return what it printed."""
-    command = [sys.executable, *words]
-    done = subprocess.run(
-        command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def train_on(devices: int) -> dict:
@@ -60,7 +50,8 @@ def train_on(devices: int) -> dict:
 def test_a_run_on_two_devices_validates_and_ends(tmp_path: Path) -> None:
     more = "--ema 0.9 --ema-batch-norm 2 --mixup 0.4 --trivial-augment --freeze quantizer"
     settings = f"--epochs 2 --holdout 0.2 --log-every 2 {more}"
-    out = python(*TRAINING, *settings.split(), cwd=tmp_path)
+    words = [sys.executable, *TRAINING, *settings.split()]
+    out = run_process(*words, cwd=tmp_path, **ENVIRONMENT)
     assert out.count("top-1 error") == 1  # only the first process prints
     assert out.count("held-out error") == 2
     assert (tmp_path / "run" / "model.safetensors").exists()
@@ -69,7 +60,7 @@ def test_a_run_on_two_devices_validates_and_ends(tmp_path: Path) -> None:
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    python("script.py", cwd=tmp_path)
+    run_process(sys.executable, "script.py", cwd=tmp_path, **ENVIRONMENT)
     one, two = train_on(1), torch.load(tmp_path / "found.pt", weights_only=True)
     for which in ("last", "average"):
         for name, value in one[which].items():

@@ -1,8 +1,5 @@
 """The picture, its blocks, its explanations, and files that cannot be shown."""
 
-import struct
-import zlib
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +10,7 @@ from PIL import Image
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 from aib.viewer.scene import Viewer, block, mean_colour, paint
+from tests.data.official import bomb
 from tests.helpers import photo
 from tests.viewer.fixtures import opened, viewer
 
@@ -86,22 +84,12 @@ def send(folder, name: str, content: bytes):
     return path
 
 
-def png_header(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-        )
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("note.txt", b"hello", "note.txt is not an image of any known format"),
-        ("cut.png", png_header(20, 20), "cut.png cannot be read as an image"),
-        ("bomb.png", png_header(60000, 60000), "bomb.png claims more than 40,000,000 pixels"),
+        ("cut.png", bomb(20), "cut.png cannot be read as an image"),
+        ("bomb.png", bomb(60000), "bomb.png claims more than 40,000,000 pixels"),
     ],
 )
 def test_a_bad_file_gives_a_readable_error(tmp_path, name, content, message):

@@ -1,7 +1,6 @@
 """`python -m tools.results`: store the results of runs, and write the tables of the docs."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from aib.errors import AibError
-from aib.files import write_json, write_whole
+from aib.files import write_json, write_text
 from tools.results.collect import added
 from tools.results.collect import collect as collect_runs
 from tools.results.pages import pages
@@ -57,7 +56,7 @@ def docs(folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path(), /)
     """
     for path, text in documents(folder).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_whole(path, partial(Path.write_text, data=text, encoding="utf-8"))
+            write_text(path, text)
             print(path)
 
 

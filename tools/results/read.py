@@ -1,6 +1,6 @@
 """Read the files of results/ into typed records: runs, benchmarks, sweeps and boxes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,20 +163,23 @@ def options(run: StoredRun, compared: Iterable[StoredRun], brief: bool = False) 
     In brief, only those that differ between runs of the same model whose maps were measured.
     """
     hidden = {"seed", "data", "model", "channels_last", "compile"}
-    always: set[str] = set()
+    always: Set[str] = set()
     if brief:
         compared = [other for other in compared if other.model == run.model and other.study]
     else:
-        always, hidden = (
-            OTHER_FORM | {"profile", "dropout", "cutout", "holdout"},
-            hidden | {"epochs"},
-        )
+        hidden |= {"epochs"}
+        always = OTHER_FORM | {"profile", "dropout", "cutout", "holdout"}
     recipes = [other.recipe for other in compared]
     differs = {k for r in recipes for k in r if any(o.get(k) != r[k] for o in recipes)}
+    return named_options(run, (always | differs) - hidden)
+
+
+def named_options(run: StoredRun, names: Set[str]) -> str:
+    """Those of these options that the run's recipe has, with their values."""
     found = [
         name if value is True else f"{name} {value}"
         for name, value in run.recipe.items()
-        if name in (always | differs) - hidden
+        if name in names
     ]
     return ", ".join(found).replace("_", " ")
 

@@ -32,7 +32,7 @@ from tools.results.maps import (
 )
 from tools.results.markdown import markdown
 from tools.results.pages import title
-from tools.results.read import Results, StoredRun, by_recipe, data_set, options
+from tools.results.read import Results, StoredRun, by_recipe, data_set, named_options, options
 from tools.results.speed import latency_table, speed_table
 
 BOXES = {  # what `tools.cam` calls its networks
@@ -103,7 +103,7 @@ def verdict(results: Results) -> Table:
             {
                 "data set": title(data_set(first.data)),
                 "model": f"`{first.model}`",
-                "options": _form(first),
+                "options": named_options(first, OTHER_FORM),
                 "seeds": str(len(runs)),
                 ANOTHER: mean([cost(study) for study in studies], 1),
                 **means(shown, studies),
@@ -225,13 +225,3 @@ def _by_preset(results: Results) -> list[list[StoredRun]]:
     runs = [run for run in results.all_runs if run.model in MODELS and run.preset]
     runs.sort(key=lambda run: (run.data, list(MODELS).index(run.model), run.preset))
     return by_recipe(runs)
-
-
-def _form(run: StoredRun) -> str:
-    """What makes the model another than the paper's."""
-    found = [
-        name if value is True else f"{name} {value}"
-        for name, value in run.recipe.items()
-        if name in OTHER_FORM
-    ]
-    return ", ".join(found).replace("_", " ")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aib
 from aib.settings import Settings
-from aib.training.folder import RunFolder
+from tests.helpers import start_run
 from tools.results.__main__ import main
 from tools.results.pages import pages
 from tools.results.read import read_results
@@ -19,7 +19,7 @@ def write_finished_run(folder: Path, error: float, **settings) -> Path:
     """A run's folder as training leaves it, with a made-up error and no weights."""
     defaults = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"}
     s = changed(Settings(), **(defaults | settings))
-    run = RunFolder.create(folder, aib.create_model("tiny_aib_qt"), s)
+    run = start_run(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
     split = s.measured_split
