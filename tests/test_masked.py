@@ -193,6 +193,12 @@ def test_bits_are_the_kl_of_the_masked_pixel_to_noise():
         assert float(found) == pytest.approx(3 * min(bits, 8), rel=1e-5)
 
 
+def test_bits_are_none_where_closed_and_eight_per_channel_where_open():
+    x = images(1)
+    assert (information_bits(x, torch.zeros(1, SIDE, SIDE), 1.0) == 0).all()
+    assert (information_bits(x, torch.ones(1, SIDE, SIDE), 1.0) == 24).all()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
