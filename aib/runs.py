@@ -66,6 +66,8 @@ class Run:
         split: str | None = None,
         root: str | None = None,
         like: "Run | None" = None,
+        *,
+        without_val: bool = False,
     ) -> ImageSet:
         """The run's own data set or the one named, prepared for the model; labels as in the data.
 
@@ -73,6 +75,7 @@ class Run:
         own run, also where it was moved, and all images to any other run.
 
         `like` is the run whose seed and folders apply, so that compared runs see the same images.
+        The training images of data that it was not trained on are complete, or `without_val`.
         """
         owner = like or self
         settings = owner.settings
@@ -81,7 +84,9 @@ class Run:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
         if settings is None or not owner.was_trained_on(name):
             other = split or ("test" if has_split(name, "test") else "train")
-            loaded = load(name, other, root=root, holdout=0.1 if other == "val" else 0)
+            loaded = load(
+                name, other, root=root, holdout=0.1 if other == "val" or without_val else 0
+            )
             if settings is None or not owner.has_files_of(loaded):
                 return loaded.prepared_for(self.model.preprocessing)
             warnings.warn(
@@ -112,9 +117,12 @@ class Run:
         split: str | None = None,
         root: str | None = None,
         like: "Run | None" = None,
+        *,
+        without_val: bool = False,
     ) -> ImageSet:
         """`images` with the model's labels: the same classes, else matched by name, else raw."""
-        found = dict(match_classes(self.model, self.images(data, split, root, like)))
+        images = self.images(data, split, root, like, without_val=without_val)
+        found = dict(match_classes(self.model, images))
         return found.get("own") or found.get("matched") or found["raw"]
 
     def was_trained_on(self, name: str) -> bool:
