@@ -11,6 +11,8 @@ from filelock import FileLock
 
 from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
+from aib.data.folder import describe_files
+from aib.data.folder import read as read_folder
 from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
@@ -84,23 +86,22 @@ class Run:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
         if settings is None or not owner.was_trained_on(name):
             other = split or ("test" if has_split(name, "test") else "train")
-            loaded = load(
-                name, other, root=root, holdout=0.1 if other == "val" or without_val else 0
-            )
-            if settings is None or not owner.has_files_of(loaded):
+            if settings is None or other == "test" or not owner.has_files_of(name):
+                share = 0.1 if other == "val" or without_val else 0
+                loaded = load(name, other, root=root, holdout=share)
                 return loaded.prepared_for(self.model.preprocessing)
             warnings.warn(
-                f"{loaded.name} has the file names and classes that {owner.source} was trained on "
-                "and counts as the same folder, with the same images held out; if its images are "
+                f"{name} has the file names and classes that {owner.source} was trained on and "
+                "counts as the same folder, with the same images held out; if its images are "
                 "others, rename one",
                 AibWarning,
                 stacklevel=2,
             )
         check_here(owner.folder, name, owner.source)
-        if share := parse_name(name)[2].get("holdout"):
+        if named := parse_name(name)[2].get("holdout"):
             raise AibError(
                 f"{owner.source} held out {settings.holdout:g} of {name}, and other images would "
-                f"be training images: leave out holdout={share}"
+                f"be training images: leave out holdout={named}"
             )
         split = split or ("test" if has_split(name, "test") else "val")
         if split == "val" and like is not None:
@@ -133,10 +134,13 @@ class Run:
         in_its_folder = str(path.resolve()) == read_data_files(self.folder).get("folder")
         return (kind == "folder" and in_its_folder) or same_images(name, self.settings.data)
 
-    def has_files_of(self, data: ImageSet) -> bool:
-        """Whether the data's folder has the files that the run's split was drawn from: a copy."""
-        now = data.drawn_from
-        return now is not None and now["sha256"] == read_data_files(self.folder).get("sha256")
+    def has_files_of(self, name: str) -> bool:
+        """Whether this is a folder of the files that the run's split was drawn from: a copy."""
+        kind, path, _ = parse_name(name)
+        then = read_data_files(self.folder).get("sha256")
+        if kind != "folder" or then is None:
+            return False
+        return describe_files(read_folder("train", path=path), path)["sha256"] == then
 
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of a run with another seed."""
