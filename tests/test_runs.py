@@ -85,6 +85,19 @@ def test_the_images_that_a_run_held_out_are_no_matter_of_the_datas_name(tmp_path
         run.images(f"{data}:holdout=0.7,image_size=32")
 
 
+def test_options_of_known_data_do_not_change_what_a_run_held_out(tmp_path: Path) -> None:
+    official.write_cifar10(tmp_path, per_file=40)
+    data = "cifar10:partial"
+    made = make_run(tmp_path / "run", data=data, root=str(tmp_path), holdout=0.2, seed=1)
+    run = open_run(made, "cpu")
+    own = run.images(split="val")
+    other = run.images(f"{data},image_size=32", "val", str(tmp_path))
+    assert own.images is not None and other.images is not None
+    assert torch.equal(own.images, other.images)
+    with pytest.raises(aib.AibError, match="leave out holdout=0.5"):
+        run.images(f"{data},holdout=0.5", "val")
+
+
 def test_a_folder_that_was_moved_is_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
