@@ -86,6 +86,12 @@ class Run:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
         if settings is None or not owner.was_trained_on(name):
             other = split or ("test" if has_split(name, "test") else "train")
+            unseen = split == "train" or (other != "train" and has_split(name, other))
+            if like is not None and not unseen and self.was_trained_on(name):
+                raise AibError(
+                    f"{self.label} was trained on images of {name}: name it before {like.label}, "
+                    "so that both see those that it held out"
+                )
             if settings is None or other == "test" or not owner.has_files_of(name):
                 share = 0.1 if other == "val" or without_val else 0
                 loaded = load(name, other, root=root, holdout=share)

@@ -98,6 +98,18 @@ def test_options_of_known_data_do_not_change_what_a_run_held_out(tmp_path: Path)
         run.images(f"{data},holdout=0.5", "val")
 
 
+@pytest.mark.parametrize("split", [None, "val"])
+def test_a_run_is_not_compared_on_its_training_images(tmp_path: Path, split: str | None) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    run = folder_run(tmp_path / "run", data)
+    small_model(num_classes=3).save_pretrained(tmp_path / "saved")
+    saved = open_run(tmp_path / "saved", "cpu")
+    with pytest.raises(aib.AibError, match="run was trained on .* name it before saved"):
+        run.images(data, split, like=saved)
+    assert len(saved.images(data, split, like=run)) == len(run.images(data, split)) == 3
+    assert len(run.images(data, "train", like=saved)) == 12  # on request
+
+
 def test_a_folder_that_was_moved_is_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
