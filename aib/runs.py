@@ -16,7 +16,7 @@ from aib.data.folder import read as read_folder
 from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
-from aib.evaluation import match_classes
+from aib.evaluation import Evaluation, match_classes, read_evaluations
 from aib.files import describe_write_error, quoted, read_json, sha256, write_text
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
@@ -51,6 +51,18 @@ class Run:
     def output(self) -> Path:
         """Folder for what commands write: its own, or one in the current folder for the Hub's."""
         return self.folder if self.repo is None else HUB / self.repo
+
+    @property
+    def study_folder(self) -> Path:
+        """Folder of what `aib interpret` wrote: `output`, if that is of the same weights."""
+        here = read_json(self.output / RESULT) if self.repo else None
+        return self.output if here and here.get("weights_sha256") == self.checksum else self.folder
+
+    def evaluations(self) -> dict[str, Evaluation]:
+        """Its evaluations by name; of the Hub's models also those of the same weights made here."""
+        found = read_evaluations(self.folder / EVALUATION)
+        here = read_evaluations(self.output / EVALUATION) if self.repo else {}
+        return found | {n: e for n, e in here.items() if e.weights_sha256 == self.checksum}
 
     @property
     def name(self) -> str:

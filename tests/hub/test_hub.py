@@ -12,8 +12,11 @@ from huggingface_hub import ModelCard, constants
 
 import aib
 from aib import cli
+from aib.errors import AibWarning
 from aib.files import read_json, sha256, without_folders, write_json
+from aib.interpret.stored import stored_verdict
 from aib.pretrained import packaged_models
+from aib.report.gather import gather
 from aib.report.push import write_upload
 from aib.runs import open_run
 from tests.helpers import images, make_run, photo, small_model
@@ -154,7 +157,7 @@ def test_a_revision_pins_the_weights_and_the_cache_is_used_offline(hub, tmp_path
     commit = hub.upload("me/mine", tmp_path / "1")
     hub.upload("me/mine", tmp_path / "1", "v1")
     hub.upload("me/mine", tmp_path / "2")
-    assert same_weights(aib.from_pretrained("me/mine"), second)
+    assert same_weights(open_run(Path("hf:me/mine"), "cpu").model, second)
     for model in (
         aib.from_pretrained("me/mine", revision="v1"),
         aib.from_pretrained(f"hf:me/mine@{commit}"),
@@ -268,6 +271,45 @@ def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys)
     found = json.loads(capsys.readouterr().out)
     assert found["verdict"]["name"] == "faithful"
     assert found["run"] == f"hf:me/mine@{hub.branches['me/mine']['main']}"
+
+
+def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, tmp_path):
+    aib.push_to_hub(run, "me/mine")
+    data = "--data shapes:count=8"
+    for words in (f"eval {{}} {data}", f"interpret {{}} {data} --quick --workers 0"):
+        assert cli.main(words.format("hf:me/mine").split()) == 0
+    [test] = read_json(tmp_path / "hub/me/mine/evaluation.json")
+    opened = open_run(Path("hf:me/mine"), "cpu")
+    content = gather(opened, stored=True)
+    assert set(content.evaluations) == {"shapes test", test}
+    assert content.study.data == "shapes:count=8"
+    [picture] = content.pictures
+    assert picture == Path("hub/me/mine/figures/modified.png")
+    assert "images of shapes:count=8" in stored_verdict(opened).measured
+    small_model(seed=5).save_pretrained(tmp_path / "5")
+    hub.upload("me/mine", tmp_path / "5")
+    opened = open_run(Path("hf:me/mine"), "cpu")
+    content = gather(opened, stored=True)
+    assert not content.evaluations.keys() & {test} and content.study is None
+    assert "images of pets" in stored_verdict(opened).measured  # the repository's own
+
+
+def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):
+    aib.push_to_hub(run, "me/mine")
+    aib.from_pretrained("me/mine")
+    be_offline(monkeypatch)
+    with pytest.warns(AibWarning, match="cannot be reached, and .*interpret.json.* of me/mine"):
+        opened = open_run(Path("hf:me/mine"), "cpu")
+    assert stored_verdict(opened) is None
+
+
+def test_results_that_the_repository_lacks_are_no_warning(hub, tmp_path, monkeypatch, recwarn):
+    small_model().save_pretrained(tmp_path / "1")
+    hub.upload("me/mine", tmp_path / "1")
+    open_run(Path("hf:me/mine"), "cpu")
+    be_offline(monkeypatch)
+    open_run(Path("hf:me/mine"), "cpu")
+    assert not [one for one in recwarn if issubclass(one.category, AibWarning)]
 
 
 @pytest.mark.parametrize(
