@@ -79,7 +79,7 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     card = files["README.md"].decode()
     assert "**faithful**: The map is faithful" in card
     assert "The map may be shown as the evidence" in card
-    assert "| pets test | 3,669 | 12.50 (" in card
+    assert "| shapes test | 3,669 | 12.50 (" in card
     assert "![Images and their maps](maps.png)" in card
     assert "trained on: shapes." in card and "- Classes: disc, " in card
     head = ModelCard(card).data
@@ -101,6 +101,18 @@ def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_image
     head = ModelCard((tmp_path / "upload" / "README.md").read_text()).data
     shown = [(e.dataset_name, e.dataset_split, e.metric_value) for e in head.eval_results]
     assert shown == [("pets", "test", 0.875), ("cifar10", "test", 0.6)]
+
+
+def test_the_cards_rows_keep_the_options_of_the_data(run, tmp_path):
+    [found] = read_json(run / "evaluation.json").values()
+    how = "own 4x12 over probabilities, fp32, seed 0"
+    names = [f"folder:/home/me/photos:holdout=0.2 val {how}", f"cifar100:labels=coarse test {how}"]
+    write_json(run / "evaluation.json", dict.fromkeys(names, found))
+    (tmp_path / "upload").mkdir()
+    write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
+    card = (tmp_path / "upload" / "README.md").read_text()
+    assert f"\n| folder:photos:holdout=0.2 val {how} |" in card
+    assert f"\n| cifar100:labels=coarse test {how} |" in card
 
 
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
