@@ -23,6 +23,7 @@ from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.types import widen
 from aib.validation import Averaging, Precision, parse_json
 
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BINS = 15  # of confidence, for the calibration error
 
 
@@ -62,6 +63,7 @@ class Evaluation:
     calibration_bins: CalibrationBins | None = None  # None in files of older versions
     area: float | None = None  # masked models: mean of the mask, 0 to 1
     mask_bits: float | None = None  # masked models: bits per image that the mask lets through
+    weights_sha256: str | None = None  # of `aib eval`; None in files of older versions
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -221,8 +223,7 @@ def autocast(device: torch.device, precision: Precision) -> Any:
     """A context for forward passes of this precision."""
     if precision == "fp32":
         return nullcontext()
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float16
-    return torch.autocast(device.type, dtype)
+    return torch.autocast(device.type, DTYPES[precision])
 
 
 @contextmanager

@@ -11,10 +11,12 @@ from filelock import FileLock
 
 from aib.classifier import Classifier, model_name
 from aib.data import ImageSet, has_split, load, same_images
+from aib.data.folder import describe_files
+from aib.data.folder import read as read_folder
 from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
-from aib.evaluation import match_classes
+from aib.evaluation import Evaluation, match_classes, read_evaluations
 from aib.files import describe_write_error, quoted, read_json, sha256, write_text
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
@@ -51,6 +53,18 @@ class Run:
         return self.folder if self.repo is None else HUB / self.repo
 
     @property
+    def study_folder(self) -> Path:
+        """Folder of what `aib interpret` wrote: `output`, if that is of the same weights."""
+        here = read_json(self.output / RESULT) if self.repo else None
+        return self.output if here and here.get("weights_sha256") == self.checksum else self.folder
+
+    def evaluations(self) -> dict[str, Evaluation]:
+        """Its evaluations by name; of the Hub's models also those of the same weights made here."""
+        found = read_evaluations(self.folder / EVALUATION)
+        here = read_evaluations(self.output / EVALUATION) if self.repo else {}
+        return found | {n: e for n, e in here.items() if e.weights_sha256 == self.checksum}
+
+    @property
     def name(self) -> str:
         return model_name(self.model)
 
@@ -66,6 +80,8 @@ class Run:
         split: str | None = None,
         root: str | None = None,
         like: "Run | None" = None,
+        *,
+        without_val: bool = False,
     ) -> ImageSet:
         """The run's own data set or the one named, prepared for the model; labels as in the data.
 
@@ -73,6 +89,7 @@ class Run:
         own run, also where it was moved, and all images to any other run.
 
         `like` is the run whose seed and folders apply, so that compared runs see the same images.
+        The training images of data that it was not trained on are complete, or `without_val`.
         """
         owner = like or self
         settings = owner.settings
@@ -81,21 +98,28 @@ class Run:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
         if settings is None or not owner.was_trained_on(name):
             other = split or ("test" if has_split(name, "test") else "train")
-            loaded = load(name, other, root=root, holdout=0.1 if other == "val" else 0)
-            if settings is None or not owner.has_files_of(loaded):
+            unseen = split == "train" or (other != "train" and has_split(name, other))
+            if like is not None and not unseen and self.was_trained_on(name):
+                raise AibError(
+                    f"{self.label} was trained on images of {name}: name it before {like.label}, "
+                    "so that both see those that it held out"
+                )
+            if settings is None or other == "test" or not owner.has_files_of(name):
+                share = 0.1 if other == "val" or without_val else 0
+                loaded = load(name, other, root=root, holdout=share)
                 return loaded.prepared_for(self.model.preprocessing)
             warnings.warn(
-                f"{loaded.name} has the file names and classes that {owner.source} was trained on "
-                "and counts as the same folder, with the same images held out; if its images are "
+                f"{name} has the file names and classes that {owner.source} was trained on and "
+                "counts as the same folder, with the same images held out; if its images are "
                 "others, rename one",
                 AibWarning,
                 stacklevel=2,
             )
         check_here(owner.folder, name, owner.source)
-        if share := parse_name(name)[2].get("holdout"):
+        if named := parse_name(name)[2].get("holdout"):
             raise AibError(
                 f"{owner.source} held out {settings.holdout:g} of {name}, and other images would "
-                f"be training images: leave out holdout={share}"
+                f"be training images: leave out holdout={named}"
             )
         split = split or ("test" if has_split(name, "test") else "val")
         if split == "val" and like is not None:
@@ -112,9 +136,12 @@ class Run:
         split: str | None = None,
         root: str | None = None,
         like: "Run | None" = None,
+        *,
+        without_val: bool = False,
     ) -> ImageSet:
         """`images` with the model's labels: the same classes, else matched by name, else raw."""
-        found = dict(match_classes(self.model, self.images(data, split, root, like)))
+        images = self.images(data, split, root, like, without_val=without_val)
+        found = dict(match_classes(self.model, images))
         return found.get("own") or found.get("matched") or found["raw"]
 
     def was_trained_on(self, name: str) -> bool:
@@ -125,10 +152,13 @@ class Run:
         in_its_folder = str(path.resolve()) == read_data_files(self.folder).get("folder")
         return (kind == "folder" and in_its_folder) or same_images(name, self.settings.data)
 
-    def has_files_of(self, data: ImageSet) -> bool:
-        """Whether the data's folder has the files that the run's split was drawn from: a copy."""
-        now = data.drawn_from
-        return now is not None and now["sha256"] == read_data_files(self.folder).get("sha256")
+    def has_files_of(self, name: str) -> bool:
+        """Whether this is a folder of the files that the run's split was drawn from: a copy."""
+        kind, path, _ = parse_name(name)
+        then = read_data_files(self.folder).get("sha256")
+        if kind != "folder" or then is None:
+            return False
+        return describe_files(read_folder("train", path=path), path)["sha256"] == then
 
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of a run with another seed."""

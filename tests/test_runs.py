@@ -9,11 +9,20 @@ import torch
 
 import aib
 from aib.data import load
+from aib.errors import AibWarning
 from aib.files import write_whole
-from aib.runs import find_model, open_run, open_runs, read_settings, write_evaluation
+from aib.runs import Run, find_model, open_run, open_runs, read_settings, write_evaluation
 from aib.settings import Settings
 from tests.data import official
 from tests.helpers import make_run, small_model, start_run
+
+
+def folder_run(folder: Path, data: str) -> Run:
+    """A run that held out one image of each of three classes."""
+    model, images = small_model(num_classes=3), load(data, "train", holdout=0.2)
+    settings = Settings(data=data, model="tiny_aib_qt", holdout=0.2).updated(width=0.25)
+    start_run(folder, model, settings, images).write_weights(model)
+    return open_run(folder, "cpu")
 
 
 def test_runs_of_the_same_name_are_labelled_by_their_folder(tmp_path: Path) -> None:
@@ -55,12 +64,10 @@ def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
     tmp_path: Path,
 ) -> None:
     data = f"folder:{official.write_folder(tmp_path / 'photos')}"
-    settings = Settings(data=data, model="tiny_aib_qt", holdout=0.2).updated(width=0.25)
     for name in ("before", "same", "after"):
         if name == "after":
             (tmp_path / "photos/class_0/0.png").unlink()
-        model, images = small_model(num_classes=3), load(data, "train", holdout=0.2)
-        start_run(tmp_path / name, model, settings, images).write_weights(model)
+        folder_run(tmp_path / name, data)
     before, same, after = open_runs(tuple(tmp_path / n for n in ("before", "same", "after")), "cpu")
     before.check_same_holdout(same)
     with pytest.raises(aib.AibError, match="not the same files"):
@@ -73,6 +80,45 @@ def test_the_images_that_a_run_held_out_are_no_matter_of_the_datas_name(tmp_path
     assert len(run.images(f"{data}:image_size=32")) == 3  # one of each class
     with pytest.raises(aib.AibError, match="leave out holdout=0.7"):
         run.images(f"{data}:holdout=0.7,image_size=32")
+
+
+def test_options_of_known_data_do_not_change_what_a_run_held_out(tmp_path: Path) -> None:
+    official.write_cifar10(tmp_path, per_file=40)
+    data = "cifar10:partial"
+    made = make_run(tmp_path / "run", data=data, root=str(tmp_path), holdout=0.2, seed=1)
+    run = open_run(made, "cpu")
+    own = run.images(split="val")
+    other = run.images(f"{data},image_size=32", "val", str(tmp_path))
+    assert own.images is not None and other.images is not None
+    assert torch.equal(own.images, other.images)
+    with pytest.raises(aib.AibError, match="leave out holdout=0.5"):
+        run.images(f"{data},holdout=0.5", "val")
+
+
+@pytest.mark.parametrize("split", [None, "val"])
+def test_a_run_is_not_compared_on_its_training_images(tmp_path: Path, split: str | None) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    run = folder_run(tmp_path / "run", data)
+    small_model(num_classes=3).save_pretrained(tmp_path / "saved")
+    saved = open_run(tmp_path / "saved", "cpu")
+    with pytest.raises(aib.AibError, match="run was trained on .* name it before saved"):
+        run.images(data, split, like=saved)
+    assert len(saved.images(data, split, like=run)) == len(run.images(data, split)) == 3
+    assert len(run.images(data, "train", like=saved)) == 12  # on request
+
+
+def test_a_folder_that_was_moved_is_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, loaded = official.write_folder(tmp_path / "photos"), []
+    run = folder_run(tmp_path / "run", f"folder:{photos}:image_size=32")
+    photos.rename(tmp_path / "moved")
+    monkeypatch.setattr(
+        "aib.runs.load", lambda *args, **kw: loaded.append(load(*args, **kw)) or loaded[-1]
+    )
+    with pytest.warns(AibWarning, match="counts as the same folder"):
+        assert len(run.images(f"folder:{tmp_path / 'moved'}:image_size=32")) == 3
+    assert [images.split for images in loaded] == ["val"]
 
 
 def test_training_images_may_change_after_a_run_that_held_none_out(tmp_path: Path) -> None:

@@ -114,7 +114,9 @@ def card(folder: Path) -> str:
     run = open_run(folder, "cpu")
     trained = read_config(folder / CONFIG)["trained"]
     before, halved = read_evaluations(folder / EVALUATION).values()
-    rows = [result_row(before, ", before rounding to half precision"), result_row(halved)]
+    name = f"{before.data} {before.split}"
+    rounded = result_row(name, halved)
+    rows = [result_row(f"{name}, before rounding to half precision", before), rounded]
     count, size = sum(p.numel() for p in run.model.parameters()), (folder / WEIGHTS).stat().st_size
     hardware = plain("{device}, torch {torch}".format(**trained["environment"]))
     notes = [

@@ -16,7 +16,7 @@ from aib.bench.data import OneByOne, images_per_second
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.environment import environment
-from aib.evaluation import autocast
+from aib.evaluation import DTYPES, autocast
 from aib.loss import aib_loss
 from aib.options import Propose
 from aib.registry import create_model
@@ -193,8 +193,7 @@ def plain_training_rate(work: Workload, workers: int) -> float:
 def matmul_rate(device: torch.device, precision: Precision) -> float:
     """FLOP/s of one large matrix product: the ceiling on this machine."""
     n = 8192 if device.type == "cuda" else 1024
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
+    a, b = (torch.randn(n, n, device=device, dtype=DTYPES[precision]) for _ in range(2))
     return 2 * n**3 * calls_per_second(lambda: torch.mm(a, b), 1.0)
 
 

@@ -1,5 +1,6 @@
 """`aib eval`: evaluate a trained model."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,7 @@ def eval_(
         )
         for classes, labelled in match_classes(opened.model, images)
     ]
+    results = [replace(result, weights_sha256=opened.checksum) for result in results]
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}
         print_json(report)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aib.interpret.studies import Plan
     from aib.runs import Run
 
+DRAWN = ("modified.png", "modified_compared.png", "evaluator.png", "wrong_*_right_*.png")
 EXPENSIVE = ("localisation", "faithfulness", "randomised_layers")  # keys that --quick leaves out
 
 
@@ -179,12 +180,13 @@ def interpret(
         write_json(folder / RESULT, found.to_dict())
     pictures = draw(sides, plan, folders)
     for folder, found in zip(folders, studies.values(), strict=True):
-        path = folder / "figures" / "evaluator.png"
-        if found.evaluator is None:
-            path.unlink(missing_ok=True)  # that of an earlier study
-        else:
+        if found.evaluator is not None:
+            path = folder / "figures" / "evaluator.png"
             save_figure(kept_plot(found.evaluator), path)
             pictures.append(path)
+        for pattern in DRAWN:
+            for path in set((folder / "figures").glob(pattern)) - set(pictures):
+                path.unlink()  # of an earlier study
     if csv is not None:
         per_image = {side.label: side.metrics for side in sides}
         write_image_metrics(csv, per_image, feeds[0].data.class_names)

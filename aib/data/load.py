@@ -120,11 +120,16 @@ def at_most(name: str, image_size: int) -> tuple[str, int]:
 
 
 def same_images(name: str, other: str) -> bool:
-    """Whether two names mean the same images. Users' own are compared without their options."""
-    (kind, path, _), (other_kind, other_path, _) = parse_name(name), parse_name(other)
+    """Whether two names mean the same images with the same labels, in whatever size or part.
+
+    Users' own are compared without their options.
+    """
+    (kind, path, options), (other_kind, other_path, others) = parse_name(name), parse_name(other)
     if kind == other_kind and kind in OWN:
         return path.resolve() == other_path.resolve()
-    return name == other
+    same = {"image_size", "crop", "partial", "holdout"}  # options that change neither
+    asked, known = ({k: v for k, v in o.items() if k not in same} for o in (options, others))
+    return (kind, asked) == (other_kind, known)
 
 
 def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:

@@ -70,6 +70,8 @@ def export(
         raise
     except Exception as error:  # a user's network may do what no graph can express
         reason = first_line(error)
+        if reason.startswith("Constraints violated (batch)"):
+            reason = "it fixes the batch size, as `len(x)` does; use `x.shape[0]` in its forward"
         raise AibError(f"this network cannot be exported as {format}: {reason}") from error
     tick("comparing with PyTorch", 1)
     checked = check(reference, reopen(made)).require()

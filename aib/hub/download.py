@@ -3,11 +3,12 @@
 Only the files that are asked for are downloaded, all of one commit; nothing in them is executed.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from huggingface_hub import hf_hub_download
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HFValidationError,
@@ -16,7 +17,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from aib.errors import AibError, first_line
+from aib.errors import AibError, AibWarning, first_line
 from aib.weights import CONFIG, WEIGHTS
 
 PREFIX = "hf:"
@@ -47,7 +48,7 @@ def fetch_model(
     Returns the folder in the local cache, which is named by its commit.
     """
     repo, named = parse_address(address)
-    revision = revision or named
+    revision, unreached = revision or named, []
     with readable_errors(repo, revision):
         config = hf_hub_download(repo, CONFIG, revision=revision, local_files_only=local_files_only)
         folder = Path(config).parent
@@ -55,9 +56,19 @@ def fetch_model(
             try:
                 # Of the same commit, also if the branch moves meanwhile.
                 hf_hub_download(repo, name, revision=folder.name, local_files_only=local_files_only)
-            except EntryNotFoundError:
+            except EntryNotFoundError as error:
                 if name == WEIGHTS:
                     raise
+                known = try_to_load_from_cache(repo, name, revision=folder.name)
+                if isinstance(error, LocalEntryNotFoundError) and known is None:
+                    unreached.append(name)
+    if unreached:
+        warnings.warn(
+            f"the Hub cannot be reached, and {', '.join(unreached)} of {repo} may be missing: its "
+            "results or verdict are not shown",
+            AibWarning,
+            stacklevel=2,
+        )
     return folder
 
 

@@ -92,7 +92,8 @@ def threshold_feed(
         held_out = s is not None and (s.holdout > 0 or not run.was_trained_on(data))
         held_out = held_out or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
-        other = run.labelled_images(data, split, root, like if evaluated == "val" else None)
+        owner = like if evaluated == "val" else None
+        other = run.labelled_images(data, split, root, owner, without_val=evaluated == "val")
     options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}
     return feed_for(run, other, images=plan.subset, **options)
 

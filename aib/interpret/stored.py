@@ -38,7 +38,7 @@ def stored_verdict(run: Run) -> StoredVerdict | None:
     A study of other weights counts, and says so: packaged weights are rounded after theirs. One of
     a newer version of aib is left out with a warning.
     """
-    path = run.folder / RESULT
+    path = run.study_folder / RESULT
     stored = read_json(path)
     if stored is None:
         return None

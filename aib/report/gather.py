@@ -6,7 +6,7 @@ from typing import Any
 
 from aib.data import Batches
 from aib.errors import AibError
-from aib.evaluation import Evaluation, evaluate, read_evaluations
+from aib.evaluation import Evaluation, evaluate
 from aib.files import quoted, read_json
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
@@ -14,7 +14,7 @@ from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
 from aib.interpret.studies import Plan
 from aib.report.gallery import Gallery, make_gallery
-from aib.runs import EVALUATION, RESULT, Run, read_metrics
+from aib.runs import RESULT, Run, read_metrics
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
 
@@ -59,8 +59,8 @@ def gather(
     study, note = read_study(run, data)
     notes = [note] if note else []
     # Pictures are drawn together with the study: of other weights, both are left out.
-    pictures = tuple(sorted((run.folder / "figures").glob("*.png"))) if study else ()
-    evaluations, gallery = read_evaluations(run.folder / EVALUATION), None
+    pictures = tuple(sorted((run.study_folder / "figures").glob("*.png"))) if study else ()
+    evaluations, gallery = run.evaluations(), None
     calibrated = own = _own_evaluation(run, evaluations)
     if own and own.split == "val" and run.settings and run.settings.measured_split == "test":
         notes.append(
@@ -111,7 +111,7 @@ def _split(run: Run, data: str | None) -> str | None:
     """The split that the run was evaluated on; None, the default, for other data."""
     if data is not None or run.settings is None:
         return None
-    own = _own_evaluation(run, read_evaluations(run.folder / EVALUATION))
+    own = _own_evaluation(run, run.evaluations())
     return own.split if own else run.settings.final_split
 
 
@@ -128,7 +128,7 @@ def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: T
 
 def read_study(run: Run, data: str | None) -> tuple[Study | None, str]:
     """interpret.json, or a note on why it is not used: it must be of these weights and data."""
-    stored = read_json(run.folder / RESULT)
+    stored = read_json(run.study_folder / RESULT)
     if stored is None:
         return None, ""
     if stored.get("schema") != SCHEMA:

@@ -79,7 +79,7 @@ def write_upload(
     results = read_evaluations(folder / EVALUATION)
     data = run.settings.data if run.settings else ""
     metadata = _metadata(repo, results, data, license)
-    rows = [result_row(e) for e in results.values()]
+    rows = [result_row(name, e) for name, e in results.items()]
     card = model_card(run, repo, without_folders(data), rows, metadata, picture=picture)
     (folder / CARD).write_text(card, encoding="utf-8")
 
@@ -106,12 +106,11 @@ def model_card(
     return str(card)
 
 
-def result_row(e: Evaluation, how: str = "") -> list[str]:
-    """A row of the card's table of results."""
+def result_row(name: str, e: Evaluation) -> list[str]:
+    """A row of the card's table of results; the name has the options of the data."""
     low, high = e.top1_interval
-    classes = "" if e.classes == "own" else f", classes {e.classes}"
     return [
-        f"{e.data} {e.split}{classes}{how}",
+        name,
         f"{e.images:,}",
         f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})",
         f"{e.calibration_error:.2f}",

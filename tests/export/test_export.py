@@ -126,6 +126,22 @@ def test_paths_may_be_strings(tmp_path):
     assert small.path == tmp_path / "small.onnx"
 
 
+def test_a_network_that_fixes_the_batch_size_is_told_what_to_use(tmp_path):
+    class Fixed(SmallNet):
+        def forward(self, x):
+            return super().forward(x).reshape(len(x), -1)
+
+    class Free(SmallNet):
+        def forward(self, x):
+            return super().forward(x).reshape(x.shape[0], -1)
+
+    model = aib.attach(Fixed(), at="features", masked=True, num_classes=3, image_size=32)
+    with pytest.raises(aib.AibError, match=r"fixes the batch size.* use `x.shape\[0\]`"):
+        export(model, tmp_path / "model.pt2", "torch-export")
+    model = aib.attach(Free(), at="features", masked=True, num_classes=3, image_size=32)
+    assert export(model, tmp_path / "model.pt2", "torch-export").path.is_file()
+
+
 def test_a_network_that_no_graph_can_hold_is_refused_in_a_sentence(tmp_path):
     class Moody(SmallNet):
         def forward(self, x):

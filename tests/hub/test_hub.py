@@ -12,8 +12,11 @@ from huggingface_hub import ModelCard, constants
 
 import aib
 from aib import cli
+from aib.errors import AibWarning
 from aib.files import read_json, sha256, without_folders, write_json
+from aib.interpret.stored import stored_verdict
 from aib.pretrained import packaged_models
+from aib.report.gather import gather
 from aib.report.push import write_upload
 from aib.runs import open_run
 from tests.helpers import images, make_run, photo, same_weights, small_model
@@ -71,7 +74,7 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     card = files["README.md"].decode()
     assert "**faithful**: The map is faithful" in card
     assert "The map may be shown as the evidence" in card
-    assert "| pets test | 3,669 | 12.50 (" in card
+    assert "| shapes test | 3,669 | 12.50 (" in card
     assert "![Images and their maps](maps.png)" in card
     assert "trained on: shapes." in card and "- Classes: disc, " in card
     head = ModelCard(card).data
@@ -93,6 +96,18 @@ def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_image
     head = ModelCard((tmp_path / "upload" / "README.md").read_text()).data
     shown = [(e.dataset_name, e.dataset_split, e.metric_value) for e in head.eval_results]
     assert shown == [("pets", "test", 0.875), ("cifar10", "test", 0.6)]
+
+
+def test_the_cards_rows_keep_the_options_of_the_data(run, tmp_path):
+    [found] = read_json(run / "evaluation.json").values()
+    how = "own 4x12 over probabilities, fp32, seed 0"
+    names = [f"folder:/home/me/photos:holdout=0.2 val {how}", f"cifar100:labels=coarse test {how}"]
+    write_json(run / "evaluation.json", dict.fromkeys(names, found))
+    (tmp_path / "upload").mkdir()
+    write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
+    card = (tmp_path / "upload" / "README.md").read_text()
+    assert f"\n| folder:photos:holdout=0.2 val {how} |" in card
+    assert f"\n| cifar100:labels=coarse test {how} |" in card
 
 
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
@@ -149,7 +164,7 @@ def test_a_revision_pins_the_weights_and_the_cache_is_used_offline(hub, tmp_path
     commit = hub.upload("me/mine", tmp_path / "1")
     hub.upload("me/mine", tmp_path / "1", "v1")
     hub.upload("me/mine", tmp_path / "2")
-    assert same_weights(aib.from_pretrained("me/mine"), second)
+    assert same_weights(open_run(Path("hf:me/mine"), "cpu").model, second)
     for model in (
         aib.from_pretrained("me/mine", revision="v1"),
         aib.from_pretrained(f"hf:me/mine@{commit}"),
@@ -263,6 +278,45 @@ def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys)
     found = json.loads(capsys.readouterr().out)
     assert found["verdict"]["name"] == "faithful"
     assert found["run"] == f"hf:me/mine@{hub.branches['me/mine']['main']}"
+
+
+def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, tmp_path):
+    aib.push_to_hub(run, "me/mine")
+    data = "--data shapes:count=8"
+    for words in (f"eval {{}} {data}", f"interpret {{}} {data} --quick --workers 0"):
+        assert cli.main(words.format("hf:me/mine").split()) == 0
+    [test] = read_json(tmp_path / "hub/me/mine/evaluation.json")
+    opened = open_run(Path("hf:me/mine"), "cpu")
+    content = gather(opened, stored=True)
+    assert set(content.evaluations) == {"shapes test", test}
+    assert content.study.data == "shapes:count=8"
+    [picture] = content.pictures
+    assert picture == Path("hub/me/mine/figures/modified.png")
+    assert "images of shapes:count=8" in stored_verdict(opened).measured
+    small_model(seed=5).save_pretrained(tmp_path / "5")
+    hub.upload("me/mine", tmp_path / "5")
+    opened = open_run(Path("hf:me/mine"), "cpu")
+    content = gather(opened, stored=True)
+    assert not content.evaluations.keys() & {test} and content.study is None
+    assert "images of pets" in stored_verdict(opened).measured  # the repository's own
+
+
+def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):
+    aib.push_to_hub(run, "me/mine")
+    aib.from_pretrained("me/mine")
+    be_offline(monkeypatch)
+    with pytest.warns(AibWarning, match="cannot be reached, and .*interpret.json.* of me/mine"):
+        opened = open_run(Path("hf:me/mine"), "cpu")
+    assert stored_verdict(opened) is None
+
+
+def test_results_that_the_repository_lacks_are_no_warning(hub, tmp_path, monkeypatch, recwarn):
+    small_model().save_pretrained(tmp_path / "1")
+    hub.upload("me/mine", tmp_path / "1")
+    open_run(Path("hf:me/mine"), "cpu")
+    be_offline(monkeypatch)
+    open_run(Path("hf:me/mine"), "cpu")
+    assert not [one for one in recwarn if issubclass(one.category, AibWarning)]
 
 
 @pytest.mark.parametrize(

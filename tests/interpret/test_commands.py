@@ -18,7 +18,7 @@ from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import SCHEMA, Information, Study
-from tests.helpers import eval_model, make_run, shapes, small_model
+from tests.helpers import eval_model, make_run, photo, shapes, small_model
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +196,18 @@ def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, 
     assert main(["explain", *options, "--method", "gradcam", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["explanations"][0]["gradcam_layer"].startswith("tail")
+
+
+def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
+    first, second = (make_run(tmp_path / name, "tiny_aib", seed=i) for i, name in enumerate("ab"))
+    few = ["--quick", "--images", "4", "--foreign", "shapes"]
+    assert main(["interpret", str(first), str(second), *few]) == 0
+    pictures = first / "figures"
+    (pictures / "wrong_a_right_c.png").touch()
+    photo().save(pictures / "mine.png")
+    assert (pictures / "modified_compared.png").is_file()
+    assert main(["interpret", str(first), *few]) == 0
+    assert {path.name for path in pictures.iterdir()} == {"modified.png", "mine.png"}
 
 
 @pytest.fixture(scope="module")

@@ -78,6 +78,13 @@ def test_thresholds_do_not_come_from_images_that_are_evaluated(tmp_path):
     assert chosen.num_images == total - feed.num_images
 
 
+def test_thresholds_on_other_data_do_not_come_from_images_that_are_evaluated(tmp_path):
+    run, root = replace(cub_run(tmp_path), settings=None), str(tmp_path)
+    feed = feed_for(run, run.labelled_images(CUB, "val", root))
+    chosen = threshold_feed(run, feed, CUB, Plan({}, subset=99), root, like=run)
+    assert len(run.labelled_images(CUB, "train", root)) == chosen.num_images + feed.num_images
+
+
 def test_without_masks_and_on_training_images_there_are_none(tmp_path):
     run = cub_run(tmp_path)
     training = feed_for(run, run.labelled_images(CUB, "train"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ class StoredRun:
             return None
         return paper_error(self.model, data or self.data, self.recipe)
 
-    @property
+    @cached_property
     def preset(self) -> str | None:
         """The preset whose recipe this is, but for the model, the seed and the file of --init.
 
