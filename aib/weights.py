@@ -1,14 +1,13 @@
 """The file format of saved models: model.safetensors + config.json, nothing executable."""
 
 import hashlib
-import re
 from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
@@ -28,13 +27,8 @@ def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
 
 def write_weights(model: nn.Module, path: Path) -> None:
     """Write the weights as safetensors, from any device."""
-    try:
-        save_file(_on_cpu(model), path, metadata={"format": "pt"})
-    except SafetensorError as error:  # the OS error is only a number in its text
-        number = re.search(r"(?:os error |Os \{ code: )(\d+)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), str(error), str(path)) from error
+    # Not save_file: its file is readable for nobody else, whatever the umask.
+    path.write_bytes(_to_bytes(model))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -113,7 +107,11 @@ def shapes(name: str, saved: Tensor, wanted: Tensor) -> str:
 
 def weights_sha256(model: nn.Module) -> str:
     """SHA-256 of the model.safetensors that this model would be saved to."""
-    return hashlib.sha256(to_bytes(_on_cpu(model), metadata={"format": "pt"})).hexdigest()
+    return hashlib.sha256(_to_bytes(model)).hexdigest()
+
+
+def _to_bytes(model: nn.Module) -> bytes:
+    return to_bytes(_on_cpu(model), metadata={"format": "pt"})
 
 
 def _on_cpu(model: nn.Module) -> dict[str, Tensor]:

@@ -70,6 +70,11 @@ def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder, capf
     assert capfd.readouterr() == ("", "")
 
 
+def test_others_may_read_the_weights_as_they_may_every_file_of_the_folder(folder):
+    modes = {path.name: path.stat().st_mode for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
+
+
 def test_preprocessing_is_saved_with_the_weights(tmp_path):
     preprocessing = aib.Preprocessing(48, "crop", (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), ("a", "é", "c"))
     model = aib.create_model("tiny_aib", num_classes=3, preprocessing=preprocessing)

@@ -104,9 +104,7 @@ def verify(name: Name, /, root: Root = None, json: bool = False) -> None:
     else:
         _print_report(report)
     if report.differences:
-        raise AibError(
-            f"{name} differs from the official set: {len(report.differences)} difference(s)"
-        )
+        raise AibError(f"{name} is not as it should be: {len(report.differences)} difference(s)")
 
 
 def _print_report(report: "Report") -> None:

@@ -17,6 +17,8 @@ from aib.errors import AibError
 from aib.files import quoted
 from aib.settings import Settings
 
+LITTLE = 0.05  # of each image: less, and a map that was not trained closes what the class needs
+
 
 @dataclass(frozen=True)
 class Options:
@@ -121,6 +123,12 @@ def start(options: Options, name: str) -> None:
     what = "the test set" if split == "test" else "the held-out images"
     print(f"trained in {trained.seconds:.0f} s; results of the last epoch on {what}:")
     print_evaluation(trained.evaluation)
+    area = trained.evaluation.area
+    if area is not None and area < LITTLE and "propose" in options.settings.freeze:
+        print(
+            "the map opens little of these images and was not trained on them: "
+            "`--freeze body` trains it as well, and takes longer"
+        )
     print(f"the run is in {trained.folder}")
     if split != options.settings.measured_split:
         print(f"the test images were not used; `aib eval {quoted(trained.folder)}` evaluates them")

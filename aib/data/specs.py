@@ -1,7 +1,9 @@
 """The known data sets: classes, split sizes, channel statistics, official files."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from aib.errors import AibError
 from aib.validation import reject_unknown
 
 # Class names as one string each: a hundred quoted names are hard to read.
@@ -231,5 +233,7 @@ SPECS = {
 def spec_of(name: str) -> Spec:
     """The spec of a data set; an error names the closest ones."""
     known = [*SPECS, "shapes_spurious", "folder:PATH"]
+    if name not in known and Path(name).is_dir():
+        raise AibError(f"there is no data set '{name}'; the images in that folder: folder:{name}")
     reject_unknown([name], known, "there is no data set", "aib data list")
     return SPECS[name]

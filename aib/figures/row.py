@@ -87,7 +87,7 @@ def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
 
 def _draw_text(text: str, size: int, *, bold: bool = False, color: str = TEXT) -> Image.Image:
     """Lines of text on white, centred."""
-    font = _font(size, bold)
+    font = text_font(size, bold)
     ink = ImageDraw.Draw(Image.new("RGB", (1, 1)))
     _, _, width, height = ink.multiline_textbbox((0, 0), text, font)
     picture = Image.new("RGB", (max(1, int(width) + 1), max(1, int(height) + 1)), "white")
@@ -96,7 +96,7 @@ def _draw_text(text: str, size: int, *, bold: bool = False, color: str = TEXT) -
 
 
 @cache
-def _font(size: int, bold: bool) -> ImageFont.FreeTypeFont:
+def text_font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     """DejaVu Sans, which comes with matplotlib; it is found without importing that."""
     found = find_spec("matplotlib")
     assert found is not None and found.origin is not None

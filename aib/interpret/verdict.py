@@ -77,12 +77,13 @@ def judge(
             f"It is the same map for every image: two differ by {encoding.variation:.4f} on average"
         )
         return Verdict("decorative", (same, costs))
-    if all(drop.high < harm for drop in drops.values()):
+    if not costly:
         if reliance.accuracy - reliance.chance < ROOM * harm:
             guess = f"Guessing gives {100 * reliance.chance:.1f}%: too little accuracy to lose"
             return Verdict("undecided", (guess, costs))
-        return Verdict("decorative", (f"Replacing it costs less than {point} of accuracy", costs))
-    if not costly:
+        if all(drop.high < harm for drop in drops.values()):
+            cheap = f"Replacing it costs less than {point} of accuracy"
+            return Verdict("decorative", (cheap, costs))
         few = f"{reliance.images} images cannot tell whether replacing it costs {point} of accuracy"
         return Verdict("undecided", (few, costs))
     used = (f"Replacing it costs more than {point} of accuracy", costs)

@@ -98,7 +98,7 @@ def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> lis
     tiles = [
         (
             with_scale(overlay(picture, _unit(shown, colours), alpha=opacity, scale=False)),
-            f"{name}, {low:.3g} to {high:.3g}" + (f", {note}" if note else ""),
+            "{}, {:.3g} to {:.3g}".format(name, *colours) + (f", {note}" if note else ""),
         )
     ]
     if found.seen_pixels is not None and found.bits is not None:

@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from aib.cli import main
-from aib.data import SPECS, load, svhn
+from aib.data import SPECS, ImageSet, load, svhn
+from aib.data.sheet import contact_sheet
 from aib.data.verify import describe
 from tests.data import official
 from tests.helpers import photo
@@ -97,3 +99,20 @@ def test_show_replaces_its_own_sheets_only(capsys, tmp_path, monkeypatch):
         assert main(["data", "show", "folder:cats", "--out", name]) == 2
         assert said in " ".join(capsys.readouterr().err.split())
         assert (tmp_path / name).read_bytes() == before
+
+
+def test_the_name_of_a_folder_alone_is_an_error_with_the_right_name(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    official.write_folder(tmp_path / "photos")
+    for name in ("photos", "photos:image_size=32"):
+        assert main(["data", "show", name]) == 2
+        assert "folder:photos" in capsys.readouterr().err
+
+
+def test_a_sheet_shows_letters_beyond_ascii():
+    def sheet(name):
+        images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+        data = ImageSet.from_tensors(images, torch.arange(2), class_names=[name, "dog"])
+        return contact_sheet(data)
+
+    assert sheet("ä").tobytes() != sheet("ñ").tobytes()

@@ -14,11 +14,12 @@ from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError
+from aib.evaluation import Evaluation
 from aib.figures.picture import is_figure
 from aib.pretrained import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
-from aib.training.train import build_model, load_data, train
+from aib.training.train import Trained, build_model, load_data, train
 from tests.data import official
 
 
@@ -223,3 +224,16 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     main(["train", "--data", data, "--evaluator"])  # it must not know the map
     main(["train", "--data", data, "--init", "vgg16:weights.npz"])  # has no map that could stay
     assert [(s.init, s.freeze) for s in started[5:]] == [(None, ()), ("vgg16:weights.npz", ())]
+
+
+def test_a_frozen_map_that_opens_next_to_nothing_is_reported(tmp_path, capsys, monkeypatch) -> None:
+    def closed(settings, folder, **_):
+        found = Evaluation("folder:x", "val", "own", 9, 60.0, (40.0, 80.0), None, None, 1.4, 2.0,
+                           None, "4x1", "probabilities", area=0.01, mask_bits=300.0)  # fmt: skip
+        return Trained(folder, torch.nn.Identity(), found, 1.0)
+
+    monkeypatch.setattr("aib.training.train.train", closed)
+    command = ["train", "--data", f"folder:{tmp_path}", "--accelerator", "cpu"]
+    for freeze, reported in ((["body", "propose"], True), (["body"], False)):
+        assert main([*command, "--freeze", *freeze]) == 0
+        assert ("`--freeze body` trains it" in capsys.readouterr().out) == reported

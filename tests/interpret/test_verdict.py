@@ -91,8 +91,10 @@ def test_the_verdict_and_its_reason(name, found, parts, evaluator, reason):
     assert bool(verdict.warning) == (name in ("decorative", "encoding"))
 
 
-def test_a_model_that_guesses_has_nothing_to_lose():
-    verdict = judge(replace(reliance(), accuracy=0.12), encoding())
+@pytest.mark.parametrize("another", [0.0, 0.8])
+def test_a_model_that_guesses_has_nothing_to_lose(another):
+    """Nor would more images help where the interval is wide."""
+    verdict = judge(replace(reliance(another=another), accuracy=0.12), encoding())
     assert verdict.name == "undecided" and "Guessing gives 10.0%" in verdict.text
 
 

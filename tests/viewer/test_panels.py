@@ -65,7 +65,7 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     found = explanation(mask=mask, seen=seen, bits=bits, preprocessing=policy)
     tiles = panels.maps(PICTURE, found, 1.0, 0)
     assert [caption for _, caption in tiles][:3] == [
-        "attention, 0 to 0.5",
+        "attention, 0 to 1",
         "seen by the classifier",
         "bits per pixel, 0 to 12",
     ]
