@@ -106,8 +106,7 @@ class Run:
                 )
             if settings is None or other == "test" or not owner.has_files_of(name):
                 share = 0.1 if other == "val" or without_val else 0
-                loaded = load(name, other, root=root, holdout=share)
-                return loaded.prepared_for(self.model.preprocessing)
+                return self._prepared(load(name, other, root=root, holdout=share))
             warnings.warn(
                 f"{name} has the file names and classes that {owner.source} was trained on and "
                 "counts as the same folder, with the same images held out; if its images are "
@@ -128,7 +127,18 @@ class Run:
             name, split, root=root or settings.root, holdout=settings.holdout, seed=settings.seed
         )
         check_files(owner.folder, loaded)
-        return loaded.prepared_for(self.model.preprocessing)
+        return self._prepared(loaded)
+
+    def _prepared(self, images: ImageSet) -> ImageSet:
+        """Images as the model takes them, with a warning if some could not be read."""
+        if images.skipped:
+            warnings.warn(
+                f"{len(images.skipped)} unreadable file(s) left out: {images.skipped[0]}; "
+                f"`aib data verify {quoted(images.name)}` lists all",
+                AibWarning,
+                stacklevel=3,
+            )
+        return images.prepared_for(self.model.preprocessing)
 
     def labelled_images(
         self,

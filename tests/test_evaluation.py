@@ -220,6 +220,7 @@ def test_a_folder_without_test_images_is_evaluated_on_held_out_images(tmp_path, 
         assert (own["split"], own["images"]) == ("val", 6)  # a fifth of thirty
 
 
+@pytest.mark.filterwarnings("ignore:1 unreadable file")
 def test_a_moved_folder_is_the_runs_own(tmp_path, capsys):
     photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
     (photos / "class_0" / "bad.png").write_bytes(b"not a picture")
@@ -238,6 +239,7 @@ def test_a_moved_folder_is_the_runs_own(tmp_path, capsys):
     assert (other["split"], other["images"]) == ("train", 30)
 
 
+@pytest.mark.filterwarnings("ignore:1 unreadable file")
 def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):
     photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
     assert train(run, f"folder:{photos}:image_size=32") == 0
@@ -310,6 +312,8 @@ def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(tmp_path, ca
     assert train(tmp_path / "run", data, model="tiny") == 0
     out = capsys.readouterr().out
     assert "bad.png" in out and "1 unreadable files were skipped" in out
+    with pytest.warns(AibWarning, match=r"1 unreadable file\(s\) left out: .*bad\.png"):
+        assert main(["eval", str(tmp_path / "run")]) == 0
     assert train(tmp_path / "other", data, "--strict", model="tiny") == 2
     assert "bad.png" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 from torch import Tensor
 
@@ -18,6 +19,8 @@ from aib.figures.saved import check_targets, distinct_names, save_files
 from aib.figures.scale import FLAT, enlarge, stretch_note
 from aib.files import sha256
 from aib.preprocessing import Preprocessing
+
+CLOSED = "the mask is closed everywhere, and nothing of the image was seen"
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,18 @@ class Explanation(Decision):
     def shown_map(self) -> Tensor | None:
         """[B,h,w] as drawn and saved: of a masked model the mask that was applied, [B,H,W]."""
         return self.map if self.mask is None else self.mask
+
+    @property
+    def closed(self) -> Tensor:
+        """[B], whether a mask is closed everywhere: then nothing of the image was seen."""
+        if self.mask is None:
+            return torch.zeros_like(self.prediction, dtype=torch.bool)
+        return (self.mask == 0).all(-1).all(-1)
+
+    def certainty(self, image: int = 0) -> str:
+        """How certain one image's decision is, in a line; a warning if it saw nothing of it."""
+        line = super().certainty(image)
+        return f"{line}; {CLOSED}" if bool(self.closed[image]) else line
 
     @property
     def seen_pixels(self) -> Tensor | None:

@@ -25,7 +25,7 @@ MEANING = {
     "used": "The decision uses the map",
     "encoding": "The map encodes the class: it hands over the answer, not the evidence",
     "decorative": "The map is decorative: it does not show what the decision rests on",
-    "undecided": "Undecided: whether the decision uses the map is open",
+    "undecided": "Whether the decision uses the map is open",
 }
 REPLACED = {
     "mean": "its mean",

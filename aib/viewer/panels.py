@@ -9,6 +9,7 @@ from torch import Tensor
 
 from aib.errors import install
 from aib.explanation import Explanation
+from aib.explanation.explanation import CLOSED
 from aib.figures.overlay import (
     BITS_COLORS,
     MAP_COLORS,
@@ -56,6 +57,8 @@ def details(found: Explanation) -> str:
     text = ". ".join([found.scope.capitalize(), *lines, *missing(found)]) + "."
     if bool(found.unsure):
         text = f"⚠ **Unsure: it may show none of these classes.** {text}"
+    if bool(found.closed):
+        text = f"⚠ **{CLOSED.capitalize()}.** {text}"
     return text
 
 

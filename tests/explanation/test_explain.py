@@ -56,6 +56,16 @@ def test_a_quantised_map_takes_only_the_anchors_levels():
     assert torch.equal(expl.levels[:, 3::4, 3::4], nearest)
 
 
+def test_a_mask_closed_everywhere_is_told():
+    model = make("tiny_aib_masked")
+    for bias, closed in ((-100.0, True), (100.0, False)):
+        model.propose.trunk.to_score.bias.data.fill_(bias)
+        expl = model.explain(images(B))
+        assert expl.closed.tolist() == [closed] * B
+        assert ("nothing of the image was seen" in expl.certainty(1)) == closed
+    assert not make().explain(images(B)).closed.any()
+
+
 def test_the_mode_of_every_layer_is_restored_also_after_an_error():
     model = make().train()
     model.stem.eval()  # frozen statistics, say

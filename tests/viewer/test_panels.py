@@ -78,6 +78,9 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     area = "The mask opens 25% of the image and lets 6,144 bits through"
     assert area in panels.details(found)
     assert "The mask" not in panels.details(explanation())
+    closed = explanation(mask=torch.zeros(1, 32, 32), seen=seen, bits=0 * bits)
+    assert "nothing of the image was seen" in panels.details(closed)
+    assert "nothing of the image" not in panels.details(found)
 
 
 @pytest.mark.parametrize(
