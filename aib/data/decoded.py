@@ -56,8 +56,8 @@ class DecodedCopy:
         return DecodedCopy(images, self.ratios.to(device), where)
 
     def __str__(self) -> str:
-        count, side, size = len(self.images), self.images.shape[-1], self.images.nbytes / 1e9
-        return f"{count:,} images decoded once at {side} x {side}: {size:,.1f} GB {self.where}"
+        count, side, size = len(self.images), self.images.shape[-1], self.images.nbytes / 1e6
+        return f"{count:,} images decoded once at {side} x {side}: {size:,.0f} MB {self.where}"
 
 
 def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> DecodedCopy | None:
