@@ -65,8 +65,7 @@ def load(
         reject_unknown([split], [*SPECS[kind].sizes, "val"], f"{kind} has no split")
     official = "train" if split == "val" and not own_val else split
     reader = READERS[kind]
-    converted = _checked_options(kind, reader, fixed, options)
-    dataset = reader(official, **fixed, **converted)
+    dataset = reader(official, **fixed, **_checked_options(kind, reader, fixed, options))
     if split in ("train", "val") and not own_val:
         if split == "val" and holdout == 0:
             raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
@@ -81,8 +80,7 @@ def load(
             raise AibError(f"image_size must be at least 2, not {size}")
         dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
     small = dataset.preprocessing.image_size <= SMALL_SIDE
-    # Unchecked files are decoded when they are used, as a damaged one is an error then.
-    return dataset.in_memory() if small and converted.get("check", True) else dataset
+    return dataset.in_memory() if small else dataset
 
 
 def require_trainable(name: str, data: ImageSet) -> None:

@@ -51,9 +51,8 @@ def open_network(name: str, data: str, root: str | None, out: Path, device: str 
     It gets the data's normalisation where it has none of its own, and its results go to `out`.
     """
     network = build_network(name, pretrained=is_library_name(name))
-    unchecked = {"check": False} if parse_name(data)[0] == "folder" else {}
     split = "test" if has_split(data, "test") else "train"
-    images = load(data, split, root=root, holdout=0, **unchecked)
+    images = load(data, split, root=root, holdout=0)
     policy = preprocessing_of(name, network) or images.preprocessing
     count = count_classes(network, torch.zeros(1, 3, policy.image_size, policy.image_size))
     names = classes_of(name, network, images.class_names)
