@@ -43,6 +43,11 @@ def test_the_explanation_is_that_of_the_deterministic_pass():
     torch.testing.assert_close(expl.attention, enlarged[:, 0])
 
 
+def test_the_map_does_not_depend_on_the_draw():
+    model, x = make(), images(B)
+    assert torch.equal(model.explain(x).attention, model.explain(x).attention)
+
+
 def test_a_quantised_map_takes_only_the_anchors_levels():
     model = make(num_anchors=5)
     model.quantizer.anchors.data = torch.tensor([0.9, 0.3, 0.6, 0.5, 0.4])

@@ -198,6 +198,19 @@ def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, 
     assert shown["explanations"][0]["gradcam_layer"].startswith("tail")
 
 
+def test_without_a_packaged_model_one_sentence_says_what_to_do(
+    photos, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path / "models")
+    assert main(["explain", str(photos)]) == 2
+    assert "no pretrained model" in capsys.readouterr().err
+    # and a folder is all it takes to have one
+    eval_model("tiny_aib_qt", shapes(2)).save_pretrained(tmp_path / "models" / "small")
+    assert main(["explain", str(photos), "--out", str(tmp_path / "o")]) == 0
+    options = ["--run", "small", "--out", str(tmp_path / "p")]
+    assert main(["explain", str(photos), *options]) == 0
+
+
 def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
     first, second = (make_run(tmp_path / name, "tiny_aib", seed=i) for i, name in enumerate("ab"))
     few = ["--quick", "--images", "4", "--foreign", "shapes"]
