@@ -31,6 +31,7 @@ from aib.training.step import TrainingStep
 from aib.training.warm_start import check_statistics
 
 TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
+GPU_WARM_UP = 10  # steps, in which kernels are compiled and chosen and CUDA graphs recorded
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,11 @@ class Loop:
         self.take_step.frozen.hold()
         self.log_time = self.save_time = began
         estimate = DurationEstimate(
-            self.report, self.total_steps, self.steps_per_epoch, self.validation_seconds
+            self.report,
+            self.total_steps - self.step,
+            self.steps_per_epoch,
+            self.validation_seconds,
+            warm_up=1 if self.fabric.device.type == "cpu" else GPU_WARM_UP,
         )
         row: dict[str, Any] = {}
         try:
@@ -185,7 +190,7 @@ class Loop:
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
                     self.sums.add(metrics, gradient_norm, self.step)
-                    estimate.count(self.step)
+                    estimate.count()
                     epoch_ends = self.step % self.steps_per_epoch == 0
                     if epoch_ends or self.step % s.log_every == 0:
                         row = self.log_metrics(epoch, began)

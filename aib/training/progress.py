@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-MEASURED_SECONDS = 3.0  # until the duration of the training is estimated
+MEASURED_SECONDS = 3.0  # of training, by which its duration is estimated
 
 
 class Reporter:
@@ -82,35 +82,35 @@ def make_reporter() -> Reporter:
 
 
 class DurationEstimate:
-    """Reports once how long the training will take, by the steps after the first one."""
+    """Reports once how long the training will take, by the steps after the warm-up."""
 
     def __init__(
         self,
         report: Reporter,
-        total_steps: int,
+        steps: int,  # of the training, or those that remain of a resumed one
         steps_per_epoch: int,
         evaluations: Callable[[], float],  # how many seconds they will take
+        warm_up: int,  # steps that compile, allocate and start the workers
     ):
-        self.report, self.total_steps, self.steps_per_epoch = report, total_steps, steps_per_epoch
-        self.evaluations = evaluations
-        self.began = time.monotonic()
-        self.first: tuple[int, float] | None = None
+        self.report, self.steps, self.steps_per_epoch = report, steps, steps_per_epoch
+        self.evaluations, self.warm_up = evaluations, warm_up
+        self.taken, self.since = 0, 0.0
         self.reported = False
 
-    def count(self, step: int) -> None:
+    def count(self) -> None:
         """Called after every step."""
         if self.reported:
             return
+        self.taken += 1
         now = time.monotonic()
-        if self.first is None:  # compiles, allocates and starts the workers
-            self.first = step, now
-        elif now - self.began >= MEASURED_SECONDS:
+        if self.taken <= self.warm_up:
+            self.since = now
+        elif now - self.since >= MEASURED_SECONDS:
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
-            first, since = self.first
-            seconds = (time.monotonic() - since) / (step - first) * (self.total_steps - first + 1)
-            epochs = (self.total_steps - first + 1) / self.steps_per_epoch
-            duration = format_duration(seconds + self.evaluations())
+            per_step = (time.monotonic() - self.since) / (self.taken - self.warm_up)
+            duration = format_duration(per_step * self.steps + self.evaluations())
+            epochs = self.steps / self.steps_per_epoch
             self.report.message(f"about {duration} for {epochs:.3g} epochs on this machine")
             self.reported = True
 

@@ -16,6 +16,7 @@ from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Loop
 from aib.training.progress import (
     BarReporter,
+    DurationEstimate,
     LineReporter,
     Reporter,
     format_duration,
@@ -76,6 +77,17 @@ def test_the_expected_time_is_reported_once_from_the_steps_after_the_first(
         loop.train(stop)
     expected = {0: "about 46 s for 3 epochs", 5: "about 36 s for 2 epochs"}[done]
     assert [text for text in report.messages if "about" in text] == [f"{expected} on this machine"]
+
+
+def test_slow_steps_of_the_warm_up_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten steps of 20 s and 990 of 0.5 s; without the warm-up they take 500 s."""
+    report, clock = RecordingReporter(), [100.0]
+    monkeypatch.setattr("aib.training.progress.time.monotonic", lambda: clock[0])
+    estimate = DurationEstimate(report, 1000, 500, lambda: 40.0, warm_up=10)
+    for step in range(1000):
+        clock[0] += 20.0 if step < 10 else 0.5
+        estimate.count()
+    assert report.messages == ["about 9 min for 2 epochs on this machine"]
 
 
 def test_a_row_is_formatted_in_one_line() -> None:
