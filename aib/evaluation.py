@@ -175,7 +175,8 @@ class EvaluationMetrics:
 
     def __init__(self, num_classes: int, device: torch.device):
         self.top5 = num_classes > 5
-        self.sums = torch.zeros(4, dtype=torch.float64, device=device)  # count, top1, top5, nll
+        # Count, NaN, top1, top5, nll.
+        self.sums = torch.zeros(5, dtype=torch.float64, device=device)
         self.extra: dict[str, Tensor] = {}  # sums of what a model may lack
         # Images, correct predictions and summed confidence in each bin.
         self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
@@ -189,7 +190,8 @@ class EvaluationMetrics:
         hit = best == y[:, None]
         nll = -log_probability.gather(1, y[:, None]).sum()
         count = torch.full_like(nll, len(y))
-        self.sums += torch.stack([count, (~hit[:, 0]).sum(), (~hit.any(1)).sum(), nll])
+        broken = log_probability.isnan().any(1).sum()
+        self.sums += torch.stack([count, broken, (~hit[:, 0]).sum(), (~hit.any(1)).sum(), nll])
         confidence = log_probability.exp().amax(-1).double()
         bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
         rows = torch.stack([torch.ones_like(confidence), hit[:, 0].double(), confidence])  # [3,B]
@@ -197,8 +199,10 @@ class EvaluationMetrics:
 
     def compute(self) -> dict[str, Any]:
         """The fields of `Evaluation` that are measured."""
-        count, wrong, wrong5, nll = self.sums.tolist()
+        count, broken, wrong, wrong5, nll = self.sums.tolist()
         n = int(count)
+        if broken:
+            raise AibError(f"the model gives NaN for {int(broken)} of the {n} images")
         images, right, confidence = self.bins
         bins = CalibrationBins(
             images=tuple(int(number) for number in images.tolist()),

@@ -10,7 +10,7 @@ import torch
 import aib
 from aib.cli import main
 from aib.data import ImageSet, load
-from aib.errors import AibWarning
+from aib.errors import AibError, AibWarning
 from aib.evaluation import (
     EvaluationMetrics,
     evaluate,
@@ -68,6 +68,16 @@ def test_the_calibration_error_is_its_definition():
     ]
     assert len(gaps) > 10
     assert metrics.compute()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
+
+
+def test_images_without_a_prediction_are_an_error():
+    """A comparison with NaN names some class, and may be right by accident."""
+    metrics = EvaluationMetrics(8, torch.device("cpu"))
+    logits = torch.randn(6, 8)
+    logits[2:4] = torch.nan
+    metrics.add(logits, torch.arange(6))
+    with pytest.raises(AibError, match="NaN for 2 of the 6 images"):
+        metrics.compute()
 
 
 def test_the_kl_is_averaged_over_the_attentions_samples():

@@ -26,7 +26,8 @@ def reliance(studies: Mapping[str, Study]) -> Table:
     note = (
         "Percentage points of accuracy lost with the map replaced by each of these (95% interval). "
         "Used: one interval lies above one point. Decorative: all lie below. Undecided: neither, "
-        "or there is too little accuracy to lose."
+        "or there is too little accuracy to lose. The swaps within and between classes count, too; "
+        "the mean and the shuffled map do not count for masked models."
     )
     return table_of("Does the decision need the map?", rows, note)
 

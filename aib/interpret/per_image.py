@@ -14,6 +14,7 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batch, Batches
+from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
@@ -130,6 +131,9 @@ def measure_images(
                 scores[name].update(before.map, after.map, before.prediction, after.prediction)
             tick("modified images", len(batch.images))
     columns = {name: torch.cat(values).cpu() for name, values in parts.items()}
+    if broken := int(columns["probability"].isnan().sum()):
+        count = len(columns["probability"])
+        raise AibError(f"the model gives NaN for {broken} of the {count} images")
     for name, score in scores.items():
         if score.cosine:
             columns[f"{name} cosine"] = torch.cat(score.cosine).cpu()

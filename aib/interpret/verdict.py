@@ -3,8 +3,8 @@
 decorative  no counted replacement of the map costs a point of accuracy
 encoding    another class's map costs accuracy, the same class's much less, and the map gives the
             class away: it may hold the answer instead of the evidence
-faithful    used, not encoding, and by an evaluator that never saw the map its pixels are better
-            evidence than the centre and than random ones
+faithful    maps of other images cost accuracy, not encoding, and by an evaluator that never saw the
+            map its pixels are better evidence than the centre and than random ones
 used        replacing the map costs accuracy; more was not shown
 undecided   too few images, or too little accuracy to lose
 """
@@ -20,6 +20,7 @@ Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
 
 ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
 SAME_MAP = 0.01  # masks that differ by less from image to image, on average, are one mask
+STRANGE = {"mean", "shuffled"}  # replacements unlike any map that the classifier was trained with
 MEANING = {
     "faithful": "The map is faithful: the decision uses it, and what it marks is evidence",
     "used": "The decision uses the map",
@@ -71,7 +72,7 @@ def judge(
     drops = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
     drops = drops | (encoding.swaps if encoding else {})
     costs = _costs(reliance, drops)
-    costly = any(drop.low >= harm for drop in drops.values())
+    costly = {name for name, drop in drops.items() if drop.low >= harm}
     if reliance.masked and encoding and encoding.variation < SAME_MAP and not costly:
         same = (
             f"It is the same map for every image: two differ by {encoding.variation:.4f} on average"
@@ -92,6 +93,9 @@ def judge(
         return Verdict("encoding", (costs, *why))
     if encodes is None:
         return Verdict("used", (*used, *why))
+    if costly <= STRANGE:
+        strange = "Only a mean or shuffled map is shown to cost that, not another image's"
+        return Verdict("used", (*used, *why, strange))
     faithful, evidence = _evidence(over_centre, over_random)
     return Verdict("faithful" if faithful else "used", (*used, *why, evidence))
 

@@ -106,6 +106,16 @@ def test_images_are_prepared_for_the_network():
     assert all(x.shape[2:] == (48, 48) and x.min() >= 0 and x.max() <= 1 for x in seen)
 
 
+def test_images_without_a_prediction_are_an_error():
+    class Broken(nn.Module):
+        def forward(self, x):
+            logits = x.mean((2, 3)).repeat(1, 4)[:, :10]
+            return logits.where(x[:, :1, 0, 0] != x[0, 0, 0, 0], torch.nan)
+
+    with pytest.raises(AibError, match=r"NaN for \d+ of the 20 images"):
+        study(Broken(), Batches(shapes(20), 20), Plan({}), expensive=False)
+
+
 def test_the_scale_of_given_maps_does_not_matter():
     """Tiny ones are not flat."""
     made = gradients(network := SmallNet())

@@ -54,6 +54,10 @@ LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimat
         ("used", reliance(another=5), None, BETTER, "was not tested"),
         ("used", reliance(another=5), encoding(5, 5), {}, "at most"),
         ("faithful", reliance(another=5), encoding(5, 5), BETTER, "never saw it"),
+        # A mean or shuffled map may only be strange: other images' maps have to cost accuracy, too.
+        ("used", reliance(50, 50), encoding(), BETTER, "not another image"),
+        ("used", reliance(50, 50, another=1.3), encoding(1.3, 1.3), BETTER, "not another image"),
+        ("faithful", reliance(50, 50), encoding(0, 5), BETTER, "never saw it"),
         ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(1, 2)},
          "than in centre pixels"),
         ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_random": Estimate()},
@@ -126,6 +130,34 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
         assert own.over_random.high < 0
         assert "no gradient leads" in found.notes[-1]
         assert set(found.faithfulness) == {"own", "centre", "random"}
+
+
+def test_a_map_that_may_only_not_look_strange_is_not_faithful():
+    """The decision is the same under any map with one square: whose it is makes no difference."""
+
+    class Guard(planted.Selector):
+        def classify(self, x, m):
+            square = (m.amax((1, 2)) == 1) & (m.diff(dim=1).abs().sum((1, 2)) < 9)
+            return planted.glyph_logits(x) * square[:, None]
+
+    plan = Plan({}, subset=60, evaluator=planted.evaluator())
+    found, _ = study(Guard(masked=False), planted.feed(300), plan)
+    assert found.evaluator.maps["own"].over_centre.low > 0
+    assert found.reliance.replaced["another"].high < 0.01 < found.reliance.replaced["mean"].low
+    assert found.verdict.name == "used"
+
+
+def test_a_model_that_names_the_most_frequent_class_has_nothing_to_lose():
+    images = planted.glyph_images(2000)
+    many, few = (images.labels == 0).nonzero(), (images.labels == 1).nonzero()
+    feed = Batches(images.subset(torch.cat([many[:380], few[:20]]).flatten()), 100)
+
+    class Constant(planted.Random):
+        def classify(self, x, m):
+            return torch.eye(planted.CLASSES)[torch.zeros(len(x), dtype=torch.long)]
+
+    found, _ = study(Constant(), feed, Plan({}), expensive=False)
+    assert found.verdict.name == "undecided" and "Guessing gives 95.0%" in found.verdict.text
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -40,7 +40,7 @@ class Reliance:
     accuracy: float  # with the model's own maps
     replaced: dict[str, Drop]  # by their mean, shuffled in space, by another image's
     harm: float  # the least drop that counts
-    chance: float  # accuracy of guessing
+    chance: float  # accuracy of guessing: the most frequent class, or any of them
     masked: bool = False  # the model masks pixels, and was trained with its own masks only
 
 
@@ -49,7 +49,9 @@ def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
     own = decisions.right()
     replaced = {name: drop_between(own, decisions.right(name)) for name in REPLACEMENTS}
     accuracy = float(own.double().mean())
-    return Reliance(len(own), accuracy, replaced, HARM, 1 / decisions.num_classes, masked)
+    frequent = int(decisions.labels.bincount().max()) / len(own)
+    chance = max(1 / decisions.num_classes, frequent)
+    return Reliance(len(own), accuracy, replaced, HARM, chance, masked)
 
 
 def drop_between(own: Tensor, replaced: Tensor) -> Drop:

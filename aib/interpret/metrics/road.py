@@ -76,13 +76,15 @@ def impute_linear(x: Tensor, removed: Tensor, *, tolerance: float = TOLERANCE) -
     filled = torch.where(removed, mean, known)
     residual = (_neighbours(filled) - diagonal * filled) * removed
     step = scaled = residual / diagonal
-    size = first = _dot(residual, scaled)  # [B,C,1,1]
+    size = _dot(residual, scaled)  # [B,C,1,1]
+    small = tolerance**2 * size
     for iteration in range(20 * max(x.shape[2:])):  # a bound that is never reached in practice
         # Asked now and then, because each time waits for the device.
-        if iteration % 10 == 0 and bool((size <= tolerance**2 * first).all()):
+        if iteration % 10 == 0 and bool((size <= small).all()):
             break
         image = (diagonal * step - _neighbours(step)) * removed
-        length = _ratio(size, _dot(step, image))
+        # Each image ends on its own, whatever the others in its batch need.
+        length = _ratio(size, _dot(step, image)) * (size > small)
         filled.addcmul_(length, step)
         residual.addcmul_(length, image, value=-1)
         scaled = residual / diagonal

@@ -91,8 +91,9 @@ class InterpretabilityScore(BootstrapMetric):
         # Each metric is a sum over images divided by another: the counted ones, among which.
         parts: dict[str, tuple[Tensor, Tensor]] = {}
         for tau in TAUS:
-            parts[f"score_{tau:g}"] = (100 * consistent * (raw >= tau), consistent)
-            parts[f"centred_{tau:g}"] = (100 * defined * (centred >= tau), defined)
+            least = tau - 1e-6  # in float32 a cosine of exactly 0.9 may be below 0.9
+            parts[f"score_{tau:g}"] = (100 * consistent * (raw >= least), consistent)
+            parts[f"centred_{tau:g}"] = (100 * defined * (centred >= least), defined)
         parts["centred_mean"] = (defined * centred.nan_to_num(), defined)
         parts["prediction_consistent"] = (100 * consistent, every)
         return {

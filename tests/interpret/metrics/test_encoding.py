@@ -56,6 +56,15 @@ def test_shares_and_drops_agree_with_counting_image_by_image(seed):
         assert drop.accuracy == pytest.approx(float((d.under[name] == d.labels).double().mean()))
 
 
+def test_guessing_names_the_most_frequent_class():
+    """With 19 of 20 images of one class, a model right on 19 has lost nothing that it had."""
+    d = random_decisions(20)
+    labels = torch.tensor([0] * 19 + [3])
+    assert map_reliance(replace(d, labels=labels)).chance == 19 / 20
+    assert map_reliance(replace(d, labels=torch.arange(20) % 4)).chance == 1 / 4
+    assert map_reliance(replace(d, labels=torch.arange(20) % 4, num_classes=2)).chance == 1 / 2
+
+
 def test_falling_back_to_the_most_frequent_class_is_not_following_the_map():
     own = torch.tensor([0] * 30 + [1] * 20 + [2] * 10)
     d = random_decisions()

@@ -56,6 +56,15 @@ def mean_brightness(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([mean, 1 - mean], dim=1).log()
 
 
+def test_an_image_is_imputed_alike_in_any_batch():
+    """One with a large hole takes many more steps than one with a single missing pixel."""
+    x = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    removed = torch.zeros(3, 1, 16, 16, dtype=torch.bool)
+    removed[0, :, :15], removed[1, :, 4, 4], removed[2, :, 3:9, 2:7] = True, True, True
+    alone = torch.cat([impute_linear(x[i : i + 1], removed[i : i + 1]) for i in range(3)])
+    torch.testing.assert_close(impute_linear(x, removed), alone, rtol=0, atol=1e-6)
+
+
 def test_the_curves_are_the_probabilities_of_imputed_images():
     generator = torch.Generator().manual_seed(0)
     x = 0.6 + 0.3 * torch.rand(3, 3, 8, 8, generator=generator)

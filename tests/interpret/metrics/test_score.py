@@ -52,6 +52,19 @@ def test_only_prediction_consistent_images_count():
     assert none["score_0.9"] != none["score_0.9"] and none["prediction_consistent"] == 0
 
 
+@pytest.mark.parametrize("cells", [10, 20, 40, 60, 100])
+def test_a_cosine_of_exactly_the_threshold_counts(cells):
+    """Binary maps with as many open cells, k of them shared: the cosine is k / cells."""
+    shared = [k for k in range(cells + 1) if 20 * k in (17 * cells, 18 * cells, 19 * cells)]
+    for k in shared:
+        maps, modified = torch.zeros(2, 1, 16, 16)
+        maps.view(-1)[:cells] = 1
+        modified.view(-1)[cells - k : 2 * cells - k] = 1
+        found = score(maps, modified)
+        for percent in (85, 90, 95):
+            assert found[f"score_{percent / 100:g}"] == 100 * (100 * k >= percent * cells)
+
+
 def test_batches_add_up():
     generator = torch.Generator().manual_seed(0)
     maps, noise = torch.rand(2, 30, 5, 5, generator=generator)
