@@ -133,6 +133,7 @@ def test_it_is_trained_like_any_model():
         ({"masked": False, "layout": "nchw"}, "layout is for masked models"),
         ({"masked": False, "prefix_tokens": 1}, "prefix_tokens is for masked models"),
         ({"masked": False, "grid": (4, 4)}, "grid is for masked models"),
+        ({"grid": 8}, "grid must be 2 values, each an integer of at least 1 or None, not 8"),
         ({"masked": 1}, "masked must be true or false, not 1"),
         ({"map_size": 8}, "attach has no option 'map_size'"),
         ({"quantizer": 1}, "quantizer must be"),
