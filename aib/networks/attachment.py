@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 from aib.attention import SpatialAttention
 from aib.backbones.compose import describe
 from aib.backbones.parts import guided, maps_of_classes
-from aib.backbones.propose import FeatureProposal, FirstPass
+from aib.backbones.propose import FeatureProposal, FirstPass, hold_in_backward
 from aib.baselines.evaluator import Evaluator
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
@@ -139,6 +139,7 @@ def attach(
         if evaluator:
             model = Evaluator(network, new_head, **parts)
         else:
+            hold_in_backward(network)
             model = Masked(
                 network,
                 new_head,
