@@ -70,7 +70,11 @@ def export(
     except AibError:
         raise
     except Exception as error:  # a user's network may do what no graph can express
-        reason = first_line(error)
+        cause: BaseException = error
+        # This one of torch lists steps of its developers; the operation is named below it.
+        while str(error).startswith("Failed to convert") and cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = first_line(cause)
         if reason.startswith("Constraints violated (batch)"):
             reason = "it fixes the batch size, as `len(x)` does; use `x.shape[0]` in its forward"
         raise AibError(f"this network cannot be exported as {format}: {reason}") from error

@@ -89,7 +89,8 @@ def test_gradient_checkpointing_changes_no_statistics():
         model = aib.attach(one, at="layer2", num_classes=C, image_size=32, masked=True).train()
         for x in images(2 * B).chunk(2):
             aib.aib_loss(model(x), torch.arange(B), area=0.1).total.backward()
-        found.append((dict(model.named_buffers()), {n: p.grad for n, p in model.named_parameters()}))
+        gradients = {n: p.grad for n, p in model.named_parameters()}
+        found.append((dict(model.named_buffers()), gradients))
     torch.testing.assert_close(*found)
 
 
