@@ -136,6 +136,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
+        if not isinstance(x, Tensor):
+            raise AibError(f"images must be a tensor [B, 3, H, W], not a {type(x).__name__}")
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
             raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
         if not x.is_floating_point():
@@ -266,6 +268,15 @@ def model_name(model: Classifier) -> str:
     """The name that the model or its network was created by, or its class."""
     recipe = model.recipe
     return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
+
+
+def check_model(model: nn.Module, caller: str) -> None:
+    """Raise an error for a network that is no aib model; a compiled model is one."""
+    if not isinstance(getattr(model, "_orig_mod", model), Classifier):
+        raise AibError(
+            f"{caller} takes a model of aib, not a {type(model).__name__}: make one with "
+            "aib.attach or aib.create_model"
+        )
 
 
 def check_classes(num_classes: int) -> int:

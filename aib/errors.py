@@ -23,7 +23,7 @@ def missing_extra(extra: str, why: str) -> AibError:
     return AibError(f"{why}: {install(extra)}")
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's message; its type where there is none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 

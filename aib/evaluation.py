@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from aib.classifier import Classifier, seeded_evaluation
+from aib.classifier import Classifier, check_model, seeded_evaluation
 from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.data.stl10 import CIFAR10_NAME
 from aib.errors import AibError
@@ -108,6 +108,7 @@ def evaluate(
 
     The noise is seeded, so the same call gives the same result on the same machine.
     """
+    check_model(model, "evaluate")
     device = next(model.parameters()).device
     policy = model.preprocessing
     images = adapt(data, policy, model.num_classes, batch_size=batch_size, workers=workers)

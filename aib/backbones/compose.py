@@ -31,16 +31,18 @@ def make_parts(
     check("attention", attention, nn.Module | Literal["conv"] | None)
     check("quantizer", quantizer, AnchorQuantizer | NumAnchors | None)
     check("head", head, nn.Module | None)
+    like = next(stem.parameters(), torch.empty(0))  # device and dtype of what is made here
     channels, embedding_dim = 0, 0
     if attention == "conv" or head is None:
         channels, embedding_dim = probe(stem, tail, image_size)
     if attention == "conv":
         trunk = nn.Conv2d(channels, 1, 3, padding=1)
-        attention = SpatialAttention(trunk, get_profile(profile).sigma_kernel)
+        attention = SpatialAttention(trunk, get_profile(profile).sigma_kernel).to(like)
     if isinstance(quantizer, int):
-        quantizer = AnchorQuantizer(quantizer)
+        quantizer = AnchorQuantizer(quantizer).to(like)
     if head is None:
-        head = VariationalHead(embedding_dim, latent_dim, mlp_decoder(latent_dim, num_classes))
+        decoder = mlp_decoder(latent_dim, num_classes)
+        head = VariationalHead(embedding_dim, latent_dim, decoder).to(like)
     return attention, quantizer, head
 
 

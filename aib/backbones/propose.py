@@ -105,6 +105,29 @@ class FirstPass(nn.Module):
             self._features.append(f)
 
 
+def hold_in_backward(network: nn.Module) -> None:
+    """Keep every BatchNorm from updating its running statistics in a backward pass.
+
+    Gradient checkpointing runs layers again there, after `FirstPass` has taken its buffers out of
+    the network: the first pass would update those of the second.
+    """
+    for layer in network.modules():
+        if isinstance(layer, _NormBase) and layer.track_running_stats:
+            layer.register_forward_pre_hook(_hold)
+            layer.register_forward_hook(_release, always_call=True)  # checkpointing may stop in it
+
+
+def _hold(layer: nn.Module, inputs: Any) -> None:
+    if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+        layer.__dict__["held"] = layer._buffers
+        layer._buffers = {name: b.clone() for name, b in layer.named_buffers(recurse=False)}
+
+
+def _release(layer: nn.Module, inputs: Any, output: Any) -> None:
+    if not torch.compiler.is_compiling() and "held" in layer.__dict__:
+        layer._buffers = layer.__dict__.pop("held")
+
+
 def batch_norm_buffers(network: nn.Module) -> dict[str, Tensor]:
     """The running statistics of every BatchNorm in a network, by name."""
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from aib.classifier import Classifier
+from aib.classifier import Classifier, check_model
 from aib.errors import AibError, first_line
 from aib.export.check import Check, check
 from aib.export.formats import (
@@ -59,6 +59,7 @@ def export(
     (of the weights file) go into its metadata. If it does not compute what the model computes,
     nothing is written. A file that is there already is replaced.
     """
+    check_model(model, "export")
     path = check_target(Path(path), format)
     reference, size = settled(model), model.preprocessing.image_size
     about = describe(reference, format, data=data, checksum=checksum)
@@ -69,7 +70,11 @@ def export(
     except AibError:
         raise
     except Exception as error:  # a user's network may do what no graph can express
-        reason = first_line(error)
+        cause: BaseException = error
+        # This one of torch lists steps of its developers; the operation is named below it.
+        while str(error).startswith("Failed to convert") and cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = first_line(cause)
         if reason.startswith("Constraints violated (batch)"):
             reason = "it fixes the batch size, as `len(x)` does; use `x.shape[0]` in its forward"
         raise AibError(f"this network cannot be exported as {format}: {reason}") from error

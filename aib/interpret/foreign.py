@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from aib.classifier import Classifier, evaluating
 from aib.data import Batches, ImageSet
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.evaluation import match_classes, prepare_images
 from aib.interpret.metrics.checks import class_logits
 from aib.interpret.posthoc import class_scores
@@ -79,4 +79,10 @@ def _as_classifier(
 def count_classes(network: nn.Module, x: Tensor) -> int:
     """The number of classes of a network, from its logits of normalised images."""
     with evaluating(network), torch.no_grad():
-        return class_logits(network(x), len(x)).shape[1]
+        try:
+            result = network(x)
+        except (RuntimeError, TypeError, ValueError, AssertionError) as error:
+            raise AibError(
+                f"{x.dtype} images {list(x.shape)} do not pass the network ({first_line(error)})"
+            ) from error
+    return class_logits(result, len(x)).shape[1]

@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.classifier import Classifier, evaluating, model_name, seeded_evaluation
+from aib.classifier import Classifier, check_model, evaluating, model_name, seeded_evaluation
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.explanation import Explanation, Region
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
@@ -62,6 +62,7 @@ def explain(
     a post-hoc map of each, Grad-CAM unless `method` is another.
     """
     check("threshold", threshold, Fraction)
+    check_model(model, "explain")
     label = None if expected is None else _label(model, expected)
     if samples is None and model.takes_mask:
         samples = (min(MASKED_SAMPLES, model.eval_samples[0]), model.eval_samples[1])
@@ -200,8 +201,15 @@ def given_maps(function: ImagesToMaps, x: Tensor) -> Tensor:
     A map is flat below a fixed contrast, and the gradient of a probability may be 1e-9 everywhere.
     """
     with torch.enable_grad():
-        made = function(x)
-    maps = torch.as_tensor(made).detach().to(x)
+        made = function(x.detach().clone())  # it may write into its argument
+    try:
+        maps = torch.as_tensor(made)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AibError(
+            "a function of maps must give a tensor or an array [B,h,w], not a "
+            f"{type(made).__name__} ({first_line(error)})"
+        ) from error
+    maps = maps.detach().to(x)
     if maps.ndim != 3 or len(maps) != len(x) or not maps.numel():
         raise AibError(
             f"a function of maps must give [B,h,w], one for each of {len(x)} images, "

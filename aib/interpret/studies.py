@@ -80,6 +80,11 @@ def study(
     if plan is None:
         plan = Plan({n: m for n, m in modifications().items() if m.kind != "foreign"})
     maps = maps or {}
+    if not isinstance(maps, Mapping) or not all(callable(function) for function in maps.values()):
+        raise AibError(
+            "maps must be functions by name, each from images [B,3,H,W] to maps [B,h,w], as in "
+            'maps={"mine": function}'
+        )
     for taken in set(maps) & set(get_args(MapKind)):
         raise AibError(f"maps of the name {taken!r} are aib's own: choose another name")
     if plan.evaluator is not None:

@@ -6,15 +6,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import is_lazy
 
 from aib.attention import SpatialAttention
 from aib.backbones.compose import describe
 from aib.backbones.parts import guided, maps_of_classes
-from aib.backbones.propose import FeatureProposal, FirstPass
+from aib.backbones.propose import FeatureProposal, FirstPass, hold_in_backward
 from aib.baselines.evaluator import Evaluator
 from aib.bottleneck import AIB
 from aib.classifier import Classifier, check_classes
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.latent import make_head, mlp_decoder
 from aib.masked import Masked
 from aib.networks.by_name import build_network, preprocessing_of, resolve_layer
@@ -82,6 +84,8 @@ def attach(
     """
     check("pretrained", pretrained, bool)
     check_classes(num_classes)
+    check("at", at, str | None)
+    check("head", head, str | None)
     name, own = backbone if isinstance(backbone, str) else None, None
     if isinstance(backbone, str):
         backbone = build_network(
@@ -95,8 +99,14 @@ def attach(
         raise AibError("pretrained is for networks by name; give your network its weights itself")
     if at is None:
         raise AibError("name the layer of the network with at=, such as at='layer3'")
+    policy = preprocessing or own
     if image_size is None:
-        image_size = 224 if own is None else own.image_size
+        image_size = 224 if policy is None else policy.image_size
+    elif preprocessing is not None and preprocessing.image_size != image_size:
+        raise AibError(
+            f"image_size is {image_size}, and preprocessing says {preprocessing.image_size}: "
+            "leave one of them out"
+        )
     reading: dict[str, Any] = {"layout": layout, "prefix_tokens": prefix_tokens, "grid": grid}
     check_options(masked, [*options, *(name for name, v in reading.items() if v is not None)])
     chosen = ModelOptions(**options)
@@ -105,7 +115,7 @@ def attach(
     check("evaluator", evaluator, bool)
     if evaluator:
         check_evaluator_options(masked, quantizer, chosen)
-    network = deepcopy(backbone)  # the caller's network stays unchanged
+    network = _copy(backbone)
     head = head or last_linear(network)
     embedding_dim = _remove_head(network, head)
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
@@ -129,6 +139,7 @@ def attach(
         if evaluator:
             model = Evaluator(network, new_head, **parts)
         else:
+            hold_in_backward(network)
             model = Masked(
                 network,
                 new_head,
@@ -212,6 +223,28 @@ class AttachedAIB(AIB):
         f, attention, aux_logits = self.attend(f, *self._pass.pop("arguments"))
         self._pass["results"] = attention, aux_logits
         return f
+
+
+def _copy(network: nn.Module) -> nn.Module:
+    """A copy that can be changed: the caller's network stays as it is."""
+    kind = type(network).__name__
+    if isinstance(network, nn.DataParallel | DistributedDataParallel):
+        raise AibError(f"{kind} wraps a network: attach to the one inside, its `.module`")
+    if hasattr(network, "_orig_mod"):  # torch.compile
+        raise AibError("attach to the network before it is compiled, its `._orig_mod`")
+    if isinstance(network, torch.jit.ScriptModule):
+        raise AibError(
+            "TorchScript does not let layers be replaced: attach to the network that was scripted"
+        )
+    if any(is_lazy(p) for p in network.parameters()):
+        raise AibError(f"{kind} has lazy layers: pass a batch through it first, which creates them")
+    try:
+        return deepcopy(network)
+    except (RuntimeError, TypeError) as error:  # a lock, or a weight that another tensor computes
+        raise AibError(
+            f"{kind} cannot be copied ({first_line(error)}); of weight_norm and spectral_norm take "
+            "those in torch.nn.utils.parametrizations"
+        ) from error
 
 
 def _remove_head(network: nn.Module, head: str) -> int:

@@ -65,7 +65,7 @@ def read_layout(
 
     `grown` is their shape for images of twice the side, None where the network does not take them.
     """
-    grid = None if grid is None else tuple(grid)  # a list in JSON
+    grid = tuple(grid) if isinstance(grid, list) else grid  # a list in JSON
     check("layout", layout, Layout | None)
     check("prefix_tokens", prefix_tokens, NonNegativeInt | None)
     check("grid", grid, tuple[Count, Count] | None)

@@ -1,4 +1,4 @@
-"""Pass blank images through a network before anything is attached."""
+"""Pass noise through a network before anything is attached."""
 
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -16,7 +16,7 @@ from aib.types import split_heads
 def probe_features(
     network: nn.Module, at: str, head: str, image_size: int, repeat: bool
 ) -> tuple[Tensor, list[int] | None, list[str]]:
-    """The features at the layer `at` of two blank images.
+    """The features at the layer `at` of two images of noise.
 
     Also their shape for images of twice the side, or None where the network does not take them,
     and the names of the Linear layers that auxiliary heads end in: they run in training only.
@@ -28,7 +28,10 @@ def probe_features(
     mode changes the statistics of its normalisation layers.
     """
     weight = next(network.parameters(), torch.empty(0))
-    x = torch.zeros(2, 3, image_size, image_size, device=weight.device, dtype=weight.dtype)
+    # Not blank: a network without biases gives 0 for those, whatever comes after its head, and one
+    # that divides by their standard deviation gives NaN.
+    seeded = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, image_size, image_size, generator=seeded).to(weight)
     network.eval()
     f, _ = _pass(network, at, head, x, repeat)
     grown = _grown_shape(network, at, x)

@@ -32,6 +32,12 @@ def test_two_modules_are_enough():
     assert model.explain(images()).attention.shape == (B, 32, 32)
 
 
+def test_the_other_parts_have_the_type_of_the_modules():
+    model = aib.AIB(stem().double(), tail().double(), num_classes=C, latent_dim=K, quantizer=4)
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
+    assert model(images().double()).logits.dtype == torch.float64
+
+
 def test_probing_the_modules_changes_neither_mode_nor_statistics():
     own = stem().train()
     own[1].eval()

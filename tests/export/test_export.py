@@ -126,6 +126,17 @@ def test_paths_may_be_strings(tmp_path):
     assert small.path == tmp_path / "small.onnx"
 
 
+def test_an_operation_that_onnx_does_not_have_is_named(tmp_path):
+    class Singular(SmallNet):
+        def forward(self, x):
+            f = self.more[:2](self.features(x)).flatten(2)  # [B,6,64]
+            return self.fc(torch.linalg.svdvals(f))
+
+    model = aib.attach(Singular(), at="features", num_classes=3, image_size=32)
+    with pytest.raises(aib.AibError, match="cannot be exported as onnx: .*svd"):
+        export(model, tmp_path / "model.onnx")
+
+
 def test_a_network_that_fixes_the_batch_size_is_told_what_to_use(tmp_path):
     class Fixed(SmallNet):
         def forward(self, x):

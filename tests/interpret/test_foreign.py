@@ -126,6 +126,26 @@ def test_the_scale_of_given_maps_does_not_matter():
     assert found.map_stability["tiny"]["color-8"].flat == 0
 
 
+def test_a_function_of_maps_may_write_into_the_images():
+    network = SmallNet()
+
+    def brightness(x):
+        return x.sum(1)
+
+    def careless(x):
+        maps = x.sum(1)
+        x.zero_()
+        return maps
+
+    [expected, found] = [
+        study(network, DATA, PLAN, maps={"first": first, "second": brightness})[0]
+        for first in (brightness, careless)
+    ]
+    assert found.localisation == expected.localisation
+    assert found.faithfulness == expected.faithfulness
+    assert found.map_stability == expected.map_stability
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_classes_are_matched_by_name(ours):
     """Of data with the model's classes in another order, as in an evaluation."""
@@ -162,6 +182,11 @@ class Pair(SmallNet):
     [
         (SmallNet(), {"maps": {"own": lambda x: x[:, 0]}}, "choose another name"),
         (SmallNet(), {"maps": {"rgb": lambda x: x}}, r"must give \[B,h,w\]"),
+        (SmallNet(), {"maps": {"none": lambda x: None}}, "an array .*, not a NoneType"),
+        (SmallNet(), {"maps": {"pair": lambda x: (x[:, 0], 1)}}, "an array .*, not a tuple"),
+        (SmallNet(), {"maps": lambda x: x[:, 0]}, "maps must be functions by name"),
+        (SmallNet(), {"maps": {"tensor": torch.ones(12, 8, 8)}}, "maps must be functions by name"),
+        (SmallNet().half(), {}, r"torch.float32 images \[1, 3, 32, 32\] do not pass the network"),
         (SmallNet(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
         (SmallNet(7), {}, "7 classes and the data 10"),
         (SmallNet(), {"data": [DATA[0]]}, r"needs an aib.data.ImageSet .*, not a list"),

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import aib
+from aib.export import export
 from tests.helpers import images
 from tests.networks.libraries import GoogLeNet
 from tests.networks.small import DenseNet, ResNet, Swin
@@ -73,6 +74,8 @@ def relu_twice():
         ({"attention_guide": 1}, "attention_guide must be true or false, not 1"),
         ({"num_classes": -1}, "not -1"),
         ({"at": "layer22"}, "no layer 'layer22'.*layer2"),
+        ({"at": nn.ReLU()}, "at must be a string or None, not ReLU"),
+        ({"head": 5}, "head must be a string or None, not 5"),
         ({"at": "zzz"}, "no layer 'zzz'.*conv1"),
         ({"at": "layer2.1.conv2"}, "layer2.1.conv2.*skip connection"),
         ({"at": "layer2.0.downsample"}, "layer2.0.downsample.*skip connection"),
@@ -94,6 +97,19 @@ def relu_twice():
 def test_what_cannot_be_attached_is_an_error(options, message):
     with pytest.raises(aib.AibError, match=message):
         attached(**options)
+
+
+@pytest.mark.parametrize("name", ["evaluate", "explain", "export"])
+def test_a_network_that_nothing_is_attached_to_is_no_model(name, tmp_path):
+    other = {"evaluate": None, "explain": images(), "export": tmp_path / "net.onnx"}[name]
+    function = export if name == "export" else getattr(aib, name)
+    with pytest.raises(aib.AibError, match=f"{name} takes a model of aib, not a ResNet"):
+        function(ResNet(), other)
+
+
+def test_images_that_are_no_tensor_are_an_error():
+    with pytest.raises(aib.AibError, match="images must be a tensor .*, not a ndarray"):
+        attached()(images().numpy())
 
 
 def test_an_option_that_the_file_does_not_name_has_its_default(tmp_path):
@@ -197,6 +213,72 @@ def test_features_with_channels_first_are_never_taken_for_channels_last(stem):
     network = nn.Sequential(stem, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 7))
     model = aib.attach(network, at="0", num_classes=C, image_size=32)
     assert model.attention.trunk.in_channels == channels
+
+
+class Standardised(ResNet):
+    """Scales each image by its own mean and standard deviation, which of a blank one is 0."""
+
+    def forward(self, x):
+        axes = (1, 2, 3)
+        return super().forward((x - x.mean(axes, keepdim=True)) / x.std(axes, keepdim=True))
+
+
+class Scaled(ResNet):
+    """Without biases its features of a blank image are 0, and so is what comes after the head."""
+
+    def forward(self, x):
+        return 10 * F.normalize(super().forward(x))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_comes_after_the_head_is_found_for_any_network(masked):
+    options = {"at": "layer2", "num_classes": C, "image_size": 32, "masked": masked}
+    model = aib.attach(Standardised(), **options).eval()
+    assert model(images()).logits.isfinite().all()
+    with pytest.raises(aib.AibError, match="something comes after it"):
+        aib.attach(Scaled(), **options)
+
+
+class Lazy(ResNet):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.LazyLinear(7)
+
+
+class OfAnotherTensor(ResNet):
+    """Its weight is computed, as that of torch.nn.utils.weight_norm."""
+
+    def __init__(self):
+        super().__init__()
+        kernel = self.conv1.weight * 2
+        del self.conv1.weight
+        self.conv1.weight = kernel
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: nn.DataParallel(ResNet()), "DataParallel wraps a network: .* its `.module`"),
+        (lambda: torch.compile(ResNet(), backend="eager"), "before it is compiled"),
+        (lambda: torch.jit.script(flat()), "attach to the network that was scripted"),
+        (Lazy, "Lazy has lazy layers: pass a batch through it first"),
+        (OfAnotherTensor, "OfAnotherTensor cannot be copied .* torch.nn.utils.parametrizations"),
+    ],
+)
+def test_a_network_that_cannot_be_changed_is_refused(make, said, masked):
+    with pytest.raises(aib.AibError, match=said):
+        aib.attach(make(), at="layer2", num_classes=C, image_size=32, masked=masked)
+
+
+def test_preprocessing_gives_the_image_size():
+    policy = aib.Preprocessing(image_size=48, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    options = {"at": "layer2", "num_classes": C, "preprocessing": policy}
+    model = aib.attach(ResNet(), **options)
+    assert model.recipe["image_size"] == 48 and model.preprocessing == policy
+    with pytest.raises(aib.AibError, match="image_size is 32, and preprocessing says 48"):
+        aib.attach(ResNet(), image_size=32, **options)
 
 
 class TwoParts(GoogLeNet):

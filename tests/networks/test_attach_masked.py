@@ -6,6 +6,7 @@ from copy import deepcopy
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import aib
 from aib.latent import LinearHead, VariationalHead
@@ -66,6 +67,31 @@ def test_each_pass_keeps_its_own_statistics(name):
     first, second = model.first_pass.get_buffer("bn1/running_mean"), model.body.bn1.running_mean
     assert not torch.equal(first, second)
     assert model.body.bn1.num_batches_tracked == 1
+
+
+class Checkpointed(ResNet):
+    """Computes two of its layers again in the backward pass, to save memory."""
+
+    def forward(self, x):
+        x = self.layer1(self.relu(self.bn1(self.conv1(x))))
+        for layer in (self.layer2, self.layer3):
+            x = checkpoint(layer, x, use_reentrant=False)
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def test_gradient_checkpointing_changes_no_statistics():
+    """The first pass, computed again in the backward pass, updates neither set of them."""
+    network, found = ResNet(), []
+    checkpointed = Checkpointed()
+    checkpointed.load_state_dict(network.state_dict())
+    for one in (network, checkpointed):
+        torch.manual_seed(0)
+        model = aib.attach(one, at="layer2", num_classes=C, image_size=32, masked=True).train()
+        for x in images(2 * B).chunk(2):
+            aib.aib_loss(model(x), torch.arange(B), area=0.1).total.backward()
+        gradients = {n: p.grad for n, p in model.named_parameters()}
+        found.append((dict(model.named_buffers()), gradients))
+    torch.testing.assert_close(*found)
 
 
 def test_a_pass_that_failed_leaves_no_trace():
@@ -133,6 +159,7 @@ def test_it_is_trained_like_any_model():
         ({"masked": False, "layout": "nchw"}, "layout is for masked models"),
         ({"masked": False, "prefix_tokens": 1}, "prefix_tokens is for masked models"),
         ({"masked": False, "grid": (4, 4)}, "grid is for masked models"),
+        ({"grid": 8}, "grid must be 2 values, each an integer of at least 1 or None, not 8"),
         ({"masked": 1}, "masked must be true or false, not 1"),
         ({"map_size": 8}, "attach has no option 'map_size'"),
         ({"quantizer": 1}, "quantizer must be"),
