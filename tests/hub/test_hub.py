@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from aib.pretrained import packaged_models
 from aib.report.gather import gather
 from aib.report.push import write_upload
 from aib.runs import open_run
-from tests.helpers import images, make_run, photo, same_weights, small_model
+from tests.helpers import images, make_run, photo, same_weights, shapes, small_model
 from tests.hub.server import be_offline, serving
 
 
@@ -285,13 +286,13 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
     data = "--data shapes:count=8"
     for words in (f"eval {{}} {data}", f"interpret {{}} {data} --quick --workers 0"):
         assert cli.main(words.format("hf:me/mine").split()) == 0
-    [test] = read_json(tmp_path / "hub/me/mine/evaluation.json")
     opened = open_run(Path("hf:me/mine"), "cpu")
+    [test] = read_json(opened.output / "evaluation.json")
     content = gather(opened, stored=True)
     assert set(content.evaluations) == {"shapes test", test}
     assert content.study.data == "shapes:count=8"
     [picture] = content.pictures
-    assert picture == Path("hub/me/mine/figures/modified.png")
+    assert picture == opened.output / "figures" / "modified.png"
     assert "images of shapes:count=8" in stored_verdict(opened).measured
     small_model(seed=5).save_pretrained(tmp_path / "5")
     hub.upload("me/mine", tmp_path / "5")
@@ -299,6 +300,39 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
     content = gather(opened, stored=True)
     assert not content.evaluations.keys() & {test} and content.study is None
     assert "images of pets" in stored_verdict(opened).measured  # the repository's own
+
+
+def test_results_of_one_revision_are_not_those_of_another(hub, tmp_path):
+    """Also with the same weights: here the images are normalised differently."""
+    model = small_model(preprocessing=shapes(2).preprocessing)
+    for branch in ("v1", "main"):
+        model.save_pretrained(tmp_path / branch)
+        hub.upload("me/mine", tmp_path / branch, branch)
+        model.preprocessing = replace(model.preprocessing, mean=(0.1, 0.2, 0.3))
+    both, data = ["hf:me/mine@v1", "hf:me/mine"], ["--data", "shapes:count=8"]
+    assert cli.main(["eval", both[0], *data]) == 0
+    first, second = (open_run(Path(one), "cpu") for one in both)
+    assert first.checksum == second.checksum
+    assert len(first.evaluations()) == 1 and not second.evaluations()
+    words = ["interpret", *both, *data, "--quick", "--workers", "0"]
+    for out in ([], ["--out", "compared"]):
+        assert cli.main([*words, *out]) == 0
+    for pattern in ("hub/**/interpret.json", "compared/**/interpret.json"):
+        found = [read_json(path) for path in tmp_path.glob(pattern)]
+        assert {one["run"] for one in found} == {first.source, second.source}
+
+
+def test_a_quick_study_made_here_does_not_hide_a_full_one_of_the_repository(hub, run, tmp_path):
+    study = read_json(run / "interpret.json")
+    full = study | {"data": "shapes:count=8", "split": "test", "images": 8}
+    write_json(run / "interpret.json", full)
+    aib.push_to_hub(run, "me/mine")
+    words = ["interpret", "hf:me/mine", "--data", "shapes:count=8", "--quick", "--workers", "0"]
+    assert cli.main(words) == 0
+    opened = open_run(Path("hf:me/mine"), "cpu")
+    assert (opened.output / "interpret.json").is_file()
+    assert stored_verdict(opened).verdict.name == "faithful"
+    assert gather(opened, stored=True).study.evaluator is not None
 
 
 def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):
@@ -331,7 +365,8 @@ def test_results_that_the_repository_lacks_are_no_warning(hub, tmp_path, monkeyp
 def test_commands_write_beside_the_cache(hub, run, tmp_path, capsys, words, written):
     aib.push_to_hub(run, "me/mine")
     folder = open_run(Path("hf:me/mine"), "cpu").folder
+    [commit] = set(hub.branches["me/mine"].values())
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert cli.main(words.split()) == 0, capsys.readouterr().err
-    assert (tmp_path / "hub" / "me" / "mine" / written).is_file()
+    assert (tmp_path / "hub" / "me" / "mine" / commit / written).is_file()
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
