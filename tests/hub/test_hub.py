@@ -85,10 +85,12 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
 
 def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_images(run, tmp_path):
     [found] = read_json(run / "evaluation.json").values()
+    found |= {"data": "shapes"}
     others = {
         "shapes test own 1x1": found | {"top1_error": 30.0},
         "shapes test": found,
         "shapes train": found | {"split": "train", "top1_error": 0.5},
+        "shapes:clutter=2 test own 4x12": found | {"top1_error": 50.0},
         "cifar10 test": found | {"data": "cifar10", "top1_error": 40.0},
     }
     write_json(run / "evaluation.json", others)
@@ -96,19 +98,27 @@ def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_image
     write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
     head = ModelCard((tmp_path / "upload" / "README.md").read_text()).data
     shown = [(e.dataset_name, e.dataset_split, e.metric_value) for e in head.eval_results]
-    assert shown == [("pets", "test", 0.875), ("cifar10", "test", 0.6)]
+    assert shown == [
+        ("shapes", "test", 0.875),
+        ("shapes:clutter=2", "test", 0.5),
+        ("cifar10", "test", 0.6),
+    ]
 
 
 def test_the_cards_rows_keep_the_options_of_the_data(run, tmp_path):
     [found] = read_json(run / "evaluation.json").values()
-    how = "own 4x12 over probabilities, fp32, seed 0"
-    names = [f"folder:/home/me/photos:holdout=0.2 val {how}", f"cifar100:labels=coarse test {how}"]
-    write_json(run / "evaluation.json", dict.fromkeys(names, found))
+    how, names = "over probabilities, fp32, seed 0", {}
+    for data, split in (
+        ("folder:/home/me/photos:holdout=0.2", "val"),
+        ("cifar100:labels=coarse", "test"),
+    ):
+        names[f"{data} {split} own 4x1 {how}"] = found | {"split": split}
+    write_json(run / "evaluation.json", names)
     (tmp_path / "upload").mkdir()
     write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
     card = (tmp_path / "upload" / "README.md").read_text()
-    assert f"\n| folder:photos:holdout=0.2 val {how} |" in card
-    assert f"\n| cifar100:labels=coarse test {how} |" in card
+    assert f"\n| folder:photos:holdout=0.2 val, {how} |" in card
+    assert f"\n| cifar100:labels=coarse test, {how} |" in card
 
 
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
