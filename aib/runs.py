@@ -127,12 +127,7 @@ class Run:
     def _prepared(self, images: ImageSet) -> ImageSet:
         """Images as the model takes them, with a warning if some could not be read."""
         if images.skipped:
-            warnings.warn(
-                f"{len(images.skipped)} unreadable file(s) left out: {images.skipped[0]}; "
-                f"`aib data verify {quoted(images.name)}` lists all",
-                AibWarning,
-                stacklevel=3,
-            )
+            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
         return images.prepared_for(self.model.preprocessing)
 
     def labelled_images(
