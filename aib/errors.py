@@ -28,6 +28,11 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def counted(number: float, what: str) -> str:
+    """A number of things: 1 epoch, 2 epochs."""
+    return f"{number:,.10g} {what}" + ("" if number == 1 else "s")
+
+
 def sentence_for(error: Exception) -> str | None:
     """A readable message for an error that the user can fix; None for an unexpected one."""
     if isinstance(error, AibError):

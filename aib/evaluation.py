@@ -25,6 +25,7 @@ from aib.validation import Averaging, Precision, parse_json
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BINS = 15  # of confidence, for the calibration error
+MATCHING = {"own": "", "raw": ", class indices as they are", "matched": ", classes matched by name"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,17 @@ def read_evaluations(path: Path) -> dict[str, Evaluation]:
     """The evaluations in an evaluation.json by name; none if there is no such file."""
     found = read_json(path) or {}
     return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
+
+
+def data_of(name: str, e: Evaluation) -> str:
+    """The data of an evaluation with their options, by its name in evaluation.json."""
+    return name.rpartition(f" {e.split}")[0] or e.data
+
+
+def describe_evaluation(name: str, e: Evaluation) -> str:
+    """What was evaluated, by its name in evaluation.json, for a table that has the samples."""
+    how = name.rpartition(f" {e.split}")[2].removeprefix(f" {e.classes} {e.samples}").strip(" ,")
+    return f"{data_of(name, e)} {e.split}{MATCHING[e.classes]}" + (f", {how}" if how else "")
 
 
 def wilson_interval(errors: int, count: int) -> tuple[float, float]:

@@ -49,20 +49,15 @@ class Run:
 
     @property
     def output(self) -> Path:
-        """Folder for what commands write: its own, or one in the current folder for the Hub's."""
-        return self.folder if self.repo is None else HUB / self.repo
-
-    @property
-    def study_folder(self) -> Path:
-        """Folder of what `aib interpret` wrote: `output`, if that is of the same weights."""
-        here = read_json(self.output / RESULT) if self.repo else None
-        return self.output if here and here.get("weights_sha256") == self.checksum else self.folder
+        """Folder for what commands write: its own, or one in the current folder for the Hub's,
+        named by the commit."""
+        return self.folder if self.repo is None else HUB / self.repo / self.folder.name
 
     def evaluations(self) -> dict[str, Evaluation]:
-        """Its evaluations by name; of the Hub's models also those of the same weights made here."""
-        found = read_evaluations(self.folder / EVALUATION)
-        here = read_evaluations(self.output / EVALUATION) if self.repo else {}
-        return found | {n: e for n, e in here.items() if e.weights_sha256 == self.checksum}
+        """Its evaluations by name; of the Hub's models also those made here."""
+        return read_evaluations(self.folder / EVALUATION) | read_evaluations(
+            self.output / EVALUATION
+        )
 
     @property
     def name(self) -> str:
@@ -132,12 +127,7 @@ class Run:
     def _prepared(self, images: ImageSet) -> ImageSet:
         """Images as the model takes them, with a warning if some could not be read."""
         if images.skipped:
-            warnings.warn(
-                f"{len(images.skipped)} unreadable file(s) left out: {images.skipped[0]}; "
-                f"`aib data verify {quoted(images.name)}` lists all",
-                AibWarning,
-                stacklevel=3,
-            )
+            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
         return images.prepared_for(self.model.preprocessing)
 
     def labelled_images(

@@ -94,14 +94,9 @@ def eval_(
 
 
 def print_evaluation(e: "Evaluation") -> None:
-    from aib.evaluation import describe_samples
+    from aib.evaluation import MATCHING, describe_samples
 
-    matching = {
-        "own": "",
-        "raw": ", class indices as they are",
-        "matched": ", classes matched by name",
-    }
-    print(f"{e.data} {e.split}{matching[e.classes]}: {e.images:,} images")
+    print(f"{e.data} {e.split}{MATCHING[e.classes]}: {e.images:,} images")
     low, high = e.top1_interval
     print(f"  top-1 error        {e.top1_error:6.2f}%  (95% interval {low:.2f} to {high:.2f})")
     if e.top5_error is not None and e.top5_interval is not None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,7 +63,7 @@ def explain(
         MANIFEST,
         TABLE,
         check_outputs,
-        remove_manifest,
+        replacing,
         write_manifest,
         write_table,
     )
@@ -88,7 +89,7 @@ def explain(
     records: list[dict[str, Any]] = []
     saved: list[str] = []
     skipped: dict[str, str] = {}
-    with progress(len(files)) as tick:
+    with ExitStack() as writing, progress(len(files)) as tick:
         for path, name in zip(files, names, strict=True):
             tick("explaining", 1)
             try:
@@ -111,7 +112,8 @@ def explain(
             found = replace(found, paths=(path,), made_with=made_with)
             subtitle = f"{opened.name} · {opened.label} · {found.samples} samples · {found.scope}"
             subtitle += f"\n{verdict.line}" if verdict else ""
-            remove_manifest(out)
+            if not records:
+                writing.enter_context(replacing(out))
             [picture] = found.save(out, [name], subtitle=subtitle)
             written = {"picture": str(picture), "map": f"{name}.npy"}
             record = found.record() | written
@@ -122,20 +124,20 @@ def explain(
                 print(f"{path}: {decided}  {picture}")
                 if expected is not None:
                     print(f"  expected: {_percent(record, 'expected', 'expected_probability')}")
-    if not records:
-        raise AibError(f"none of the {len(files)} image(s) could be explained")
-    write_table(out, records)
-    options = {
-        "method": method,
-        "expected": expected,
-        "threshold": threshold,
-        "samples": found.samples,
-        "seed": found.seed,
-        "backbone": backbone,
-    }
-    images_sha256 = {record["image"]: record["image_sha256"] for record in records}
-    facts = {"options": options, "images": images_sha256, "skipped": skipped, **made_with}
-    write_manifest(out, saved, facts)
+        if not records:
+            raise AibError(f"none of the {len(files)} image(s) could be explained")
+        write_table(out, records)
+        options = {
+            "method": method,
+            "expected": expected,
+            "threshold": threshold,
+            "samples": found.samples,
+            "seed": found.seed,
+            "backbone": backbone,
+        }
+        images_sha256 = {record["image"]: record["image_sha256"] for record in records}
+        facts = {"options": options, "images": images_sha256, "skipped": skipped, **made_with}
+        write_manifest(out, saved, facts)
     if json:
         print_json({"explanations": records, **made_with})
     else:

@@ -45,8 +45,8 @@ def export_(
             packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.
         format: onnx, or torch-export (a .pt2 file).
-        out: the file to write; by default model.onnx or model.pt2 in the run, or in hub/owner/name
-            for a model of the Hub.
+        out: the file to write; by default model.onnx or model.pt2 in the run, or in
+            hub/owner/name/COMMIT for a model of the Hub.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         int8: also write an ONNX file in 8-bit integers, and compare it with float32.
         data: data set for int8; by default the run's own.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from aib.runs import Run
 
 DRAWN = ("modified.png", "modified_compared.png", "evaluator.png", "wrong_*_right_*.png")
-EXPENSIVE = ("localisation", "faithfulness", "randomised_layers")  # keys that --quick leaves out
 
 
 def interpret(
@@ -79,7 +78,7 @@ def interpret(
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this .csv file.
         out: folder for the results; by default each run's own, interpret/NAME for --model, and
-            hub/owner/name for a model of the Hub.
+            hub/owner/name/COMMIT for a model of the Hub.
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
@@ -100,6 +99,7 @@ def interpret(
         study_run,
         threshold_feed,
     )
+    from aib.interpret.stored import EXPENSIVE
     from aib.interpret.studies import Plan
     from aib.runs import RESULT, open_run, open_runs
 
@@ -129,10 +129,11 @@ def interpret(
     ]
     check_alike(feeds, opened)
     folders = [_result_folder(run, out, len(opened)) for run in opened]
-    absent = (EXPENSIVE if quick else ()) + (() if evaluator else ("evaluator",))
+    parts = (() if quick else EXPENSIVE) + (("evaluator",) if evaluator else ())
     for run, feed, folder in zip(opened, feeds, folders, strict=True):
         origin = {"weights_sha256": run.checksum, "data": name, "split": feed.data.split}
-        check_kept(folder / RESULT, origin, absent, feed.num_images)
+        planned = origin | dict.fromkeys(parts, True) | {"images": feed.num_images}
+        check_kept(folder / RESULT, planned)
         check_writable(folder / RESULT)
     own_root = opened[0].settings.root if opened[0].settings else None
     others = foreign_images(foreign, foreign_root or root or own_root, seed)
@@ -199,19 +200,15 @@ def interpret(
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
-def check_kept(
-    path: Path, origin: dict[str, str | None], absent: tuple[str, ...], images: int
-) -> None:
-    """Raise an error where the stored study has the same origin, and parts or images that are
-    absent now."""
+def check_kept(path: Path, planned: dict[str, Any]) -> None:
+    """Raise an error where the stored study holds more than the planned one."""
+    from aib.interpret.stored import lost_parts
+
     try:
         stored = read_json(path) or {}
     except AibError:
         return  # a damaged file is replaced
-    lost = [key.replace("_", " ") for key in absent if stored.get(key)]
-    if isinstance(before := stored.get("images"), int) and before > images:
-        lost.append(f"{before - images:,} images")
-    if lost and all(stored.get(key) == value for key, value in origin.items()):
+    if lost := lost_parts(stored, planned):
         raise AibError(
             f"{path} would lose its {', '.join(lost)}, measured with the same weights and data: "
             "write this study elsewhere with --out FOLDER"
@@ -283,8 +280,8 @@ def _result_folder(run: Run, out: Path | None, count: int) -> Path:
         return out
     # Where two runs share a name their full paths tell them apart; ".." is no name of a folder.
     full = run.output.resolve()
-    name = full.name if run.label == full.name else str(full).strip("/").replace("/", "_")
-    return out / name
+    name = Path(run.repo or full).name
+    return out / (name if run.label == name else str(full).strip("/").replace("/", "_"))
 
 
 COMMAND = interpret

@@ -40,7 +40,7 @@ def report(
         runs: folders of runs, or hf:owner/name of the Hub; several are compared on one page. Or one
             sweep's folder.
         out: the .html file to write; report.html in the (first) run if not given, or in
-            hub/owner/name for a model of the Hub.
+            hub/owner/name/COMMIT for a model of the Hub.
         data: data set; the run's own if not given.
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.

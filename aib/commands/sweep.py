@@ -18,6 +18,7 @@ from aib.commands.options import (
     take_preset,
     wide_console,
 )
+from aib.errors import counted
 from aib.files import write_text
 from aib.settings import Settings
 from aib.validation import Count, check
@@ -87,7 +88,7 @@ def main(argv: list[str]) -> None:
 
     for path in (folder / run.name for run in plan.runs):
         print(f"{path}  {'done' if is_done(path) else 'started' if path.exists() else 'to do'}")
-    print(f"{len(plan.runs)} runs")
+    print(counted(len(plan.runs), "run"))
 
 
 def sweep(plan: "Plan", folder: Path, options: Options) -> None:
@@ -102,7 +103,7 @@ def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     left = [run for run in plan.runs if not is_done(folder / run.name)]
     started = sum((folder / run.name).exists() for run in left)
     message(
-        f"{len(plan.runs)} runs in {folder}: {len(plan.runs) - len(left)} done, "
+        f"{counted(len(plan.runs), 'run')} in {folder}: {len(plan.runs) - len(left)} done, "
         f"{started} started, {len(left) - started} to do"
     )
     failed: dict[str, str] = {}

@@ -216,7 +216,7 @@ def image_files(folder: Path) -> list[Path]:
         p
         for p in folder.rglob("*")
         if p.suffix.lower() in SUFFIXES | UNREAD
-        and p.is_file()
+        and not p.is_dir()  # a link without its target is reported as unreadable
         and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )
 
@@ -237,9 +237,11 @@ def _decoding_errors(files: Collection[Path]) -> dict[Path, str]:
     """An error message for each file that cannot be decoded."""
 
     def error(path: Path) -> str:
-        facts = path.stat()
         try:
+            facts = path.stat()
             _check_decodes(path, facts.st_mtime_ns, facts.st_size)
+        except OSError as error:
+            return f"{path} cannot be opened: {error.strerror}"
         except AibError as error:
             return str(error)
         return ""

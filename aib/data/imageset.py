@@ -17,7 +17,8 @@ from aib.data.masks import IGNORED, boxes_to_masks, to_uint8
 from aib.data.memory import machine_memory
 from aib.data.sources import ImageFiles, ImageItems
 from aib.data.specs import Spec
-from aib.errors import AibError
+from aib.errors import AibError, counted
+from aib.files import quoted
 from aib.preprocessing import Preprocessing
 
 # Image files are decoded once and stay in memory up to this image size.
@@ -72,6 +73,12 @@ class ImageSet(Dataset):
             f"ImageSet({self.name} {self.split}: {len(self):,} images of {side} x {side} pixels, "
             f"{self.num_classes} classes, in {'memory' if self.files is None else 'files'})"
         )
+
+    def describe_skipped(self) -> str:
+        """A sentence on the files that could not be read."""
+        files = counted(len(self.skipped), "unreadable file")
+        command = f"aib data verify {quoted(self.name)}"
+        return f"{files} left out: {self.skipped[0]}; `{command}` lists all"
 
     @classmethod
     def of(

@@ -1,13 +1,18 @@
-"""The verdict that `aib interpret` left in a run's folder."""
+"""The study that `aib interpret` left in a run's folder, and its verdict."""
 
 import warnings
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from aib.errors import AibError, AibWarning
 from aib.files import read_json
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.verdict import MEANING, Verdict
 from aib.runs import RESULT, Run
+
+ORIGIN = ("weights_sha256", "data", "split")
+EXPENSIVE = ("localisation", "faithfulness", "randomised_layers")  # that --quick leaves out
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ def stored_verdict(run: Run) -> StoredVerdict | None:
     A study of other weights counts, and says so: packaged weights are rounded after theirs. One of
     a newer version of aib is left out with a warning.
     """
-    path = run.study_folder / RESULT
+    path = study_folder(run) / RESULT
     stored = read_json(path)
     if stored is None:
         return None
@@ -58,3 +63,25 @@ def stored_verdict(run: Run) -> StoredVerdict | None:
     if found.weights_sha256 != run.checksum:
         measured += ", with other weights than these"
     return StoredVerdict(verdict, measured)
+
+
+def study_folder(run: Run) -> Path:
+    """The folder of a run's study. For a model of the Hub: what was measured here, unless the
+    repository's study of the same data holds more."""
+    here, its_own = (read_json(folder / RESULT) for folder in (run.output, run.folder))
+    if here is None:
+        return run.folder
+    if its_own is None or its_own.get("schema") != here.get("schema"):
+        return run.output
+    return run.folder if lost_parts(its_own, here) else run.output
+
+
+def lost_parts(study: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """What a study holds and another one, of the same weights and data, does not."""
+    if any(study.get(key) != other.get(key) for key in ORIGIN):
+        return []
+    lost = [key for key in (*EXPENSIVE, "evaluator") if study.get(key) and not other.get(key)]
+    before, now = study.get("images"), other.get("images")
+    if isinstance(before, int) and isinstance(now, int) and before > now:
+        lost.append(f"{before - now:,} images")
+    return [part.replace("_", " ") for part in lost]

@@ -12,6 +12,7 @@ from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
+from aib.interpret.stored import study_folder
 from aib.interpret.studies import Plan
 from aib.report.gallery import Gallery, make_gallery
 from aib.runs import RESULT, Run, read_metrics
@@ -59,7 +60,7 @@ def gather(
     study, note = read_study(run, data)
     notes = [note] if note else []
     # Pictures are drawn together with the study: of other weights, both are left out.
-    pictures = tuple(sorted((run.study_folder / "figures").glob("*.png"))) if study else ()
+    pictures = tuple(sorted((study_folder(run) / "figures").glob("*.png"))) if study else ()
     evaluations, gallery = run.evaluations(), None
     calibrated = own = _own_evaluation(run, evaluations)
     if own and own.split == "val" and run.settings and run.settings.measured_split == "test":
@@ -128,7 +129,7 @@ def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: T
 
 def read_study(run: Run, data: str | None) -> tuple[Study | None, str]:
     """interpret.json, or a note on why it is not used: it must be of these weights and data."""
-    stored = read_json(run.study_folder / RESULT)
+    stored = read_json(study_folder(run) / RESULT)
     if stored is None:
         return None, ""
     if stored.get("schema") != SCHEMA:

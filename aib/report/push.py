@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import EvalResult, HfApi
 
 from aib.errors import AibError
-from aib.evaluation import Evaluation, read_evaluations
+from aib.evaluation import Evaluation, data_of, describe_evaluation, read_evaluations
 from aib.files import read_json, without_folders, write_json
 from aib.hub.card import CARD, PICTURE
 from aib.hub.download import readable_errors
@@ -79,7 +79,7 @@ def write_upload(
     results = read_evaluations(folder / EVALUATION)
     data = run.settings.data if run.settings else ""
     metadata = _metadata(repo, results, data, license)
-    rows = [result_row(name, e) for name, e in results.items()]
+    rows = [result_row(describe_evaluation(name, e), e) for name, e in results.items()]
     card = model_card(run, repo, without_folders(data), rows, metadata, picture=picture)
     (folder / CARD).write_text(card, encoding="utf-8")
 
@@ -107,7 +107,7 @@ def model_card(
 
 
 def result_row(name: str, e: Evaluation) -> list[str]:
-    """A row of the card's table of results; the name has the options of the data."""
+    """A row of the card's table of results; `name` tells what was evaluated."""
     low, high = e.top1_interval
     return [
         name,
@@ -121,23 +121,24 @@ def result_row(name: str, e: Evaluation) -> list[str]:
 def _metadata(
     repo: str, results: dict[str, Evaluation], data: str, license: str | None
 ) -> dict[str, Any]:
-    """What the Hub itself reads: the license, and one accuracy per data set and split, the run's
-    own where there are several; none on training images."""
+    """What the Hub itself reads: the license, and one accuracy per data set (with its options)
+    and split, the run's own where there are several; none on training images."""
     shown: dict[tuple[str, str], Evaluation] = {}
     for name, e in results.items():
-        where, own = (e.data, e.split), name == without_folders(f"{data} {e.split}")
+        where, own = (data_of(name, e), e.split), name == without_folders(f"{data} {e.split}")
         if e.classes == "own" and e.split != "train" and (own or where not in shown):
             shown[where] = e
     accuracies = [
         EvalResult(
             task_type="image-classification",
             dataset_type=e.data,
-            dataset_name=e.data,
+            dataset_name=named,
+            dataset_config=None if named == e.data else named,  # entries differ in type or config
             dataset_split=e.split,
             metric_type="accuracy",
             metric_value=round(1 - e.top1_error / 100, 6),
         )
-        for e in shown.values()
+        for (named, _), e in shown.items()
     ]
     found: dict[str, Any] = {"license": license} if license else {}
     if accuracies:

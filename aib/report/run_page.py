@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aib.evaluation import Evaluation, describe_samples
+from aib.evaluation import Evaluation, describe_evaluation, describe_samples
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, Table, number, table_of, without, without_empty_columns
 from aib.files import quoted
@@ -25,7 +25,6 @@ from aib.report.charts import (
 from aib.report.gather import RunContent
 from aib.settings import Settings
 
-CLASSES = {"own": "", "raw": ", class numbers as they are", "matched": ", matched by name"}
 CAPTIONS = {
     "modified": "Images modified in four ways, with their maps beneath",
     "evaluator": "Accuracy of the evaluator with the pixels that each map keeps",
@@ -190,9 +189,8 @@ def _split(e: Evaluation) -> str:
 
 def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
     low, high = e.top1_interval
-    data = name.rpartition(f" {e.split}")[0] or e.data  # as it was named, with its options
     return {
-        "data": f"{data} {e.split}{CLASSES[e.classes]}",
+        "data": describe_evaluation(name, e),
         "error %": f"{e.top1_error:.2f} ({low:.2f}-{high:.2f})",
         "paper %": paper,
         "top-5 error %": number(e.top5_error, 2),

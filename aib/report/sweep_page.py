@@ -2,6 +2,7 @@
 
 from markupsafe import Markup
 
+from aib.errors import counted
 from aib.figures.embed import to_svg
 from aib.figures.table import NOTHING, Table, number, table_of
 from aib.report.blocks import Section, blocks, render
@@ -41,7 +42,7 @@ def _summary(results: SweepResults) -> list[Markup]:
     ]
     how = "all combinations" if results.product else "one knob at a time"
     knobs = ", ".join(panel.knob for panel in results.panels)
-    text = f"{base.model} on {base.data}, {base.epochs} epochs; {knobs}: {how}."
+    text = f"{base.model} on {base.data}, {counted(base.epochs, 'epoch')}; {knobs}: {how}."
     shown = [blocks.cards(cards), blocks.text(text)]
     shown.append(blocks.text(error_bar_note(results), soft=True))
     if done < len(runs):

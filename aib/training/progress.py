@@ -12,6 +12,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from aib.errors import counted
+
 MEASURED_SECONDS = 3.0  # of training, by which its duration is estimated
 
 
@@ -110,8 +112,8 @@ class DurationEstimate:
                 torch.cuda.synchronize()
             per_step = (time.monotonic() - self.since) / (self.taken - self.warm_up)
             duration = format_duration(per_step * self.steps + self.evaluations())
-            epochs = self.steps / self.steps_per_epoch
-            self.report.message(f"about {duration} for {epochs:.3g} epochs on this machine")
+            epochs = float(f"{self.steps / self.steps_per_epoch:.3g}")
+            self.report.message(f"about {duration} for {counted(epochs, 'epoch')} on this machine")
             self.reported = True
 
 

@@ -10,7 +10,7 @@ from lightning.fabric import Fabric
 from aib.classifier import Classifier
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
-from aib.errors import AibError
+from aib.errors import AibError, counted
 from aib.evaluation import Evaluation
 from aib.networks.attachment import attach
 from aib.networks.by_name import is_library_name
@@ -107,13 +107,11 @@ def _train(
             run.write_config(model, settings, data)
 
         run_on_rank_zero(fabric, begin)
-    for message in data.skipped:
-        report.message(f"skipped: {message}")
     if data.skipped:
-        report.message(f"{len(data.skipped)} unreadable files were skipped; --strict stops at one")
+        report.message(f"warning: {data.describe_skipped()}; --strict stops at one")
     report.message(
-        f"{settings.model} on {settings.data}: {len(data):,} images, {settings.epochs} epochs, "
-        f"{fabric.device}; writing to {run.folder}"
+        f"{settings.model} on {settings.data}: {len(data):,} images, "
+        f"{counted(settings.epochs, 'epoch')}, {fabric.device}; writing to {run.folder}"
     )
     try:
         fitted = fit(

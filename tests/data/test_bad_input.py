@@ -101,7 +101,8 @@ def test_a_class_with_one_image_cannot_be_split(capsys, tmp_path):
 
 
 def bad_images(folder):
-    """A truncated JPEG, a file that is no image, a 1 x 1 image, two bombs; next to good ones."""
+    """A truncated JPEG, a file that is no image, a 1 x 1 image, two bombs, a link without its
+    target; next to good ones."""
     official.write_folder(folder)
     good = np.zeros((64, 64, 3), np.uint8)
     Image.fromarray(good).save(folder / "class_0/whole.jpg")
@@ -111,7 +112,8 @@ def bad_images(folder):
     Image.new("RGB", (1, 1)).save(folder / "class_1/dot.png")
     (folder / "class_2/bomb.png").write_bytes(official.bomb(11_000))  # above our limit
     (folder / "class_2/huge.png").write_bytes(official.bomb(60_000))  # above Pillow's too
-    return {"cut.jpg", "text.png", "dot.png", "bomb.png", "huge.png"}
+    (folder / "class_2/link.png").symlink_to(folder / "moved.png")
+    return {"cut.jpg", "text.png", "dot.png", "bomb.png", "huge.png", "link.png"}
 
 
 def test_damaged_files_are_named_and_skipped_or_with_strict_an_error(capsys, tmp_path):
@@ -121,7 +123,7 @@ def test_damaged_files_are_named_and_skipped_or_with_strict_an_error(capsys, tmp
     assert any(file in error for file in bad) and not out.exists()
     assert main(["data", "show", name, "--out", str(out)]) == 0
     shown = capsys.readouterr().out
-    assert "5 file(s) skipped" in shown and "13 images" in shown
+    assert "6 file(s) skipped" in shown and "13 images" in shown
     assert main(["data", "verify", name]) == 2
     verified = capsys.readouterr().out
     assert all(file in shown and file in verified for file in bad)

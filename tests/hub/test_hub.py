@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from aib.pretrained import packaged_models
 from aib.report.gather import gather
 from aib.report.push import write_upload
 from aib.runs import open_run
-from tests.helpers import images, make_run, photo, same_weights, small_model
+from tests.helpers import images, make_run, photo, same_weights, shapes, small_model
 from tests.hub.server import be_offline, serving
 
 
@@ -84,10 +85,12 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
 
 def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_images(run, tmp_path):
     [found] = read_json(run / "evaluation.json").values()
+    found |= {"data": "shapes"}
     others = {
         "shapes test own 1x1": found | {"top1_error": 30.0},
         "shapes test": found,
         "shapes train": found | {"split": "train", "top1_error": 0.5},
+        "shapes:clutter=2 test own 4x12": found | {"top1_error": 50.0},
         "cifar10 test": found | {"data": "cifar10", "top1_error": 40.0},
     }
     write_json(run / "evaluation.json", others)
@@ -95,19 +98,27 @@ def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_image
     write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
     head = ModelCard((tmp_path / "upload" / "README.md").read_text()).data
     shown = [(e.dataset_name, e.dataset_split, e.metric_value) for e in head.eval_results]
-    assert shown == [("pets", "test", 0.875), ("cifar10", "test", 0.6)]
+    assert shown == [
+        ("shapes", "test", 0.875),
+        ("shapes:clutter=2", "test", 0.5),
+        ("cifar10", "test", 0.6),
+    ]
 
 
 def test_the_cards_rows_keep_the_options_of_the_data(run, tmp_path):
     [found] = read_json(run / "evaluation.json").values()
-    how = "own 4x12 over probabilities, fp32, seed 0"
-    names = [f"folder:/home/me/photos:holdout=0.2 val {how}", f"cifar100:labels=coarse test {how}"]
-    write_json(run / "evaluation.json", dict.fromkeys(names, found))
+    how, names = "over probabilities, fp32, seed 0", {}
+    for data, split in (
+        ("folder:/home/me/photos:holdout=0.2", "val"),
+        ("cifar100:labels=coarse", "test"),
+    ):
+        names[f"{data} {split} own 4x1 {how}"] = found | {"split": split}
+    write_json(run / "evaluation.json", names)
     (tmp_path / "upload").mkdir()
     write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
     card = (tmp_path / "upload" / "README.md").read_text()
-    assert f"\n| folder:photos:holdout=0.2 val {how} |" in card
-    assert f"\n| cifar100:labels=coarse test {how} |" in card
+    assert f"\n| folder:photos:holdout=0.2 val, {how} |" in card
+    assert f"\n| cifar100:labels=coarse test, {how} |" in card
 
 
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
@@ -285,13 +296,13 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
     data = "--data shapes:count=8"
     for words in (f"eval {{}} {data}", f"interpret {{}} {data} --quick --workers 0"):
         assert cli.main(words.format("hf:me/mine").split()) == 0
-    [test] = read_json(tmp_path / "hub/me/mine/evaluation.json")
     opened = open_run(Path("hf:me/mine"), "cpu")
+    [test] = read_json(opened.output / "evaluation.json")
     content = gather(opened, stored=True)
     assert set(content.evaluations) == {"shapes test", test}
     assert content.study.data == "shapes:count=8"
     [picture] = content.pictures
-    assert picture == Path("hub/me/mine/figures/modified.png")
+    assert picture == opened.output / "figures" / "modified.png"
     assert "images of shapes:count=8" in stored_verdict(opened).measured
     small_model(seed=5).save_pretrained(tmp_path / "5")
     hub.upload("me/mine", tmp_path / "5")
@@ -299,6 +310,39 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
     content = gather(opened, stored=True)
     assert not content.evaluations.keys() & {test} and content.study is None
     assert "images of pets" in stored_verdict(opened).measured  # the repository's own
+
+
+def test_results_of_one_revision_are_not_those_of_another(hub, tmp_path):
+    """Also with the same weights: here the images are normalised differently."""
+    model = small_model(preprocessing=shapes(2).preprocessing)
+    for branch in ("v1", "main"):
+        model.save_pretrained(tmp_path / branch)
+        hub.upload("me/mine", tmp_path / branch, branch)
+        model.preprocessing = replace(model.preprocessing, mean=(0.1, 0.2, 0.3))
+    both, data = ["hf:me/mine@v1", "hf:me/mine"], ["--data", "shapes:count=8"]
+    assert cli.main(["eval", both[0], *data]) == 0
+    first, second = (open_run(Path(one), "cpu") for one in both)
+    assert first.checksum == second.checksum
+    assert len(first.evaluations()) == 1 and not second.evaluations()
+    words = ["interpret", *both, *data, "--quick", "--workers", "0"]
+    for out in ([], ["--out", "compared"]):
+        assert cli.main([*words, *out]) == 0
+    for pattern in ("hub/**/interpret.json", "compared/**/interpret.json"):
+        found = [read_json(path) for path in tmp_path.glob(pattern)]
+        assert {one["run"] for one in found} == {first.source, second.source}
+
+
+def test_a_quick_study_made_here_does_not_hide_a_full_one_of_the_repository(hub, run, tmp_path):
+    study = read_json(run / "interpret.json")
+    full = study | {"data": "shapes:count=8", "split": "test", "images": 8}
+    write_json(run / "interpret.json", full)
+    aib.push_to_hub(run, "me/mine")
+    words = ["interpret", "hf:me/mine", "--data", "shapes:count=8", "--quick", "--workers", "0"]
+    assert cli.main(words) == 0
+    opened = open_run(Path("hf:me/mine"), "cpu")
+    assert (opened.output / "interpret.json").is_file()
+    assert stored_verdict(opened).verdict.name == "faithful"
+    assert gather(opened, stored=True).study.evaluator is not None
 
 
 def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):
@@ -331,7 +375,8 @@ def test_results_that_the_repository_lacks_are_no_warning(hub, tmp_path, monkeyp
 def test_commands_write_beside_the_cache(hub, run, tmp_path, capsys, words, written):
     aib.push_to_hub(run, "me/mine")
     folder = open_run(Path("hf:me/mine"), "cpu").folder
+    [commit] = set(hub.branches["me/mine"].values())
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert cli.main(words.split()) == 0, capsys.readouterr().err
-    assert (tmp_path / "hub" / "me" / "mine" / written).is_file()
+    assert (tmp_path / "hub" / "me" / "mine" / commit / written).is_file()
     assert {path: path.read_bytes() for path in folder.iterdir()} == before

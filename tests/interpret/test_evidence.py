@@ -188,3 +188,23 @@ def test_an_interrupted_output_has_no_manifest_and_can_be_finished(
         manifest = json.loads((out / "manifest.json").read_text())
         assert set(manifest["files"]) == {path.name for path in out.iterdir()} - {"manifest.json"}
         assert ("a.classes.npy" in manifest["files"]) == bool(options)
+
+
+def test_two_at_once_do_not_mix_their_files(run, pictures, tmp_path, monkeypatch, capsys):
+    """The manifest of one would list files of the other."""
+    out = tmp_path / "out"
+    words = ["explain", str(pictures), "--run", str(run), "--out", str(out)]
+    save, codes = Explanation.save, []
+
+    def with_another(self, *args, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(Explanation, "save", save)
+            codes.append(main([*words, "--seed", "1"]))
+        return save(self, *args, **options)
+
+    monkeypatch.setattr(Explanation, "save", with_another)
+    assert main(words) == 0
+    assert set(codes) == {2} and "another `aib explain` is writing" in capsys.readouterr().err
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["options"]["seed"] == 0
+    assert manifest["files"].keys() == {path.name for path in out.iterdir()} - {"manifest.json"}

@@ -184,12 +184,13 @@ def test_errors_on_different_images_are_shown_with_their_data(tmp_path):
 
 def test_evaluations_are_told_apart_by_the_options_of_their_data(tmp_path):
     folder = make_run(tmp_path / "run")
-    names = ("shapes test", "shapes:clutter=2 test own 4x12 over probabilities, fp32, seed 0")
+    how = "over probabilities, fp32, seed 0"
+    names = ("shapes test", f"shapes:clutter=2 test own 4x12 {how}")
     found = {name: evaluation(12.5, "shapes") for name in names}
     (folder / "evaluation.json").write_text(json.dumps(found))
     assert main(["report", str(folder), "--stored"]) == 0
     text = (folder / "report.html").read_text()
-    assert ">shapes test<" in text and ">shapes:clutter=2 test<" in text
+    assert ">shapes test<" in text and f">shapes:clutter=2 test, {how}<" in text
 
 
 def test_maps_measured_on_images_that_other_seeds_held_out_are_marked(tmp_path):
