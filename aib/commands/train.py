@@ -78,11 +78,10 @@ def main(argv: list[str]) -> None:
 
         gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
         data, size = at_most(_value_of("--data", argv) or "", largest_size(gpu))
-        default = own_images(gpu, size)
-        if "--evaluator" in argv:  # it must not know the map
-            default = default.updated(init=None, freeze=())
-        elif _value_of("--init", argv) is not None:
-            default = default.updated(freeze=())
+        given = {word.partition("=")[0] for word in argv}
+        default = own_images(gpu, size, not given & {"--evaluator", "--init", "--freeze"})
+        if "--evaluator" in given:  # it must not know the map
+            default = default.updated(init=None)
     options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
     if options.list:
         print_presets()

@@ -223,7 +223,16 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     assert started[3].optimizer == Settings().optimizer
     main(["train", "--data", data, "--evaluator"])  # it must not know the map
     main(["train", "--data", data, "--init", "vgg16:weights.npz"])  # has no map that could stay
-    assert [(s.init, s.freeze) for s in started[5:]] == [(None, ()), ("vgg16:weights.npz", ())]
+    main(["train", "--data", data, "--freeze", "body"])
+    main(["train", "--data", data, "--freeze"])
+    assert [(s.init, s.freeze) for s in started[5:]] == [
+        (None, ()),
+        ("vgg16:weights.npz", ()),
+        ("pets_masked", ("body",)),
+        ("pets_masked", ()),
+    ]
+    # What is trained already is changed in smaller steps than a new head.
+    assert {s.lr for s in started[5:]} == {started[0].lr / 5}
 
 
 def test_a_frozen_map_that_opens_next_to_nothing_is_reported(tmp_path, capsys, monkeypatch) -> None:

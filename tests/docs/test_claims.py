@@ -59,10 +59,11 @@ def test_maps_called_used_or_decorative_are_so(verdict, file, name):
 
 
 def test_the_error_on_own_photographs_is_that_of_the_stored_run():
-    [run] = json.loads((ROOT / "results/own_photos.json").read_text())["runs"]
-    [test] = run["evaluations"].values()
-    said = f"error on {test['images']} others was {test['top1_error']:.0f}%"
+    found, before = (run.held_out for run in runs("own_photos"))
+    said = f"error on {found.images} others was {found.top1_error:.0f}%"
     assert said in prose(ROOT / "README.md")
+    assert found.top1_error == before.top1_error and found.nll < before.nll
+    assert found.calibration_error < before.calibration_error / 2
 
 
 def test_the_paper_s_score_flatters_flat_maps():
