@@ -216,7 +216,7 @@ def image_files(folder: Path) -> list[Path]:
         p
         for p in folder.rglob("*")
         if p.suffix.lower() in SUFFIXES | UNREAD
-        and not p.is_dir()  # a link without its target is reported as unreadable
+        and (p.is_file() or not p.exists())  # a link without its target: reported as unreadable
         and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )
 
