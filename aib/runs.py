@@ -55,9 +55,8 @@ class Run:
 
     def evaluations(self) -> dict[str, Evaluation]:
         """Its evaluations by name; of the Hub's models also those made here."""
-        return read_evaluations(self.folder / EVALUATION) | read_evaluations(
-            self.output / EVALUATION
-        )
+        found = read_evaluations(self.folder / EVALUATION)
+        return found | read_evaluations(self.output / EVALUATION) if self.repo else found
 
     @property
     def name(self) -> str:

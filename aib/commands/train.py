@@ -78,7 +78,7 @@ def main(argv: list[str]) -> None:
 
         gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
         data, size = at_most(_value_of("--data", argv) or "", largest_size(gpu))
-        given = {word.partition("=")[0] for word in argv}
+        given = _given(argv)
         default = own_images(gpu, size, not given & {"--evaluator", "--init", "--freeze"})
         if "--evaluator" in given:  # it must not know the map
             default = default.updated(init=None)
@@ -147,12 +147,17 @@ def print_presets() -> None:
 
 def _needs_model(argv: list[str]) -> bool:
     """Whether the data is the user's own, and no model is named for it."""
-    named = {word.partition("=")[0] for word in argv} & {"--model", "--backbone"}
+    named = _given(argv) & {"--model", "--backbone"}
     if named or ":" not in (data := _value_of("--data", argv) or ""):
         return False
     from aib.data import is_own
 
     return is_own(data)
+
+
+def _given(argv: list[str]) -> set[str]:
+    """The names of the options that are given, before they are parsed."""
+    return {word.partition("=")[0] for word in argv}
 
 
 def _value_of(option: str, argv: list[str]) -> str | None:

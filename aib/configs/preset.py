@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from aib.errors import counted
 from aib.paper import paper_error
 from aib.settings import Settings
 
@@ -17,7 +18,7 @@ class Measured:
     hardware: str = "NVIDIA H200"
 
     def __str__(self) -> str:
-        seeds = f"{len(self.errors)} seed" + "s" * (len(self.errors) > 1)
+        seeds = counted(len(self.errors), "seed")
         return f"{spread(self.errors)} ({seeds}, {self.minutes:.1f} min, {self.hardware})"
 
 

@@ -68,9 +68,10 @@ def stored_verdict(run: Run) -> StoredVerdict | None:
 def study_folder(run: Run) -> Path:
     """The folder of a run's study. For a model of the Hub: what was measured here, unless the
     repository's study of the same data holds more."""
-    here, its_own = (read_json(folder / RESULT) for folder in (run.output, run.folder))
+    here = read_json(run.output / RESULT) if run.repo else None
     if here is None:
         return run.folder
+    its_own = read_json(run.folder / RESULT)
     if its_own is None or its_own.get("schema") != here.get("schema"):
         return run.output
     return run.folder if lost_parts(its_own, here) else run.output
