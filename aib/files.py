@@ -39,6 +39,8 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise an error if no file can be written there: before work whose result would be lost."""
+    if path.is_dir():
+        raise AibError(f"{path} cannot be written: it is a folder")
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise AibError(f"{path} cannot be written: {above} is not a writable folder")

@@ -214,11 +214,13 @@ def test_a_wrong_option_writes_no_page(run, tmp_path, words, capsys):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_page_that_cannot_be_written_is_not_measured(run, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", ["file/page.html", "folder.html"])
+def test_a_page_that_cannot_be_written_is_not_measured(run, tmp_path, monkeypatch, capsys, page):
     (tmp_path / "file").write_text("")
+    (tmp_path / "folder.html").mkdir()
     measure = import_module("aib.report.gather")  # the package has a function of that name
     monkeypatch.setattr(measure, "gather", lambda *_, **__: pytest.fail("measured"))
-    assert main(["report", str(run), "--out", str(tmp_path / "file" / "page.html")]) == 2
+    assert main(["report", str(run), "--out", str(tmp_path / page)]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
