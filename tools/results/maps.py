@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aib.configs.preset import spread
-from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
+from aib.figures.table import NOTHING, Table, table_of, without_empty_columns
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.score import PRIMARY_TAU
 from aib.interpret.results import Study
@@ -102,19 +102,21 @@ def _error_in_study(run: StoredRun) -> float:
 
 
 def stability_table(runs: Sequence[StoredRun]) -> Table:
-    """The paper's score and the centred one: the lowest and highest over all modifications."""
+    """The paper's score and the centred one: lowest and highest over modifications and seeds."""
     rows = []
-    for group, (study, *_) in studied(runs):
-        scores = [each.score.get(PRIMARY_TAU) for each in study.stability.values()]
-        centred = [each.centred.get(PRIMARY_TAU) for each in study.stability.values()]
+    for group, studies in studied(runs):
+        stability = [each for study in studies for each in study.stability.values()]
+        scores = [each.score.get(PRIMARY_TAU) for each in stability]
+        centred = [each.centred.get(PRIMARY_TAU) for each in stability]
         rows.append(
             {
                 "model": f"`{group[0].model}`",
                 "options": options(group[0], runs, brief=True),
+                "seeds": str(len(group)),
                 "score %": _range(each.value for each in scores if each),
-                "paper %": _range(study.paper.values()),
+                "paper %": _range(studies[0].paper.values()),
                 "centred score %": _range(each.value for each in centred if each),
-                "contrast": number(study.information.contrast, 2),
+                "contrast": mean([study.information.contrast for study in studies], 2),
             }
         )
     shown = [row for row in rows if row["score %"] != NOTHING]

@@ -95,6 +95,19 @@ def test_masks_of_tuning_runs_are_of_held_out_images(tmp_path):
     assert own.rows[0][:2] == ("1", "test") and own.rows[0][2] == "4.60"
 
 
+def test_stability_spans_modifications_and_seeds(tmp_path):
+    content = stored("shapes_clutter.json")
+    runs = [run for run in content["runs"] if run["name"].startswith("exact")]
+    runs.reverse()  # the first is now neither the lowest nor the highest
+    content["runs"] = runs
+    (tmp_path / "some.json").write_text(json.dumps(content))
+    table = make_table(read_results(tmp_path), "stability", "some")
+    [row] = (dict(zip(table.head, row, strict=True)) for row in table.rows)
+    scores = [each["score_0.9"] for run in runs for each in run["interpret"]["stability"].values()]
+    assert row["seeds"] == "3"
+    assert row["score %"] == f"{min(scores):.0f} to {max(scores):.0f}"
+
+
 def test_localisation_has_a_row_for_each_kind_of_map_and_controls_once(tmp_path):
     content = stored("shapes_masked.json")
     [run] = content["runs"]
