@@ -209,8 +209,7 @@ def _prepared(
     if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
         raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
     names = _class_names(loader.dataset, columns[1])
-    if _inner(loader.dataset, "target_transform") is None:  # else the names are of other labels
-        _check_indices(names, known)
+    _check_indices(names, known)
     policy = given or _read_transform(_inner(loader.dataset, "transform"), x.shape[-1])
     policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
@@ -276,6 +275,8 @@ def _integer(label: Any) -> int:
 
 
 def _class_names(dataset: Any, column: Any) -> tuple[str, ...]:
+    if _inner(dataset, "target_transform") is not None:
+        return ()  # the names are of other labels
     features = getattr(dataset, "features", None) or {}
     names = getattr(features.get(column), "names", None) or _inner(dataset, "classes")
     return tuple(str(name) for name in names) if isinstance(names, list | tuple) else ()
