@@ -126,7 +126,8 @@ def _top(path: Path, split: str) -> Path:
     if split == "train" and not any(has_split(path, name) for name in SPLITS):
         _check_flat(path)
         return path
-    raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
+    other = "test" if split == "train" else split
+    raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {other}/")
 
 
 def _split_folder(path: Path, split: str) -> Path | None:
