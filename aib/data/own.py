@@ -156,9 +156,9 @@ def from_dataset(
     count = int(labels.max()) + 1 if num_classes is None else num_classes
     names = preprocessing.class_names if len(preprocessing.class_names) == count else ()
     names = _class_names(dataset, columns[1]) or names or tuple(str(i) for i in range(count))
-    policy, pad = replace(preprocessing, class_names=names), preprocessing.image_size // 8
+    policy = replace(preprocessing, class_names=names)
     items = ImageItems(dataset, columns[0], torch.arange(len(labels)))
-    found = ImageSet(name, split, labels, policy, files=items, pad=pad)
+    found = ImageSet(name, split, labels, policy, files=items)
     small = policy.image_size <= SMALL_SIDE and _inner(dataset, "transform") is None
     return found.in_memory() if small else found
 
