@@ -180,6 +180,20 @@ def test_a_class_may_be_called_masks(tmp_path):
     assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
 
 
+def test_a_folder_of_all_the_classes_is_no_class(tmp_path):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    write_masks(tmp_path / "Masks", classes=2, per_class=2)
+    with pytest.raises(AibError, match=r"Masks has a sub-folder for each .* belong in .*masks"):
+        load(f"folder:{tmp_path}", "train")
+
+
+def test_images_and_masks_side_by_side_are_no_two_classes(tmp_path):
+    official.write_folder(tmp_path / "images", classes=2, per_class=2)
+    write_masks(tmp_path / "masks", classes=2, per_class=2)
+    with pytest.raises(AibError, match=r"masks of the folders in .*images: .* up into"):
+        load(f"folder:{tmp_path}", "train")
+
+
 def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
     official.write_folder(tmp_path)
     write_masks(tmp_path / "masks")
