@@ -275,11 +275,20 @@ def _integer(label: Any) -> int:
 
 
 def _class_names(dataset: Any, column: Any) -> tuple[str, ...]:
-    if _inner(dataset, "target_transform") is not None:
-        return ()  # the names are of other labels
     features = getattr(dataset, "features", None) or {}
     names = getattr(features.get(column), "names", None) or _inner(dataset, "classes")
-    return tuple(str(name) for name in names) if isinstance(names, list | tuple) else ()
+    if not isinstance(names, list | tuple) or _changes(dataset, len(names)):
+        return ()
+    return tuple(str(name) for name in names)
+
+
+def _changes(dataset: Any, count: int) -> bool:
+    """Whether a `target_transform` makes others of the labels 0, 1, ..., which `classes` names."""
+    transform = _inner(dataset, "target_transform")
+    try:
+        return transform is not None and any(_integer(transform(i)) != i for i in range(count))
+    except Exception:  # a user's code can raise any
+        return True
 
 
 def _inner(dataset: Any, name: str) -> Any:

@@ -382,7 +382,8 @@ class Named(TensorDataset):
         (Named("abd"), True),  # d has the index of c
         (DataLoader(Named("dcba"), 7), True),
         (Named("wxyz"), False),  # other names for the same classes
-        (Named("abd", target_transform=int), False),  # may have corrected the labels
+        (Named("abd", target_transform=lambda y: y + (y == 2)), False),  # corrects the labels
+        (Named("abd", target_transform=torch.tensor), True),
     ],
 )
 def test_labels_of_tensors_whose_classes_have_other_indices_are_warned_of(
