@@ -201,7 +201,7 @@ def _classes(top: Path) -> tuple[str, ...]:
                 f"move them up into {top}"
             )
     for name in names if len(names) > 2 else ():
-        if {*names} <= {name, *_sub_folders(top / name)}:
+        if all((top / name / other).is_dir() for other in names if other != name):
             raise AibError(
                 f"{top / name} has a sub-folder for each of the classes beside it, so it is no "
                 f"class: masks belong in {top / MASKS}, other images in another folder"

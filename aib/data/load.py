@@ -77,15 +77,14 @@ def load(
         part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         drawn_from = folder.describe_files(dataset, path) if kind == "folder" else None
         dataset = replace(part, split=split, drawn_from=drawn_from)
+    policy = dataset.preprocessing
     if image_size is not None:
         size = _convert("image_size", image_size, int)
         if size < 2:
             raise AibError(f"image_size must be at least 2, not {size}")
-        dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
-    small = dataset.preprocessing.image_size <= SMALL_SIDE
-    if preprocessing is not None:  # before they are in memory: to be resized once
-        dataset = dataset.prepared_for(preprocessing)
-    return dataset.in_memory() if small else dataset
+        policy = replace(policy, image_size=size)
+    dataset = dataset.prepared_for(preprocessing or policy)  # resized once, then in memory
+    return dataset.in_memory() if policy.image_size <= SMALL_SIDE else dataset
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
