@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
 from aib.errors import AibError, AibWarning
@@ -100,6 +100,7 @@ def adapt(
     preprocessing: what the user says: for pixels instead of the model's, for tensors how they were
         made; without it a `Normalize` in the data set's `transform` is read, if there is one.
     """
+    data = _part(data)
     if isinstance(data, ImageSet):
         return data if preprocessing is None else data.prepared_for(preprocessing)
     if isinstance(data, Prepared):
@@ -125,6 +126,13 @@ def adapt(
         data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
     )
     return _prepared(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
+
+
+def _part(data: Any) -> Any:
+    """A Subset of an ImageSet, as random_split makes, as an ImageSet; other data as they are."""
+    if isinstance(data, Subset) and isinstance(whole := _part(data.dataset), ImageSet):
+        return whole.subset(torch.as_tensor(data.indices).long())
+    return data
 
 
 def from_dataset(

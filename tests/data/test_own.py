@@ -84,6 +84,14 @@ def test_pixels_are_resized_as_the_user_or_else_the_model_says() -> None:
         assert found.class_names == ("0", "1")
 
 
+def test_a_part_of_an_image_set_is_an_image_set() -> None:
+    whole, part = image_set(24, size=40), range(3, 21)
+    aib.fit(trained := model(), Subset(Subset(whole, range(24)), part), SMALL)
+    aib.fit(same := model(), whole.subset(torch.tensor(part)), SMALL)
+    assert same_weights(trained, same)
+    assert trained.preprocessing == same.preprocessing == whole.preprocessing
+
+
 def test_large_images_are_read_on_access_and_labels_without_reading_images() -> None:
     data = Photos()
     found = from_dataset(Subset(data, range(12)), aib.Preprocessing(80))
