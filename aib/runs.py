@@ -100,7 +100,7 @@ class Run:
                 )
             if settings is None or other == "test" or not owner.has_files_of(name):
                 share = 0.1 if other == "val" or without_val else 0
-                return self._prepared(load(name, other, root=root, holdout=share))
+                return self._load(name, other, root=root, holdout=share)
             warnings.warn(
                 f"{name} has the file names and classes that {owner.source} was trained on and "
                 "counts as the same folder, with the same images held out; if its images are "
@@ -117,17 +117,18 @@ class Run:
         split = split or ("test" if has_split(name, "test") else "val")
         if split == "val" and like is not None:
             self.check_same_holdout(like)
-        loaded = load(
+        loaded = self._load(
             name, split, root=root or settings.root, holdout=settings.holdout, seed=settings.seed
         )
         check_files(owner.folder, loaded)
-        return self._prepared(loaded)
+        return loaded
 
-    def _prepared(self, images: ImageSet) -> ImageSet:
-        """Images as the model takes them, with a warning if some could not be read."""
+    def _load(self, name: str, split: str, **options: Any) -> ImageSet:
+        """Load images as the model takes them, with a warning if some could not be read."""
+        images = load(name, split, preprocessing=self.model.preprocessing, **options)
         if images.skipped:
             warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
-        return images.prepared_for(self.model.preprocessing)
+        return images
 
     def labelled_images(
         self,

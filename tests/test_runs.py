@@ -14,7 +14,7 @@ from aib.files import write_whole
 from aib.runs import Run, find_model, open_run, open_runs, read_settings, write_evaluation
 from aib.settings import Settings
 from tests.data import official
-from tests.helpers import make_run, small_model, start_run
+from tests.helpers import make_run, photo, small_model, start_run
 
 
 def folder_run(folder: Path, data: str) -> Run:
@@ -80,6 +80,19 @@ def test_the_images_that_a_run_held_out_are_no_matter_of_the_datas_name(tmp_path
     assert len(run.images(f"{data}:image_size=32")) == 3  # one of each class
     with pytest.raises(aib.AibError, match="leave out holdout=0.7"):
         run.images(f"{data}:holdout=0.7,image_size=32")
+
+
+def test_the_model_says_how_images_are_resized_whatever_the_datas_name(tmp_path: Path) -> None:
+    for i in range(4):
+        folder = tmp_path / "photos" / "ab"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        photo(40, 80, seed=i).save(folder / f"{i}.png")
+    policy = aib.Preprocessing(image_size=48, resize="crop")
+    small_model(num_classes=2, preprocessing=policy).save_pretrained(tmp_path / "saved")
+    run, data = open_run(tmp_path / "saved", "cpu"), f"folder:{tmp_path / 'photos'}"
+    wanted = run.images(data).pixels(0)
+    for options in ("image_size=48", "image_size=32,resize=squash"):
+        assert torch.equal(run.images(f"{data}:{options}").pixels(0), wanted)
 
 
 def test_options_of_known_data_do_not_change_what_a_run_held_out(tmp_path: Path) -> None:

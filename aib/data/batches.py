@@ -83,12 +83,12 @@ class Batches:
         self.indices = torch.arange(len(data)) if indices is None else indices
         self.device, self.seed, self.workers = torch.device(device), seed, workers
         self.rank, self.world_size = rank, world_size
-        self.pad = data.pad if pad is None else pad
         self.flip = data.mirror if flip is None else flip
         self.cutout = cutout if train else 0
         self.alternate_flip = alternate_flip
         self.augment = train and (pad != 0 or flip is not False or trivial_augment)
         size = data.preprocessing.image_size
+        self.pad = next((p for p in (pad, data.pad) if p is not None), size // 8)
         check_cutout(cutout, size)
         if train and data.images is not None and not 0 <= self.pad < size:
             raise AibError(f"crop padding of {self.pad} needs images larger than {size} x {size}")

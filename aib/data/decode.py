@@ -43,11 +43,16 @@ def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Im
 
 
 def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> Image.Image:
-    """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels."""
+    """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels.
+
+    The colours of a palette stand for its indices, as in PASCAL VOC.
+    """
 
     def decode(image: Image.Image) -> Image.Image:
-        grey = ImageOps.exif_transpose(image).convert("L")  # without the alpha channel
-        return Image.fromarray(values(np.asarray(grey)))
+        image = ImageOps.exif_transpose(image)
+        if image.mode != "P" or np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
+            image = image.convert("L")  # without the alpha channel
+        return Image.fromarray(values(np.asarray(image)))
 
     return _open(path, decode)
 

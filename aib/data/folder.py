@@ -126,7 +126,8 @@ def _top(path: Path, split: str) -> Path:
     if split == "train" and not any(has_split(path, name) for name in SPLITS):
         _check_flat(path)
         return path
-    raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {split}/")
+    other = "test" if split == "train" else split
+    raise AibError(f"{path} has no {split}/ folder: put its classes under train/ and {other}/")
 
 
 def _split_folder(path: Path, split: str) -> Path | None:
@@ -192,6 +193,19 @@ def _classes(top: Path) -> tuple[str, ...]:
     names = _sub_folders(top)
     if _holds_masks(top / MASKS, names):
         names.remove(MASKS)
+    if len(names) == 2 and MASKS in names:
+        images = top / next(name for name in names if name != MASKS)
+        if _holds_masks(top / MASKS, _sub_folders(images)):
+            raise AibError(
+                f"{top / MASKS} has masks of the folders in {images}: if those are the classes, "
+                f"move them up into {top}"
+            )
+    for name in names if len(names) > 2 else ():
+        if all((top / name / other).is_dir() for other in names if other != name):
+            raise AibError(
+                f"{top / name} has a sub-folder for each of the classes beside it, so it is no "
+                f"class: masks belong in {top / MASKS}, other images in another folder"
+            )
     if not names:
         raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
     return tuple(names)

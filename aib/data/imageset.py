@@ -42,7 +42,8 @@ class ImageSet(Dataset):
     masks: Tensor | None = None  # uint8 [N,S,S]: 0 background, 1 object, 255 ignored
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of `images` or the file
     mirror: bool = True  # a mirrored image keeps its class
-    pad: int = 4  # pixels of reflect padding for training crops of images in memory
+    # Pixels of reflect padding for training crops of images in memory; None: an eighth of the side.
+    pad: int | None = None
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
     drawn_from: dict[str, Any] | None = None  # of a folder: number and hash of training files
 
@@ -129,7 +130,6 @@ class ImageSet(Dataset):
             images=images,
             masks=None if masks is None else to_uint8(torch.as_tensor(masks)),
             mirror=mirror,
-            pad=side // 8,
         )
 
     @property
@@ -221,8 +221,8 @@ class ImageSet(Dataset):
         target = replace(preprocessing, class_names=self.class_names)
         old, new = self.preprocessing.image_size, target.image_size
         changed: dict[str, Any] = {"preprocessing": target}
-        if old != new:
-            changed["pad"] = max(self.pad * new // old, 1) if self.pad else 0
+        if old != new and self.pad:
+            changed["pad"] = max(self.pad * new // old, 1)
         if old != new and self.images is not None:
             check_memory(len(self), new)
             changed["images"] = _resize_images(self.images, new)

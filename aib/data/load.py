@@ -12,6 +12,7 @@ from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import stratified_split
 from aib.errors import AibError
+from aib.preprocessing import Preprocessing
 from aib.validation import check_seed, reject_unknown
 
 READERS: dict[str, Callable[..., ImageSet]] = {
@@ -37,6 +38,7 @@ def load(
     seed: int = 0,
     strict: bool = False,
     holdout: float = 0.1,
+    preprocessing: Preprocessing | None = None,
     **options: Any,
 ) -> ImageSet:
     """Load the images of one split.
@@ -48,6 +50,7 @@ def load(
     seed: of the held-out part and of generated training images; test images do not depend on it.
     strict: a damaged file in a folder is an error instead of being skipped.
     holdout: the share of `train` that is held out; with 0 `train` is complete.
+    preprocessing: of the model that takes the images: its size and resizing count, not those named.
     options: the same as after the colon; those in the name take precedence.
     """
     kind, path, named = parse_name(name)
@@ -74,13 +77,14 @@ def load(
         part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
         drawn_from = folder.describe_files(dataset, path) if kind == "folder" else None
         dataset = replace(part, split=split, drawn_from=drawn_from)
+    policy = dataset.preprocessing
     if image_size is not None:
         size = _convert("image_size", image_size, int)
         if size < 2:
             raise AibError(f"image_size must be at least 2, not {size}")
-        dataset = dataset.prepared_for(replace(dataset.preprocessing, image_size=size))
-    small = dataset.preprocessing.image_size <= SMALL_SIDE
-    return dataset.in_memory() if small else dataset
+        policy = replace(policy, image_size=size)
+    dataset = dataset.prepared_for(preprocessing or policy)  # resized once, then in memory
+    return dataset.in_memory() if policy.image_size <= SMALL_SIDE else dataset
 
 
 def require_trainable(name: str, data: ImageSet) -> None:

@@ -71,9 +71,12 @@ def from_user(values: NDArray[np.uint8], ours: bool = False) -> NDArray[np.uint8
     """
     if is_ours(values) or (ours and np.isin(values, (0, IGNORED)).all()):
         return values
-    if values.any() and values.max() <= 127:
+    # Soft edges have light greys as well; without them dark greys are numbers of classes.
+    dark, light = (values > 0) & (values <= 127), (values > 127) & (values < 255)
+    if dark.any() and not light.any():
         raise AibError(
-            "is neither black nor has it a pixel brighter than 127: draw the object white on "
-            "black, or write 0 for background, 1 for the object, 255 for pixels to ignore"
+            f"is neither white on black nor 0, 1 and 255, as it has {values[dark].max()}: draw "
+            "the object white on black, or write 0 for background, 1 for the object, 255 for "
+            "pixels to ignore"
         )
     return from_grey(values)

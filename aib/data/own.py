@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
 from aib.errors import AibError, AibWarning
@@ -100,6 +100,7 @@ def adapt(
     preprocessing: what the user says: for pixels instead of the model's, for tensors how they were
         made; without it a `Normalize` in the data set's `transform` is read, if there is one.
     """
+    data = _part(data)
     if isinstance(data, ImageSet):
         return data if preprocessing is None else data.prepared_for(preprocessing)
     if isinstance(data, Prepared):
@@ -125,6 +126,13 @@ def adapt(
         data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
     )
     return _prepared(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
+
+
+def _part(data: Any) -> Any:
+    """A Subset of an ImageSet, as random_split makes, as an ImageSet; other data as they are."""
+    if isinstance(data, Subset) and isinstance(whole := _part(data.dataset), ImageSet):
+        return whole.subset(torch.as_tensor(data.indices).long())
+    return data
 
 
 def from_dataset(
@@ -156,9 +164,9 @@ def from_dataset(
     count = int(labels.max()) + 1 if num_classes is None else num_classes
     names = preprocessing.class_names if len(preprocessing.class_names) == count else ()
     names = _class_names(dataset, columns[1]) or names or tuple(str(i) for i in range(count))
-    policy, pad = replace(preprocessing, class_names=names), preprocessing.image_size // 8
+    policy = replace(preprocessing, class_names=names)
     items = ImageItems(dataset, columns[0], torch.arange(len(labels)))
-    found = ImageSet(name, split, labels, policy, files=items, pad=pad)
+    found = ImageSet(name, split, labels, policy, files=items)
     small = policy.image_size <= SMALL_SIDE and _inner(dataset, "transform") is None
     return found.in_memory() if small else found
 
@@ -209,8 +217,7 @@ def _prepared(
     if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
         raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
     names = _class_names(loader.dataset, columns[1])
-    if _inner(loader.dataset, "target_transform") is None:  # else the names are of other labels
-        _check_indices(names, known)
+    _check_indices(names, known)
     policy = given or _read_transform(_inner(loader.dataset, "transform"), x.shape[-1])
     policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
@@ -278,7 +285,18 @@ def _integer(label: Any) -> int:
 def _class_names(dataset: Any, column: Any) -> tuple[str, ...]:
     features = getattr(dataset, "features", None) or {}
     names = getattr(features.get(column), "names", None) or _inner(dataset, "classes")
-    return tuple(str(name) for name in names) if isinstance(names, list | tuple) else ()
+    if not isinstance(names, list | tuple) or _changes(dataset, len(names)):
+        return ()
+    return tuple(str(name) for name in names)
+
+
+def _changes(dataset: Any, count: int) -> bool:
+    """Whether a `target_transform` makes others of the labels 0, 1, ..., which `classes` names."""
+    transform = _inner(dataset, "target_transform")
+    try:
+        return transform is not None and any(_integer(transform(i)) != i for i in range(count))
+    except Exception:  # a user's code can raise any
+        return True
 
 
 def _inner(dataset: Any, name: str) -> Any:

@@ -74,7 +74,7 @@ class Spec:
     checksums: dict[str, str] = field(default_factory=dict)  # file in the folder -> official MD5
     suffix: str = ".jpg"  # of image files
     mirror: bool = True  # a mirrored image keeps its class
-    pad: int = 4  # pixels of reflect padding on each side for training crops
+    pad: int | None = None  # as of ImageSet
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
@@ -178,7 +178,6 @@ STL10 = Spec(
         "test_X.bin": "7f263ba9f9e0b06b93213547f721ac82",
         "test_y.bin": "36f9794fa4beb8a2c72628de14fa638e",
     },
-    pad=12,  # the same share of the side as 4 of 32
 )
 
 CUB200 = Spec(

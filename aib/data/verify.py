@@ -42,7 +42,7 @@ def verify(name: str, root: str | Path | None = None) -> Report:
     report = Report(name, str(location))
     for split in _splits(spec, name, Path(location)):
         try:
-            options = {"partial": True} if official else {}
+            options: dict[str, Any] = {"partial": True} if official else {}
             dataset = load(name, split, root=root, holdout=0.0, **options)
             found = [*dataset.skipped]
             found += _differing_files(SPECS[kind], dataset) if official else ()

@@ -88,6 +88,8 @@ def fit(
     if warning := check_statistics(model):
         (report or Reporter()).message(warning)
     held_out = None if validation is None else adapt_images(validation, model, s)
+    if isinstance(held_out, ImageSet) and model.preprocessing.mean:
+        held_out = held_out.prepared_for(model.preprocessing)  # before it is read into memory
     loop = Loop(model, images, s, held_out, run, report, fabric)
     if resume:
         loop.restore()

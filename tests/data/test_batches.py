@@ -1,5 +1,7 @@
 """Batches: correct pixels, and the same ones for any number of workers, ranks and resumptions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -193,3 +195,12 @@ def test_a_file_that_breaks_later_is_named_in_one_sentence(tmp_path, workers):
 def test_impossible_settings_are_refused(settings, named):
     with pytest.raises(AibError, match=f"^[^,]*{named}"):
         Batches(in_memory(20), train=True, **settings)
+
+
+@pytest.mark.parametrize(("size", "pad"), [(32, 4), (64, 8)])
+def test_crops_shift_small_images_of_files_by_an_eighth_of_the_side(tmp_path, size, pad):
+    official.write_folder(tmp_path, side=90)
+    data = load(f"folder:{tmp_path}:image_size={size}", "train", holdout=0)
+    assert Batches(data, 4, train=True).pad == pad
+    again = data.prepared_for(replace(data.preprocessing, image_size=2 * size))
+    assert Batches(again, 4, train=True).pad == 2 * pad

@@ -58,6 +58,12 @@ def test_a_class_may_be_called_like_a_split(tmp_path):
     assert load(f"folder:{tmp_path}", "train", holdout=0).class_names == ("Test", "dev")
 
 
+def test_a_folder_without_training_images_is_told_where_to_put_them(tmp_path):
+    official.write_folder(tmp_path / "test")
+    with pytest.raises(AibError, match="has no train/ folder: .* under train/ and test/"):
+        load(f"folder:{tmp_path}", "train")
+
+
 @pytest.mark.parametrize("splits", [("Test", "Train"), ("training", "validation")])
 def test_splits_of_other_names_do_not_become_classes(tmp_path, splits):
     for split in splits:

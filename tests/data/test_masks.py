@@ -180,6 +180,20 @@ def test_a_class_may_be_called_masks(tmp_path):
     assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
 
 
+def test_a_folder_of_all_the_classes_is_no_class(tmp_path):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    write_masks(tmp_path / "Masks", classes=2, per_class=2)
+    with pytest.raises(AibError, match=r"Masks has a sub-folder for each .* belong in .*masks"):
+        load(f"folder:{tmp_path}", "train")
+
+
+def test_images_and_masks_side_by_side_are_no_two_classes(tmp_path):
+    official.write_folder(tmp_path / "images", classes=2, per_class=2)
+    write_masks(tmp_path / "masks", classes=2, per_class=2)
+    with pytest.raises(AibError, match=r"masks of the folders in .*images: .* up into"):
+        load(f"folder:{tmp_path}", "train")
+
+
 def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
     official.write_folder(tmp_path)
     write_masks(tmp_path / "masks")
@@ -207,6 +221,7 @@ def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
         ([[3, 250], [127, 128]], [[0, 1], [0, 1]]),
         ([[0, 0], [0, 0]], [[0, 0], [0, 0]]),
         ([[0, 2], [3, 0]], None),
+        ([[0, 2], [255, 0]], None),  # class 2 of PASCAL VOC with its border
     ],
 )
 def test_a_user_s_mask_is_white_on_black_or_as_ours_or_an_error(tmp_path, values, expected):
@@ -218,8 +233,26 @@ def test_a_user_s_mask_is_white_on_black_or_as_ours_or_an_error(tmp_path, values
     if expected:
         assert data.mask(0)[::40, ::40].tolist() == expected
     else:
-        with pytest.raises(AibError, match=r"class_0/0.png is neither black nor"):
+        with pytest.raises(AibError, match=r"class_0/0.png is neither"):
             data.mask(0)
+
+
+@pytest.mark.parametrize(
+    ("colours", "expected"),
+    [
+        ((0, 0, 0, 128, 0, 0), [[0, 1], [255, 0]]),  # PASCAL VOC's: the values are the indices
+        ((255, 255, 255, 0, 0, 0), [[1, 0], [1, 1]]),  # black and white in some order
+    ],
+)
+def test_a_mask_with_a_palette_has_its_indices_unless_it_is_grey(tmp_path, colours, expected):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    write_masks(tmp_path / "masks", classes=2, per_class=1)
+    values = np.kron(np.array([[0, 1], [255, 0]], np.uint8), np.ones((20, 20), np.uint8))
+    mask = Image.fromarray(values)
+    mask.putpalette((*colours, *[0] * 759, 224, 224, 224))
+    mask.save(tmp_path / "masks/class_0/0.png")
+    data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
+    assert data.mask(0)[::40, ::40].tolist() == expected
 
 
 def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):

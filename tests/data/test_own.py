@@ -84,6 +84,14 @@ def test_pixels_are_resized_as_the_user_or_else_the_model_says() -> None:
         assert found.class_names == ("0", "1")
 
 
+def test_a_part_of_an_image_set_is_an_image_set() -> None:
+    whole, part = image_set(24, size=40), range(3, 21)
+    aib.fit(trained := model(), Subset(Subset(whole, range(24)), part), SMALL)
+    aib.fit(same := model(), whole.subset(torch.tensor(part)), SMALL)
+    assert same_weights(trained, same)
+    assert trained.preprocessing == same.preprocessing == whole.preprocessing
+
+
 def test_large_images_are_read_on_access_and_labels_without_reading_images() -> None:
     data = Photos()
     found = from_dataset(Subset(data, range(12)), aib.Preprocessing(80))
@@ -130,16 +138,30 @@ def test_a_random_transform_differs_between_epochs_seeds_and_ranks_but_not_betwe
     assert levels(0, rank=1, world_size=2) != levels(0, world_size=2)
 
 
+class Relabelled(Photos):
+    target_transform = staticmethod(lambda y: 3 - y)
+
+    def __getitem__(self, i: int):
+        image, y = super().__getitem__(i)
+        return image, self.target_transform(y)
+
+
 def test_targets_are_not_the_labels_if_they_are_transformed() -> None:
-    class Transformed(Photos):
-        target_transform = staticmethod(lambda y: 3 - y)
-
-        def __getitem__(self, i: int):
-            image, y = super().__getitem__(i)
-            return image, self.target_transform(y)
-
-    found = from_dataset(Transformed(), aib.Preprocessing(80))
+    found = from_dataset(Relabelled(), aib.Preprocessing(80))
     assert found.labels.tolist() == [3 - y for y in Photos().targets]
+
+
+def test_transformed_labels_are_the_model_s_and_not_matched_by_name() -> None:
+    names = Photos.classes[::-1]  # in the order of the transformed labels
+    trained = model(preprocessing=replace(POLICY, class_names=names))
+    wanted, found = (aib.evaluate(trained, data) for data in (Photos(), Relabelled()))
+    assert found.nll == wanted.nll and (found.classes, wanted.classes) == ("own", "matched")
+
+
+@pytest.mark.parametrize("transform", [None, lambda image: POLICY.normalise(to_tensor(image))])
+def test_training_takes_no_class_names_for_transformed_labels(transform) -> None:
+    aib.fit(trained := model(), Relabelled(transform, size=32), SMALL)
+    assert not set(trained.preprocessing.class_names) & set(Photos.classes)
 
 
 @pytest.mark.parametrize("kind", ["loader", "data set"])
@@ -368,7 +390,8 @@ class Named(TensorDataset):
         (Named("abd"), True),  # d has the index of c
         (DataLoader(Named("dcba"), 7), True),
         (Named("wxyz"), False),  # other names for the same classes
-        (Named("abd", target_transform=int), False),  # may have corrected the labels
+        (Named("abd", target_transform=lambda y: y + (y == 2)), False),  # corrects the labels
+        (Named("abd", target_transform=torch.tensor), True),
     ],
 )
 def test_labels_of_tensors_whose_classes_have_other_indices_are_warned_of(
@@ -389,3 +412,16 @@ def test_evaluate_prepares_an_image_set_for_the_model() -> None:
     assert seen[0].shape[-1] == 32
     aib.evaluate(trained, image_set(24))
     assert torch.equal(seen[1], normalised())
+
+
+def test_validation_sees_the_pixels_of_an_evaluation(tmp_path) -> None:
+    """Resized once, and as the model says, which need not be how the images would be by default."""
+    for i in range(8):
+        folder = tmp_path / "ab"[i % 2]
+        folder.mkdir(exist_ok=True)
+        photo(90, 160, seed=i).save(folder / f"{i}.png")
+    images = aib.data.load(f"folder:{tmp_path}:image_size=80", holdout=0)
+    cropped = images.prepared_for(replace(images.preprocessing, image_size=72, resize="crop"))
+    fitted = aib.fit(small_model(num_classes=2), cropped, SMALL, validation=images)
+    assert fitted.validation is not None
+    assert fitted.validation.nll == aib.evaluate(fitted.model, images).nll
