@@ -166,9 +166,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             return 1, 1
         if samples is None:
             return (1, 1) if self.training else self.eval_samples
-        if not isinstance(samples, (tuple, list)) or len(samples) != 2 or min(samples) < 1:
-            raise AibError(f"samples must be two numbers of at least 1, not {samples}")
-        return samples[0], samples[1]
+        pair = isinstance(samples, (tuple, list)) and len(samples) == 2
+        if not pair or any(n < 1 or n % 1 for n in samples):
+            raise AibError(f"samples must be two whole numbers of at least 1, not {samples}")
+        return int(samples[0]), int(samples[1])
 
     @property
     def is_random(self) -> bool:

@@ -151,9 +151,9 @@ def test_the_mean_probability_survives_samples_that_are_sure_of_different_classe
     torch.testing.assert_close(out.logits.exp(), torch.tensor([[0.5, 0.5]]))
 
 
-@pytest.mark.parametrize("samples", [(0, 1), (1, 0), (1, 2, 3), 4])
+@pytest.mark.parametrize("samples", [(0, 1), (1, 0), (1, 2, 3), 4, (1.5, 1)])
 def test_impossible_sample_counts_are_refused_with_their_value(samples):
-    with pytest.raises(aib.AibError, match="samples must be two numbers"):
+    with pytest.raises(aib.AibError, match="samples must be two whole numbers"):
         make()(images(B), samples=samples)
 
 

@@ -84,6 +84,11 @@ def fit(
     images = adapt_images(data, model, s, train=True, **options)
     if isinstance(images, Prepared):
         s = settings_of_tensors(s, images)
+    elif (kind := next(model.parameters()).dtype) != torch.float32:
+        raise AibError(
+            f"pixels are read as float32, and the weights are {str(kind).removeprefix('torch.')}: "
+            "train model.float(), with Settings(precision='bf16') for less memory"
+        )
     model.preprocessing = images.preprocessing
     if warning := check_statistics(model):
         (report or Reporter()).message(warning)

@@ -276,6 +276,8 @@ def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
 def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(aib.AibError, match="a model of aib, not a NoNoiseNoBatchNorm"):
         fit(NoNoiseNoBatchNorm(), image_set(), SMALL)  # type: ignore[arg-type]
+    with pytest.raises(aib.AibError, match=r"weights are float16: train model\.float\(\)"):
+        fit(tiny().half(), image_set(), SMALL)
     with pytest.raises(aib.AibError, match="fp16 needs a GPU"):
         fit(tiny(), image_set(), replace(SMALL, precision="fp16", accelerator="cpu"))
     monkeypatch.setitem(sys.modules, "lightning.pytorch.loggers", None)
