@@ -183,6 +183,11 @@ def describe_samples(samples: str) -> str:
     return "no noise" if samples == "deterministic" else f"{samples} samples"
 
 
+def describe_split(split: str) -> str:
+    """The split that images belong to, for a sentence."""
+    return {"train": "training", "val": "held-out"}.get(split, split)
+
+
 class EvaluationMetrics:
     """The metrics of `Evaluation`, summed on the device; the host waits once, in `compute`."""
 

@@ -163,6 +163,8 @@ def data(
     from aib.environment import pick_device
 
     check("seconds", seconds, Positive)
+    if batch_size is not None:
+        check("batch_size", batch_size, Count)
     images = load(data, "train", root=root, holdout=0)
     target = str(pick_device(device))
     common: dict[str, Any] = {"workers": workers, "seconds": seconds, "device": target}

@@ -59,6 +59,7 @@ def explain(
         json: print the records as JSON.
     """
     from aib.data.decode import open_rgb
+    from aib.evaluation import describe_samples
     from aib.figures.manifest import (
         MANIFEST,
         TABLE,
@@ -110,7 +111,8 @@ def explain(
             )
             made_with = found.made_with | origin
             found = replace(found, paths=(path,), made_with=made_with)
-            subtitle = f"{opened.name} · {opened.label} · {found.samples} samples · {found.scope}"
+            how = describe_samples(found.samples)
+            subtitle = f"{opened.name} · {opened.label} · {how} · {found.scope}"
             subtitle += f"\n{verdict.line}" if verdict else ""
             if not records:
                 writing.enter_context(replacing(out))

@@ -72,6 +72,8 @@ def explain(
     )
     if found.map is None:
         raise AibError(NO_MAP)
+    if broken := int(found.probability.isnan().sum()):
+        raise AibError(f"the model gives NaN for {broken} of {len(found)} image(s)")
     if label is not None:
         found = _with_class_maps(model, x, found, label)
     found = found.cpu()

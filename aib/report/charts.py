@@ -130,8 +130,11 @@ def _chart(
         return caption, to_svg(figure, f"{caption}, against {x_label}: {content}")
 
 
-def training_charts(metrics: Sequence[dict[str, Any]]) -> list[Chart]:
-    """Error, loss, bits and anchors in use over the training steps."""
+def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) -> list[Chart]:
+    """Error, loss, bits and anchors in use over the training steps.
+
+    Without `exact_kl` there are no bits: the KL term is the released code's penalty.
+    """
     trained = thin_out([row for row in metrics if "nll" in row])
     held_out = [row | row["validation"] for row in metrics if "validation" in row]
 
@@ -152,7 +155,10 @@ def training_charts(metrics: Sequence[dict[str, Any]]) -> list[Chart]:
         *line_chart("Error", errors, "step", "%"),
         *line_chart("Loss", losses, "step", "nats"),
         *line_chart(
-            "Information in the latent", [latent] if any(latent.y) else [], "step", "bits per image"
+            "Information in the latent",
+            [latent] if exact_kl and any(latent.y) else [],
+            "step",
+            "bits per image",
         ),
         *line_chart("Area of the mask", [area], "step", "% of each image"),
         *line_chart("Anchors in use (perplexity)", [anchors], "step", "anchors"),

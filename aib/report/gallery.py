@@ -6,6 +6,7 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batches
+from aib.evaluation import describe_split
 from aib.explanation import Explanation
 from aib.figures.embed import picture_uri
 from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
@@ -13,7 +14,6 @@ from aib.figures.picture import image_tile, magnified
 from aib.interpret.maps import explain_batch
 
 SIDE = 96  # pixels of a small picture in the page
-SPLITS = {"train": "training", "val": "held-out"}  # in words; others are called as they are
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def make_gallery(
     if explanation.mask is not None:
         scale = "the map's colours run from 0 (closed) to 1 (open), those of the others over their "
         scale += "own range"
-    split = SPLITS.get(feed.data.split, feed.data.split)
+    split = describe_split(feed.data.split)
     caption = f"A random sample of {split} images. From left to right: {order}. Yellow is high; "
     return Gallery(items, f"{caption}{scale}.")
 

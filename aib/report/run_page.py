@@ -6,13 +6,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aib.evaluation import Evaluation, describe_evaluation, describe_samples
+from aib.environment import command_line
+from aib.evaluation import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, Table, number, table_of, without, without_empty_columns
 from aib.files import quoted
 from aib.interpret.results import ClassMetrics, Information, Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.paper import paper_error
+from aib.profiles import PROFILES
 from aib.report.blocks import Section, blocks, render
 from aib.report.charts import (
     Chart,
@@ -53,7 +55,7 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
             "run": run.label,
             "model": run.model,
             "data": _measured_data(run),
-            "images": _split(e) if (e := run.own_evaluation) else NOTHING,
+            "images": describe_split(e.split) if (e := run.own_evaluation) else NOTHING,
             "error %": number(e.top1_error if e else None, 2),
             "paper %": _paper(run),
         }
@@ -102,7 +104,7 @@ def _sections(
         "maps": ("Attention maps", _gallery(run)),
         "evaluation": ("Evaluation", _evaluation(run)),
         "trust": ("How far to trust the maps", _trust(run, with_tables)),
-        "training": ("Training", _charts(training_charts(run.metrics))),
+        "training": ("Training", _charts(training_charts(run.metrics, _is_exact(run)))),
         "anchors": ("Anchors", _charts(anchors)),
         "classes": ("Classes", _classes(study.classes if study else ())),
         "reproduce": ("How to reproduce", _reproduce(run)),
@@ -122,6 +124,11 @@ def _summary(run: RunContent) -> list[Markup]:
     return [*shown, *(blocks.text(note, soft=True) for note in run.notes)]
 
 
+def _is_exact(run: RunContent) -> bool:
+    """Whether the KL term of the training is the divergence."""
+    return run.settings is None or PROFILES[run.settings.options.profile].exact_kl
+
+
 def _charts(charts: list[Chart]) -> list[Markup]:
     return [blocks.charts(charts)] if charts else []
 
@@ -130,7 +137,7 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
     own, study, cards = run.own_evaluation, run.study, []
     if own:
         low, high = own.top1_interval
-        what = f"{_split(own)} error ({low:.2f} to {high:.2f})"
+        what = f"{describe_split(own.split)} error ({low:.2f} to {high:.2f})"
         cards.append((f"{own.top1_error:.2f}%", what))
     if _paper(run) != NOTHING:
         cards.append((f"{_paper(run)}%", "the paper's error"))
@@ -154,7 +161,7 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
 def _measured_on(study: Study) -> Markup:
     count, total = study.images, study.of_images or study.images
     part = "" if count == total else f" (of {total:,}, chosen at random)"
-    images = f"{count:,} {study.split} images of {study.data}{part}"
+    images = f"{count:,} {describe_split(study.split or '')} images of {study.data}{part}"
     found: Markup = blocks.text(f"The maps were measured on {images}.", soft=True)
     return found
 
@@ -174,17 +181,14 @@ def _evaluation(run: RunContent) -> list[Markup]:
         ]
         shown.append(blocks.table(table_of("Evaluation", rows)))
     if (e := run.calibrated) and e.calibration_bins:
-        text = f"On {e.images:,} {e.split} images with {describe_samples(e.samples)}; "
+        text = f"On {e.images:,} {describe_split(e.split)} images of {e.data} with "
+        text += f"{describe_samples(e.samples)}; "
         text += f"{len(e.calibration_bins.images)} equal bins of confidence."
         shown += [
             blocks.charts(calibration_charts(e.calibration_bins)),
             blocks.text(text, soft=True),
         ]
     return shown
-
-
-def _split(e: Evaluation) -> str:
-    return "held-out" if e.split == "val" else e.split
 
 
 def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
@@ -264,7 +268,7 @@ def _reproduce(content: RunContent) -> list[Markup]:
     commands = [c for c in (environment.get("command"), measured) if c]
     if settings and not environment.get("command"):
         commands.insert(0, training_command(settings))
-    commands.append(f"aib report {quoted(content.source)}")
+    commands.append(command_line() or f"aib report {quoted(content.source)}")
     facts = versions(environment)
     facts += [f"seed {settings.seed}"] if settings else []
     found = [blocks.code("\n".join(dict.fromkeys(commands)))]

@@ -3,6 +3,7 @@
 from markupsafe import Markup
 
 from aib.errors import counted
+from aib.evaluation import describe_split
 from aib.figures.embed import to_svg
 from aib.figures.table import NOTHING, Table, number, table_of
 from aib.report.blocks import Section, blocks, render
@@ -64,7 +65,7 @@ def _runs(results: SweepResults) -> Table:
                 "training, s": number(run.train_seconds or None, 0),
             }
         )
-    splits = sorted({run.split for run in results.runs.values() if run.split})
+    splits = sorted({describe_split(run.split) for run in results.runs.values() if run.split})
     images = f"{' or '.join(splits)} images" if splits else "images"
     note = f"The interval is that of one run on its {images}, not that over seeds."
     return table_of("Runs", rows, note)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aib.evaluation import describe_samples, describe_split
 from aib.figures.embed import page_style
 from aib.figures.table import Table
 from aib.files import as_text
@@ -91,10 +92,13 @@ def _images(results: SweepResults) -> str:
     if not results.finished:
         return "No run has finished yet."
     done = results.finished[0]
-    how = f"accuracy and bits with {done.samples} samples, maps without noise."
+    split = describe_split(done.split or "")
+    samples = sorted({run.samples for run in results.finished if run.samples})
+    how = f"accuracy and bits with {' or '.join(map(describe_samples, samples))}, "
+    how += "maps without noise."
     if any(panel.setting == "data" for panel in results.panels):
-        return f"On each run's own {done.split} images: {how}"
-    return f"On {done.images or 0:,} {done.split} images of {results.base.data}: {how}"
+        return f"On each run's own {split} images: {how}"
+    return f"On {done.images or 0:,} {split} images of {results.base.data}: {how}"
 
 
 def note_on_seeds(results: SweepResults) -> str:

@@ -14,6 +14,7 @@ from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
 from aib.errors import AibWarning
+from aib.figures.row import draw_row
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
@@ -99,6 +100,17 @@ def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, cap
             assert main(words) == 0
         assert "map:" not in capsys.readouterr().out
         assert json.loads((tmp_path / "photo0.json").read_text())["verdict"] is None
+
+
+def test_the_picture_says_that_there_was_no_noise(run, photos, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "aib.explanation.explanation.draw_row",
+        lambda *args, **texts: drawn.append(texts) or draw_row(*args, **texts),
+    )
+    words = ["explain", str(photos / "photo0.jpg"), "--run", str(run), "--out", str(tmp_path)]
+    assert main([*words, "--deterministic"]) == 0 and main(words) == 0
+    assert [text["subtitle"].split(" · ")[2] for text in drawn] == ["no noise", "4x12 samples"]
 
 
 def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):

@@ -124,6 +124,14 @@ def test_what_is_no_image_is_refused(source):
         aib.explain(eval_model(data=shapes(2)), source)
 
 
+def test_an_image_without_a_decision_is_an_error():
+    """NaN is no probability of the first class."""
+    x = X.clone()
+    x[1, 0, 0, 0] = torch.nan
+    with pytest.raises(aib.AibError, match="the model gives NaN for 1 of 3 image"):
+        aib.explain(eval_model(data=shapes(2)), x)
+
+
 def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
     model, batch = eval_model("tiny_aib_masked", shapes(2)), pixels(2)
     model.propose = FromRed(gain=2, stride=2)

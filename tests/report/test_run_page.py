@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from html import unescape
 from importlib import import_module
 
@@ -17,7 +18,7 @@ from aib.files import sha256
 from aib.interpret.results import SCHEMA, Information, Study
 from aib.report.blocks import Section, blocks, meaning, render
 from aib.report.gather import gather
-from aib.report.run_page import training_command
+from aib.report.run_page import run_page, training_command
 from aib.runs import open_run
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run
@@ -234,8 +235,25 @@ def test_stored_calibration_bins_are_drawn_without_measuring(run, tmp_path):
     path.write_text(json.dumps(evaluations))
     assert main(["report", str(copy), "--stored"]) == 0
     text = (copy / "report.html").read_text()
-    assert "On 100 test images with 4x12 samples; 2 equal bins" in text
+    assert "On 100 test images of shapes with 4x12 samples; 2 equal bins" in text
     assert "<title>6 images, 100.0% right</title>" in text
+
+
+def test_the_page_names_the_command_that_made_it(run, tmp_path, monkeypatch):
+    """Its options too: another data set, the network of a run."""
+    words = ["report", str(run), "--stored", "--out", str(tmp_path / "page.html")]
+    monkeypatch.setattr("sys.argv", ["aib", *words])
+    assert main(words) == 0
+    text = (tmp_path / "page.html").read_text()
+    assert f"\naib {shlex.join(words)}</pre>" in text
+
+
+def test_the_penalty_of_the_released_code_is_not_called_information(run):
+    """It differs from the divergence, whose bits the evaluation has, by a hundredfold."""
+    content = gather(open_run(run, "cpu"), stored=True)
+    assert "Information in the latent" in run_page([content])
+    released = replace(content, settings=content.settings.updated(profile="released"))
+    assert "Information in the latent" not in run_page([released])
 
 
 def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):

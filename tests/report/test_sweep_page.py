@@ -32,7 +32,7 @@ def test_the_page_names_the_split_of_its_intervals(swept):
     results = read_results(swept)
     assert "one run on its test images" in sweep_page(results)
     runs = {name: replace(run, split=run.split and "val") for name, run in results.runs.items()}
-    assert "one run on its val images" in sweep_page(replace(results, runs=runs))
+    assert "one run on its held-out images" in sweep_page(replace(results, runs=runs))
 
 
 def test_a_product_and_missing_metrics(tmp_path):

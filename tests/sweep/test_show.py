@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from aib.files import write_json
 from aib.sweep.results import collect_results, read_results
 from aib.sweep.show import draw_panels, error_bar_note, positions, sweep_tables
-from tests.helpers import sweep_plan, write_measurement
+from tests.helpers import measurement, sweep_plan, write_measurement
 
 OTHER_IMAGES = "A run's seed also draws its training shapes"
 
@@ -65,3 +66,14 @@ def test_an_axis_is_logarithmic_for_widely_spread_values():
     assert positions([0, 0.01, 1]) == [0, 1, 2]  # no logarithm
     assert positions(["gate", "residual"]) == positions([True, False]) == [0, 1]
     assert positions([None, 2.0]) == [0, 1]
+
+
+def test_the_note_names_the_samples_of_every_run(tmp_path):
+    """Models and profiles differ in them; held-out images are called so."""
+    for name, samples in {"model=vgg": "deterministic", "model=vgg_aib": "4x12"}.items():
+        found = measurement(80) | {"samples": samples, "split": "val"}
+        write_json(tmp_path / f"{name},seed=3" / "sweep_metrics.json", found)
+    results = collect_results(sweep_plan("model=vgg,vgg_aib"), tmp_path, {})
+    (table,) = sweep_tables(results)
+    assert "held-out images of" in table.note
+    assert "accuracy and bits with 4x12 samples or no noise, maps without" in table.note
