@@ -143,9 +143,9 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
         cards.append((f"{_paper(run)}%", "the paper's error"))
     if evaluation := own or run.calibrated:
         cards.append((f"{evaluation.calibration_error:.2f}%", "calibration error"))
-    auroc = own_localisation(study).auroc if study else None
-    if auroc is not None:
-        cards.append((f"{auroc:.3f}", "AUROC of the map against the object"))
+    if study and (auroc := own_localisation(study).auroc) is not None:
+        count = study.subset_images if "own" in study.localisation else study.images
+        cards.append((f"{auroc:.3f}", f"AUROC of the map against the object ({count:,} images)"))
     info = study.information if study else Information()
     bits = own.kl_bits if own else info.kl_bits
     if bits is not None:

@@ -128,7 +128,7 @@ def test_each_metric_has_one_value_on_the_page(text):
     assert shown["calibration error"] == "3.00%"
     assert shown["bits per image in the latent"] == "20.0"
     assert not re.search(r"calibration error \d", text)  # no second one in a caption
-    auroc = shown["AUROC of the map against the object"]
+    auroc = shown["AUROC of the map against the object (3 images)"]
     overview, located = (
         text.split(f"<h3>{title}</h3>")[1].split("</table>")[0]
         for title in ("Accuracy and maps", "Where is the object?")
