@@ -67,6 +67,9 @@ def bench_train(
 
     `against` names another model, which is then trained in the same way.
     """
+    rival = None if against is None else replace(work, model=against, propose=None)
+    if rival is not None:
+        rival.make_model()  # a wrong name is an error before anything is measured
     began = time.perf_counter()
     ours, first_epoch, memory = training_rate(work, steps, repeats)
     plain = plain_training_rate(work, workers)
@@ -80,10 +83,8 @@ def bench_train(
         "peak_memory_gib": memory,
         "plain": f"fp32, eager, batch {PLAIN_BATCH}, DataLoader with {workers} workers",
     }
-    if against is not None:
-        other, _, other_memory = training_rate(
-            replace(work, model=against, propose=None), steps, repeats
-        )
+    if rival is not None:
+        other, _, other_memory = training_rate(rival, steps, repeats)
         result |= {
             "against": against,
             "against_images_per_second": round(other, 1),

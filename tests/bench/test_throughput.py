@@ -80,6 +80,7 @@ def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
     ("words", "message"),
     [
         ("train --steps -3", "at least 1, not -3"),
+        ("train --model tiny_aib_qt --against tinny_aib", "no model 'tinny_aib'"),
         ("infer --batch-size 0", "at least 1, not 0"),
         ("infer --seconds -1", "a number above 0, not -1"),
         ("infer --seconds nan", "a number above 0, not nan"),
@@ -87,7 +88,8 @@ def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
     ],
 )
 def test_an_invalid_value_is_an_error(
-    words: str, message: str, capsys: pytest.CaptureFixture
+    words: str, message: str, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("aib.bench.throughput.training_rate", lambda *_: pytest.fail("measured"))
     assert main(["bench", *words.split()]) == 2
     assert message in capsys.readouterr().err
