@@ -72,8 +72,8 @@ def interpret(
         foreign: data set whose images occlude; the paper uses svhn.
         foreign_root: folder of its files; by default --root, or the run's.
         images: use this many images, chosen at random; all by default.
-        subset: images of the expensive parts (post-hoc maps, deletion, insertion and ROAD), and
-            training images that choose the thresholds of localisation.
+        subset: images of the expensive parts (localisation, deletion, insertion, ROAD, post-hoc
+            maps, evaluator), and training images that choose the thresholds of localisation.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this .csv file.

@@ -64,7 +64,7 @@ RELEASED = "as the authors' code does it"
 FASTER = "vgg_aib_qt by a faster recipe, for one large GPU"
 FASTER_WRN = "wrn_aib_qt by the faster recipe"
 LONGER_WRN = "wrn_aib_qt with TrivialAugment and more epochs, for the paper's error"
-MASKED_VGG = "the same recipe, only what its map opens is classified"
+MASKED_VGG = "vgg_aib_masked by the faster recipe: only what its map opens is classified"
 HALF_OPEN = {"model": "vgg_aib_masked", "area": 0.5}
 HALF = FAST.updated(data="cifar10", width=0.5, epochs=80, cutout=8, holdout=0.1)
 CIFAR10 = [
