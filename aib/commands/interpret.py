@@ -66,7 +66,7 @@ def interpret(
         model: a network as it is, for post-hoc maps: timm:NAME or torchvision:NAME with its
             pretrained weights, or my_module:build, a function that returns your own.
         data: data set; by default the first run's own.
-        split: train, val or test; by default the images held out for testing.
+        split: train, val or test; by default test, or held-out images if there are none.
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         foreign: data set whose images occlude; the paper uses svhn.
