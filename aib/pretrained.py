@@ -157,8 +157,8 @@ def _rebuild(
             return _rebuild(recipe, backbone, path)
     if backbone is None:
         raise AibError(
-            f"{folder} was made from a network that is not part of aib; pass it as "
-            "from_pretrained(folder, backbone=...)"
+            f"{folder} was made from a network that is not part of aib; give it again "
+            "with --backbone my_module:build, in Python from_pretrained(folder, backbone=...)"
         )
     if kind == "attached" and isinstance(backbone, nn.Module):
         model = _build(partial(attach, backbone), _without(recipe, named), path)

@@ -98,7 +98,7 @@ class Settings:
     lr: Positive = 0.1
     """Peak learning rate."""
     lr_backbone: Positive | None = None
-    """Peak learning rate of the layers that --init vgg16:PATH loaded; all others have lr."""
+    """Peak learning rate of what --init vgg16:PATH or --pretrained loaded; other layers have lr."""
     momentum: Fraction = 0.9
     """Momentum of SGD."""
     weight_decay: NonNegative = 5e-4
@@ -146,7 +146,7 @@ class Settings:
     """Where large images are kept after they were decoded once for training: in memory (and on the
     GPU if they fit), on disk, nowhere (none), or the first of these with enough space (auto)."""
     workers: NonNegativeInt = 2
-    """Processes that decode images which do not fit into memory."""
+    """Processes that decode images above 64 pixels of which no decoded copy is kept."""
 
     # --- machine
     precision: Precision = "fp32"

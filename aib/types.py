@@ -89,7 +89,7 @@ class LossTerms:
     kl: Tensor
     quantization: Tensor
     commitment: Tensor
-    auxiliary: Tensor  # of second heads: those that train the attention, and a network's own
+    auxiliary: Tensor  # of second heads: that of the attention, and a network's own, weighted
     area: Tensor  # mean of the map; of a masked model, of the mask
     excess: Tensor  # masked models: area above the budget, mean over images
 

@@ -3,8 +3,8 @@
     pip install 'aib[datasets]'
     python examples/hugging_face.py beans --out leaves
 
-It takes any data set with one column of images and one of labels, of type ClassLabel. The same from
-the shell: `aib train --data hf:beans`.
+It takes any data set with the splits train and test, and in them one column of images and one of
+labels, of type ClassLabel. `aib train --data hf:beans` trains the packaged model on it instead.
 """
 
 import argparse

@@ -62,7 +62,7 @@ def list_(root: Root = None, json: bool = False) -> None:
 def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     """Download a data set, check it and unpack it.
 
-    It can be interrupted: only a complete data set is moved into place.
+    It can be interrupted: only a complete data set (of SVHN, file) is moved into place.
 
     For example: aib data fetch cifar10
 

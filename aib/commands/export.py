@@ -46,7 +46,8 @@ def export_(
             the pretrained model of the package.
         format: onnx, or torch-export (a .pt2 file).
         out: the file to write; by default model.onnx or model.pt2 in the run, or in
-            hub/owner/name/COMMIT for a model of the Hub.
+            hub/owner/name/COMMIT for a model of the Hub; for a packaged model its name with the
+            suffix, in the current folder.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         int8: also write an ONNX file in 8-bit integers, and compare it with float32.
         data: data set for int8; by default the run's own.

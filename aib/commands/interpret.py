@@ -66,14 +66,14 @@ def interpret(
         model: a network as it is, for post-hoc maps: timm:NAME or torchvision:NAME with its
             pretrained weights, or my_module:build, a function that returns your own.
         data: data set; by default the first run's own.
-        split: train, val or test; by default the images held out for testing.
+        split: train, val or test; by default test, or held-out images if there are none.
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         foreign: data set whose images occlude; the paper uses svhn.
         foreign_root: folder of its files; by default --root, or the run's.
         images: use this many images, chosen at random; all by default.
-        subset: images of the expensive parts (post-hoc maps, deletion, insertion and ROAD), and
-            training images that choose the thresholds of localisation.
+        subset: images of the expensive parts (localisation, deletion, insertion, ROAD, post-hoc
+            maps, evaluator), and training images that choose the thresholds of localisation.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this .csv file.

@@ -45,7 +45,7 @@ def report(
         root: folder of the data set's official files.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         images: largest number of images for what has to be measured.
-        subset: largest number of images for post-hoc maps, deletion and insertion.
+        subset: largest number of images for localisation, deletion, insertion and post-hoc maps.
         stored: measure nothing; show only what the run's folder holds.
         seed: seed of the sampled images and of the noise.
         device: cpu or cuda; cuda if there is one and it is not given.

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Options:
     """Train one preset with different settings and plot accuracy, localisation, bits and anchors
-    in use against each knob. Every setting of `aib train` that decides what is trained can be a
-    knob, or an option for all runs; K and Q stand for latent_dim and num_anchors. Repeat the
-    command to resume after an interruption: finished runs are skipped.
+    in use against each knob. Every setting of `aib train` that decides what is trained and has one
+    value can be a knob, or an option for all runs; K and Q stand for latent_dim and num_anchors.
+    Repeat the command to resume after an interruption: finished runs are skipped.
 
     Example: aib sweep shapes_tiny --quick --epochs 3 --jobs 2
 

@@ -28,7 +28,8 @@ def view(
     """Open a local page: drop an image or pick an example; see the prediction, the map over the
     image, its quantised levels and its uncertainty; hide a block by a click and see what changes.
 
-    The page fetches nothing from a network, and only this machine reaches it. Ctrl-C stops it.
+    The page fetches nothing from a network. Only this machine reaches it, unless --host says
+    otherwise. Ctrl-C stops it.
 
     Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
 

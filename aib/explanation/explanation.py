@@ -42,7 +42,8 @@ class Explanation(Decision):
 
     method: str | None = None  # how the map was made: "own", "gradcam", ...; None without a map
     layer: str | None = None  # the layer that Grad-CAM read
-    map: Tensor | None = None  # [B,h,w], without noise; quantised where the model quantises
+    # [B,h,w], without noise; quantised where the model quantises, but mu of a masked model
+    map: Tensor | None = None
     sigma: Tensor | None = None  # [B,h,w]
     level_indices: Tensor | None = None  # [B,h,w], 0 to Q - 1 in rising order of the anchors
     anchors: Tensor | None = None  # [Q], rising

@@ -37,7 +37,10 @@ RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, the same for every model that is compared."""
+    """What is measured, the same for every model that is compared.
+
+    The default modifications are all; without `foreign` images those that need none.
+    """
 
     modifications: Mapping[str, Modification] = field(default_factory=modifications)
     foreign: Tensor | None = None  # uint8 [M,3,h,w]
@@ -50,6 +53,9 @@ class Plan:
     def __post_init__(self) -> None:
         if self.subset < 2:
             raise AibError(f"the subset needs at least 2 images, not {self.subset}")
+        if self.foreign is None and self.modifications == modifications():
+            own = {n: m for n, m in self.modifications.items() if m.kind != "foreign"}
+            object.__setattr__(self, "modifications", own)
 
 
 def study(
@@ -74,11 +80,10 @@ def study(
     which is no aib model; by default the data's.
 
     `origin` holds the fields of `Study` that say where it comes from. `threshold_images` choose the
-    held-out thresholds of localisation: images with masks that are not in `feed`.
+    held-out thresholds of localisation: images with masks that are not in `data`.
     """
     model, feed = prepare(model, data, preprocessing)
-    if plan is None:
-        plan = Plan({n: m for n, m in modifications().items() if m.kind != "foreign"})
+    plan = plan or Plan()
     maps = maps or {}
     if not isinstance(maps, Mapping) or not all(callable(function) for function in maps.values()):
         raise AibError(

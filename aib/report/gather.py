@@ -8,7 +8,6 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate
 from aib.files import quoted, read_json
-from aib.interpret.metrics.perturb import modifications
 from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
@@ -118,12 +117,11 @@ def _split(run: Run, data: str | None) -> str | None:
 
 def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:
     """The study of `aib interpret`, without foreign images."""
-    known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
     note = (
         f"Measured for this page on {feed.num_images:,} images, without occlusion by foreign "
         "images; `aib interpret` measures in full."
     )
-    plan = Plan(known, None, subset, seed)
+    plan = Plan(subset=subset, seed=seed)
     return study_run(run, feed, plan, data, notes=[note], tick=tick)[0]
 
 

@@ -66,8 +66,13 @@ def fit(
     `Normalize` in the data set's `transform` does.
 
     The model takes over the preprocessing and class names of the data, since its weights depend on
-    them from now on. With a `run`, checkpoints and metrics are written to its folder, and `resume`
-    continues from the checkpoint there. Without one nothing is written.
+    them from now on. Settings of the data (`data`, `root`, `holdout`, `strict`) and of the model
+    (`model`, its options, `init`, ...) are for `aib train` and change nothing here. `validation` is
+    evaluated every `evaluate_every` epochs and at the end.
+
+    With a `run` (`aib.training.folder.RunFolder`, after its `make` and `write_config`), checkpoints
+    and metrics are written to its folder, and `resume` continues from the checkpoint there. Without
+    one nothing is written.
     """
     if not isinstance(model, Classifier):
         raise AibError(

@@ -8,6 +8,7 @@ from statistics import mean, stdev
 import pytest
 
 from aib.configs import PRESETS
+from aib.configs.preset import spread
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.results import Study
 from aib.profiles import PROFILES
@@ -208,6 +209,7 @@ def test_the_results_stated_by_presets_are_those_measured():
     for name, alike in found.items():
         ours = PRESETS[name].ours
         assert [f"{run.error:.2f}" for run in alike] == [f"{e:.2f}" for e in ours.errors]
+        assert spread([run.error for run in alike]) == spread(ours.errors)  # as in the tables
         assert f"{mean(run.minutes for run in alike):.1f}" == f"{ours.minutes:.1f}"
         assert {run.environment["device"] for run in alike} == {ours.hardware}
 

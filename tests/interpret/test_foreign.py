@@ -92,6 +92,13 @@ def test_a_study_needs_neither_a_plan_nor_batches():
     assert batched.accuracy == whole.accuracy
 
 
+def test_a_plan_without_images_of_another_data_set_leaves_their_occlusions_out():
+    network = SmallNet()
+    without, planned = (study(network, DATA, p, expensive=False)[0] for p in (None, Plan(subset=6)))
+    assert planned.stability.keys() == without.stability.keys()
+    assert Plan(foreign=DATA.images).modifications == modifications()
+
+
 def test_images_are_prepared_for_the_network():
     """The caller's normalisation and size, not the data's."""
     seen = []
