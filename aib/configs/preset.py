@@ -3,6 +3,8 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from aib.errors import counted
 from aib.paper import paper_error
@@ -37,11 +39,15 @@ class Preset:
     about: str
     ours: Measured | None = None  # from results/; None if it was not run
 
+    @cached_property
+    def recipe(self) -> Mapping[str, Any]:
+        """What its settings change in the defaults."""
+        return self.settings.recipe()
+
     @property
     def paper_error(self) -> float | None:
         """The paper's top-1 test error in percent; None for a model of another form."""
-        s = self.settings
-        return paper_error(s.model, s.data, s.recipe())
+        return paper_error(self.settings.model, self.settings.data, self.recipe)
 
 
 # The paper's schedules (supplementary, "Training"): 200 epochs of batch 128, SGD 0.1.

@@ -202,7 +202,7 @@ def test_the_results_stated_by_presets_are_those_measured():
     for file in RESULTS.runs.values():
         for run in file.runs:
             for name, preset in PRESETS.items():
-                recipe = {k: v for k, v in preset.settings.recipe().items() if k != "seed"}
+                recipe = {k: v for k, v in preset.recipe.items() if k != "seed"}
                 if run.recipe_without_seed | {"init": None} == recipe | {"init": None}:
                     found.setdefault(name, []).append(run)
     assert set(found) == {name for name, preset in PRESETS.items() if preset.ours}

@@ -17,7 +17,7 @@ def train_command(recipe: Mapping[str, Any]) -> str:
     """
     plain = Settings().to_dict()
     wanted = plain | dict(recipe)
-    starts = {name: plain | preset.settings.recipe() for name, preset in PRESETS.items()}
+    starts = {name: {**plain, **preset.recipe} for name, preset in PRESETS.items()}
     starts = {name: start for name, start in starts.items() if start["data"] == wanted["data"]}
     changes = {
         name: {setting: value for setting, value in wanted.items() if value != start[setting]}

@@ -84,7 +84,7 @@ class StoredRun:
         own.pop("init", None)
         found = []
         for name, preset in PRESETS.items():
-            recipe = preset.settings.recipe() | {"model": self.model}
+            recipe = {**preset.recipe, "model": self.model}
             recipe.pop("seed", None)
             if recipe == own:
                 found.append(name)

@@ -32,7 +32,7 @@ def test_all_pages_and_tables_are_current():
 
 def test_new_results_appear_without_editing(tmp_path):
     """A preset's recipe with another model and two seeds. A recipe of no preset is not shown."""
-    fast = get_preset("cifar10_fast").settings.recipe() | {"model": "vgg_pan"}
+    fast = {**get_preset("cifar10_fast").recipe, "model": "vgg_pan"}
     runs = [
         write_finished_run(tmp_path / f"s{seed}", 5.0 + seed, **fast | {"seed": seed})
         for seed in (0, 1)
