@@ -1,6 +1,9 @@
 """Links, file names and options that the pages mention exist."""
 
 import re
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 
 import pytest
 
@@ -51,8 +54,15 @@ def test_files_named_in_the_text_exist(page):
         assert any(path.exists() for path in places), f"{name_of(page)} speaks of {name}"
 
 
+@cache
+def help_of(*command: str) -> str:
+    with redirect_stdout(StringIO()) as out:
+        assert main([*command, "--help"]) == 0
+    return out.getvalue()
+
+
 @page_of
-def test_commands_named_in_the_text_have_the_options_named(page, capsys):
+def test_commands_named_in_the_text_have_the_options_named(page):
     for span in spans(page):
         words = span.split()
         if words[0] != "aib" or len(words) == 1 or not words[1].isalpha() or words[1].isupper():
@@ -61,6 +71,5 @@ def test_commands_named_in_the_text_have_the_options_named(page, capsys):
         options = [word.partition("=")[0] for word in words if word.startswith("--")]
         sub = [words[2]] if words[1] in ("data", "bench") and len(words) > 2 else []
         if options and options != ["--help"]:
-            assert main([words[1], *sub, "--help"]) == 0
-            known = capsys.readouterr().out
+            known = help_of(words[1], *sub)
             assert all(option in known for option in options), f"{name_of(page)}: `{span}`"
