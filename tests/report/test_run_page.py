@@ -70,9 +70,10 @@ def test_names_from_files_are_escaped(tmp_path):
 
 
 def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evaluated(run, tmp_path):
-    folder = make_run(tmp_path / "my run", holdout=0.1)
+    data = "shapes:count=200"
+    folder = make_run(tmp_path / "my run", data=data, holdout=0.1)
     found = json.loads((run / "evaluation.json").read_text())["shapes test"]
-    evaluations = {"shapes val": found | {"split": "val", "top1_error": 14.5}}
+    evaluations = {f"{data} val": found | {"split": "val", "top1_error": 14.5}}
 
     def page() -> str:
         (folder / "evaluation.json").write_text(json.dumps(evaluations))
@@ -85,9 +86,9 @@ def test_a_run_with_a_holdout_shows_held_out_images_until_test_images_are_evalua
     for command in ("eval", "report"):
         assert f"aib {command} '{folder}'" in unescape(text)
     assert gather(open_run(folder), images=20, subset=2).study.split == "val"
-    evaluations["shapes test own deterministic over probabilities, fp32, seed 0"] = found
+    evaluations[f"{data} test own deterministic over probabilities, fp32, seed 0"] = found
     assert "14.50%" in page()
-    evaluations["shapes test"] = found
+    evaluations[f"{data} test"] = found
     text = page()
     assert "12.50%" in text and "test error" in text and "were not evaluated" not in text
 
