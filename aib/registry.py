@@ -192,12 +192,12 @@ def list_models(filter: str = "", *, exclude: str = "", image_size: int | None =
 
 def evaluator_name(name: str) -> str:
     """The evaluator with the same backbone as this model."""
-    return f"{_find(name).backbone}_evaluator"
+    return f"{find_entry(name).backbone}_evaluator"
 
 
 def family(name: str, image_size: int) -> int:
     """The `image_size` of `create_model` that suits images of this size: 32, or 224 from 112 on."""
-    return 224 if image_size >= 112 and 224 in _find(name).sizes else 32
+    return 224 if image_size >= 112 and 224 in find_entry(name).sizes else 32
 
 
 def create_model(
@@ -237,7 +237,7 @@ def _create(
     preprocessing: Preprocessing | None,
     saved: bool,
 ) -> Classifier:
-    entry = _find(name)
+    entry = find_entry(name)
     if image_size not in entry.sizes:
         sizes = " or ".join(map(str, entry.sizes))
         raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
@@ -317,6 +317,7 @@ def _check_used(name: str, model: Classifier, options: ModelOptions, given: set[
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 
 
-def _find(name: str) -> Entry:
+def find_entry(name: str) -> Entry:
+    """The entry of a model; a name that does not exist is an error."""
     reject_unknown([name], MODELS, "no model", "aib models '*'")
     return MODELS[name]

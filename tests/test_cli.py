@@ -52,6 +52,8 @@ def test_an_unknown_name_is_answered_with_a_close_one_or_the_command_that_lists_
     capsys, tmp_path, monkeypatch, words, meant
 ):
     monkeypatch.chdir(tmp_path)
+    if "--model" in words:  # no data are loaded for a wrong model
+        monkeypatch.setattr("aib.training.train.load_data", lambda *_: pytest.fail("loaded"))
     code, _, err = run(capsys, *words)
     assert code == 2 and meant in err
 

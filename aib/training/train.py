@@ -17,7 +17,7 @@ from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.pretrained import packaged_models
-from aib.registry import create_model, evaluator_name, family, rebuild_model
+from aib.registry import create_model, evaluator_name, family, find_entry, rebuild_model
 from aib.runs import check_files, check_here, find_model
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
@@ -62,6 +62,8 @@ def train(
         check_here(folder, settings.data, str(folder), resume=True)
     else:
         check_unused(folder)
+    if not settings.trains_network:
+        find_entry(settings.model)
     if settings.evaluator:
         settings = evaluator_settings(settings)
     settings = with_test_images(settings)
