@@ -21,7 +21,7 @@ from aib.errors import AibError
 from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.types import widen
-from aib.validation import Averaging, Precision, parse_json
+from aib.validation import Averaging, Precision, check_decided, parse_json
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BINS = 15  # of confidence, for the calibration error
@@ -219,8 +219,7 @@ class EvaluationMetrics:
         """The fields of `Evaluation` that are measured."""
         count, broken, wrong, wrong5, nll = self.sums.tolist()
         n = int(count)
-        if broken:
-            raise AibError(f"the model gives NaN for {int(broken)} of the {n} images")
+        check_decided(int(broken), n)
         images, right, confidence = self.bins
         bins = CalibrationBins(
             images=tuple(int(number) for number in images.tolist()),

@@ -65,6 +65,12 @@ def check(name: str, value: object, hint: Any) -> None:
         raise AibError(f"{name} must be {describe(hint)}, not {value!r:.80}")
 
 
+def check_decided(broken: int, count: int) -> None:
+    """Raise an error if `broken` of `count` images got NaN in place of a prediction."""
+    if broken:
+        raise AibError(f"the model gives NaN for {broken} of the {count} images")
+
+
 def check_seed(seed: int) -> None:
     """Raise an error for a seed that some generator does not take."""
     check("seed", seed, Seed)

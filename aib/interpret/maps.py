@@ -28,7 +28,7 @@ from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
-from aib.validation import THRESHOLD, Fraction, Method, check, reject_unknown
+from aib.validation import THRESHOLD, Fraction, Method, check, check_decided, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 Frames = Sequence[tuple[tuple[int, int], Box]]
@@ -72,8 +72,7 @@ def explain(
     )
     if found.map is None:
         raise AibError(NO_MAP)
-    if broken := int(found.probability.isnan().sum()):
-        raise AibError(f"the model gives NaN for {broken} of {len(found)} image(s)")
+    check_decided(int(found.probability.isnan().sum()), len(found))
     if label is not None:
         found = _with_class_maps(model, x, found, label)
     found = found.cpu()

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batch, Batches
-from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
@@ -25,6 +24,7 @@ from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Stability
+from aib.validation import check_decided
 
 Tick = Callable[[str, int], None]  # progress: what is being done, and for how many more images
 Columns = dict[str, Tensor | None]
@@ -131,9 +131,8 @@ def measure_images(
                 scores[name].update(before.map, after.map, before.prediction, after.prediction)
             tick("modified images", len(batch.images))
     columns = {name: torch.cat(values).cpu() for name, values in parts.items()}
-    if broken := int(columns["probability"].isnan().sum()):
-        count = len(columns["probability"])
-        raise AibError(f"the model gives NaN for {broken} of the {count} images")
+    probability = columns["probability"]
+    check_decided(int(probability.isnan().sum()), len(probability))
     for name, score in scores.items():
         if score.cosine:
             columns[f"{name} cosine"] = torch.cat(score.cosine).cpu()

@@ -33,6 +33,7 @@ from aib.validation import Precision
 
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
+ALL = modifications()
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Plan:
     The default modifications are all; without `foreign` images those that need none.
     """
 
-    modifications: Mapping[str, Modification] = field(default_factory=modifications)
+    modifications: Mapping[str, Modification] = field(default_factory=lambda: ALL)
     foreign: Tensor | None = None  # uint8 [M,3,h,w]
     subset: int = 256  # images of the expensive parts
     seed: int = 0
@@ -53,8 +54,8 @@ class Plan:
     def __post_init__(self) -> None:
         if self.subset < 2:
             raise AibError(f"the subset needs at least 2 images, not {self.subset}")
-        if self.foreign is None and self.modifications == modifications():
-            own = {n: m for n, m in self.modifications.items() if m.kind != "foreign"}
+        if self.foreign is None and self.modifications is ALL:
+            own = {n: m for n, m in ALL.items() if m.kind != "foreign"}
             object.__setattr__(self, "modifications", own)
 
 

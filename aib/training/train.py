@@ -100,7 +100,6 @@ def _train(
     if resume:  # normalised as the weights expect, which need not be the data's own way
         model.preprocessing = read_preprocessing(run.folder / CONFIG)
     data = data.prepared_for(model.preprocessing)
-    validation = validation and validation.prepared_for(model.preprocessing)
     if not resume:
 
         def begin() -> None:

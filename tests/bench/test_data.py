@@ -16,21 +16,6 @@ def test_both_loaders_are_measured():
     assert result["ratio"] > 0 < result["trivial_augment_images_per_second"]
 
 
-def test_a_batch_of_no_images_is_an_error_and_not_the_default(capsys):
-    words = [
-        "--data",
-        "shapes:count=300",
-        "--batch-size",
-        "0",
-        "--seconds",
-        "0.1",
-        "--workers",
-        "0",
-    ]
-    assert main(["bench", "data", *words]) == 2
-    assert "batch_size must be an integer of at least 1, not 0" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("cache", ["memory", "none"])
 def test_large_images_are_measured_against_the_same_steps_on_the_device(tmp_path, capsys, cache):
     folder = official.write_folder(tmp_path, per_class=4, side=90)

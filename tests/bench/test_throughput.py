@@ -84,6 +84,7 @@ def test_the_defaults_of_a_gpu_are_valid_settings(precision: Precision) -> None:
         ("infer --batch-size 0", "at least 1, not 0"),
         ("infer --seconds -1", "a number above 0, not -1"),
         ("infer --seconds nan", "a number above 0, not nan"),
+        ("data --batch-size 0", "batch_size must be an integer of at least 1, not 0"),
         ("data --seconds inf", "a number above 0, not inf"),
     ],
 )

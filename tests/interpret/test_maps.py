@@ -128,7 +128,7 @@ def test_an_image_without_a_decision_is_an_error():
     """NaN is no probability of the first class."""
     x = X.clone()
     x[1, 0, 0, 0] = torch.nan
-    with pytest.raises(aib.AibError, match="the model gives NaN for 1 of 3 image"):
+    with pytest.raises(aib.AibError, match="the model gives NaN for 1 of the 3 images"):
         aib.explain(eval_model(data=shapes(2)), x)
 
 
