@@ -13,7 +13,6 @@ from aib.bottleneck import AIB
 from aib.classifier import Classifier
 from aib.data.memory import check_image_memory
 from aib.errors import AibError, first_line
-from aib.files import quoted
 from aib.hub.download import fetch_model, is_address
 from aib.networks.attachment import attach
 from aib.networks.by_name import build_network, is_library_name
@@ -21,7 +20,15 @@ from aib.networks.options import OPTIONS
 from aib.options import ModelOptions, without_removed
 from aib.preprocessing import Preprocessing
 from aib.registry import rebuild_model
-from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, load_weights, read_config, tensor_shapes
+from aib.weights import (
+    CHECKPOINT,
+    CONFIG,
+    WEIGHTS,
+    how_to_resume,
+    load_weights,
+    read_config,
+    tensor_shapes,
+)
 
 PACKAGED = Path(__file__).parent / "pretrained_models"
 
@@ -102,7 +109,7 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
         if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
             raise AibError(
                 f"{folder} is an interrupted run, without {WEIGHTS}: finish it with "
-                f"`aib train --resume {quoted(folder)}`"
+                f"{how_to_resume(folder)}"
             )
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():

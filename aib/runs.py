@@ -228,7 +228,8 @@ def read_settings(folder: Path) -> Settings:
         raise AibError(f"{folder} is not a run: it has no {CONFIG}")
     config = read_config(path)
     if not isinstance(config.get("settings"), dict):
-        raise AibError(f"{path} has no settings: it is a saved model, not a run")
+        what = "a run of aib.fit, in Python" if "training" in config else "a saved model, not a run"
+        raise AibError(f"{path} does not name data and model: it is {what}")
     return Settings.from_dict(config["settings"], path)
 
 
@@ -266,9 +267,8 @@ def check_files(folder: Path, data: ImageSet) -> None:
         )
 
 
-def describe_changes(stored: Settings, given: Settings, ignore: frozenset[str]) -> str:
+def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:
     """The settings that differ, for an error message; "" if none does."""
-    old, new = stored.to_dict(), given.to_dict()
     changed = [name for name in old if name not in ignore and old[name] != new[name]]
     return "; ".join(f"{name} was {old[name]} and is now {new[name]}" for name in changed)
 

@@ -297,3 +297,8 @@ MACHINE = {
     "root", "workers", "graphs", "accelerator", "devices", "oversubscribe", "nodes", "log_every",
     "checkpoint_every", "evaluate_every", "loggers",
 }  # fmt: skip
+# Settings that choose data and model: `fit` is given both.
+CHOICES = {
+    "data", "root", "holdout", "strict", "model", *OPTION_NAMES, "at", "masked", "layout",
+    "prefix_tokens", "token_grid", "pretrained", "evaluator", "backbone", "init",
+}  # fmt: skip

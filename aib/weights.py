@@ -12,7 +12,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from aib.errors import AibError
-from aib.files import read_json, write_json, write_whole
+from aib.files import quoted, read_json, write_json, write_whole
 from aib.preprocessing import Preprocessing
 
 SCHEMA = 1
@@ -136,3 +136,10 @@ def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def _first(keys: list[str]) -> str:
     return f" ({keys[0]} first)" if keys else ""
+
+
+def how_to_resume(folder: Path) -> str:
+    """What resumes an interrupted run: the command, or `fit` for a run that was begun in Python."""
+    by_command = "settings" in read_config(folder / CONFIG)
+    call = f"aib.fit(..., run={str(folder)!r}, resume=True)"
+    return f"`aib train --resume {quoted(folder)}`" if by_command else f"`{call}`"

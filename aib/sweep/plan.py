@@ -199,7 +199,8 @@ class Plan:
         from other settings."""
         path = folder / PLAN
         if path.exists():
-            differences = describe_changes(read_plan(folder).base, self.base, frozenset({"seed"}))
+            base = read_plan(folder).base.to_dict()
+            differences = describe_changes(base, self.base.to_dict(), frozenset({"seed"}))
             if differences:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"

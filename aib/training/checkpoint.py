@@ -10,7 +10,7 @@ import torch
 
 from aib.data.memory import machine_memory
 from aib.errors import AibError, first_line
-from aib.files import quoted, write_whole
+from aib.files import write_whole
 
 SCHEMA = 2
 # The only classes that the pickle of a checkpoint may name, besides torch's storages.
@@ -31,8 +31,8 @@ def require_checkpoint(path: Path) -> None:
     """Raise if there is no checkpoint yet."""
     if not path.is_file():
         raise AibError(
-            f"{path.parent} has no {path.name}: there is nothing to resume; start the run again "
-            f"with --out {quoted(path.parent)}"
+            f"{path.parent} has no {path.name}: there is nothing to resume; start the run again, "
+            "in the same folder if you like"
         )
 
 

@@ -22,6 +22,13 @@ PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "
 LAUNCHER = "AIB_LAUNCHER"  # in a worker's environment: the id of the process that started it
 
 
+def start_fabric(s: Settings, folder: Path | None = None) -> Fabric:
+    """Fabric by the settings, with all its processes; `folder` is for the loggers."""
+    fabric = make_fabric(s, folder)
+    launch_processes(fabric)
+    return fabric
+
+
 def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
     """Fabric with the devices, precision and loggers of the settings."""
     if s.precision == "fp16" and (s.accelerator == "cpu" or not torch.cuda.is_available()):

@@ -17,7 +17,7 @@ from aib.data import ImageSet
 from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, quoted, write_json, write_text, write_whole
+from aib.files import describe_write_error, write_json, write_text, write_whole
 from aib.runs import (
     METRICS,
     describe_changes,
@@ -25,11 +25,12 @@ from aib.runs import (
     read_settings,
     write_evaluation,
 )
-from aib.settings import MACHINE, Settings
-from aib.training.checkpoint import load_checkpoint, save_checkpoint
-from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, read_config, write_weights
+from aib.settings import CHOICES, MACHINE, Settings
+from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
+from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, how_to_resume, read_config, write_weights
 
 LOCK = ".lock"
+BEGUN = {"settings", "training"}  # in config.json: by `aib train`, by `fit`
 ROW_BYTES = 1000  # of a line of metrics.jsonl, roughly
 STARTED = {CONFIG, METRICS, LOCK, "tensorboard", "wandb"}  # files of a run without a checkpoint
 # Settings that may change on resume. The number of processes decides who samples which noise and,
@@ -48,7 +49,10 @@ class RunFolder:
 
     def check_settings(self, settings: Settings) -> None:
         """Raise unless the run's settings give the same result as these."""
-        if changes := describe_changes(read_settings(self.folder), settings, MAY_CHANGE):
+        self._check_same(read_settings(self.folder).to_dict(), settings.to_dict())
+
+    def _check_same(self, stored: dict[str, Any], given: dict[str, Any]) -> None:
+        if changes := describe_changes(stored, given, MAY_CHANGE):
             raise AibError(f"{self.folder} is a run with other settings: {changes}")
 
     def make(self) -> None:
@@ -63,15 +67,45 @@ class RunFolder:
     def write_config(
         self, model: Classifier, settings: Settings, data: ImageSet | None = None
     ) -> None:
-        """Write config.json; remove the metrics of an earlier start without a checkpoint."""
-        check_unused(self.folder)
-        self.metrics.unlink(missing_ok=True)
-        config = model.config() | {"settings": settings.to_dict(), "environment": environment()}
+        """Write config.json of a run that `aib train` can resume."""
+        about: dict[str, Any] = {"settings": settings.to_dict()}
         kind, path, _ = parse_name(settings.data)
         if kind == "folder":
             drawn_from = (data and settings.holdout and data.drawn_from) or {}
-            config["data_files"] = {"folder": str(path.resolve()), **drawn_from}
-        self._write_config(config)
+            about["data_files"] = {"folder": str(path.resolve()), **drawn_from}
+        self._begin(model, about)
+
+    @contextmanager
+    def for_fit(self, model: Classifier, settings: Settings, resume: bool) -> Iterator[None]:
+        """The folder of a training on data that only Python has: made, or checked, and locked.
+
+        Its config.json names no data, so that commands take it for a saved model.
+        """
+        training = {k: v for k, v in settings.to_dict().items() if k not in CHOICES}
+        if resume:
+            require_checkpoint(self.checkpoint)
+        else:
+            self.make()
+        with self.locked():
+            if resume:
+                self._check_fit(model, training)
+            else:
+                self._begin(model, {"training": training})
+            yield
+
+    def _check_fit(self, model: Classifier, training: dict[str, Any]) -> None:
+        stored = read_config(self.folder / CONFIG)
+        if "training" not in stored:
+            raise AibError(f"resume {self.folder} with {how_to_resume(self.folder)}")
+        given = json.loads(json.dumps(model.config() | {"training": training}))
+        for section in ("training", "model", "preprocessing"):
+            self._check_same(stored[section], given[section])
+
+    def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
+        """Write config.json; remove the metrics of an earlier start without a checkpoint."""
+        check_unused(self.folder)
+        self.metrics.unlink(missing_ok=True)
+        self._write_config(model.config() | about | {"environment": environment()})
 
     def update_preprocessing(self, model: Classifier) -> None:
         """Write the model's preprocessing to config.json, unless it is there already."""
@@ -118,8 +152,8 @@ class RunFolder:
             there = os.path.samestat(os.fstat(mine.fileno()), lock.stat())
         if not there:
             raise AibError(
-                f"the run's folder {self.folder} was removed during the run; start again with "
-                "another --out"
+                f"the run's folder {self.folder} was removed during the run; start again in "
+                "another one"
             )
 
     def check_space(self, checkpoint: int, weights: int, rows: int) -> None:
@@ -133,7 +167,7 @@ class RunFolder:
         if needed > free:
             raise AibError(
                 f"no space left in {self.folder} for this run: it writes {needed / 1e6:,.1f} MB "
-                f"and {free / 1e6:,.1f} MB are free; free some space or choose another --out"
+                f"and {free / 1e6:,.1f} MB are free; free some space or choose another folder"
             )
 
     def log(self, row: dict[str, Any]) -> None:
@@ -168,7 +202,7 @@ class RunFolder:
         if edited:
             raise AibError(
                 f"{self.folder / CONFIG} was edited after the checkpoint was written: "
-                f"{'; '.join(edited)}; restore the old values, or start a new run with --out"
+                f"{'; '.join(edited)}; restore the old values, or start a new run in another folder"
             )
         return state
 
@@ -202,22 +236,23 @@ def check_unused(folder: Path) -> None:
     if not folder.is_dir():
         raise AibError(f"{folder} is a file, not a folder for a run")
     if (folder / WEIGHTS).exists():
-        raise AibError(f"{folder} holds a finished run; choose another --out")
+        raise AibError(f"{folder} holds a finished run; choose another folder")
     if (folder / CHECKPOINT).exists():
         raise AibError(
-            f"{folder} holds an interrupted run; resume it with "
-            f"`aib train --resume {quoted(folder)}` or choose another --out"
+            f"{folder} holds an interrupted run; resume it with {how_to_resume(folder)} or choose "
+            "another folder"
         )
     allowed = {LOCK}
     with suppress(AibError):
-        allowed = STARTED if read_settings(folder) else allowed
+        allowed = STARTED if read_config(folder / CONFIG).keys() & BEGUN else allowed
     if any(p.suffix != ".partial" and p.name not in allowed for p in folder.iterdir()):
-        raise AibError(f"{folder} is not empty; choose another --out")
+        raise AibError(f"{folder} is not empty; choose another folder")
 
 
 def _flatten(config: dict[str, Any]) -> dict[str, Any]:
     """Settings under their own names, the rest as section.name."""
-    flat = {k: v for k, v in config.get("settings", {}).items() if k not in MACHINE}
+    settings = config.get("settings", config.get("training", {}))
+    flat = {k: v for k, v in settings.items() if k not in MACHINE}
     for section in ("model", "preprocessing"):
         flat |= {f"{section}.{k}": v for k, v in config[section].items()}
     return flat

@@ -1,7 +1,9 @@
 """The training loop, from one CPU to many GPUs, through Lightning Fabric."""
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,10 +19,9 @@ from aib.data.mix import Mix
 from aib.environment import emulates_bf16
 from aib.errors import AibError, first_line
 from aib.evaluation import Evaluation, evaluate
-from aib.files import quoted
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
-from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
+from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.feed import adapt_images, settings_of_tensors, training_batches
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
@@ -29,6 +30,7 @@ from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
 from aib.training.warm_start import check_statistics
+from aib.weights import how_to_resume
 
 TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
 GPU_WARM_UP = 10  # steps, in which kernels are compiled and chosen and CUDA graphs recorded
@@ -52,7 +54,7 @@ def fit(
     *,
     validation: ImageSet | Dataset | DataLoader | None = None,
     preprocessing: Preprocessing | None = None,
-    run: RunFolder | None = None,
+    run: str | Path | RunFolder | None = None,
     resume: bool = False,
     report: Reporter | None = None,
     fabric: Fabric | None = None,
@@ -70,9 +72,9 @@ def fit(
     (`model`, its options, `init`, ...) are for `aib train` and change nothing here. `validation` is
     evaluated every `evaluate_every` epochs and at the end.
 
-    With a `run` (`aib.training.folder.RunFolder`, after its `make` and `write_config`), checkpoints
-    and metrics are written to its folder, and `resume` continues from the checkpoint there. Without
-    one nothing is written.
+    `run` names a new folder for checkpoints, metrics and, at the end, the weights, which
+    `aib.from_pretrained` and the commands load. If the training was interrupted, the same call with
+    `resume=True` continues from its last checkpoint. Without `run` nothing is written.
     """
     if not isinstance(model, Classifier):
         raise AibError(
@@ -100,14 +102,26 @@ def fit(
     held_out = None if validation is None else adapt_images(validation, model, s)
     if isinstance(held_out, ImageSet) and model.preprocessing.mean:
         held_out = held_out.prepared_for(model.preprocessing)  # before it is read into memory
-    loop = Loop(model, images, s, held_out, run, report, fabric)
-    if resume:
-        loop.restore()
-    elif run is not None and loop.fabric.is_global_zero:
-        run.update_preprocessing(model)
-    run_on_rank_zero(loop.fabric, loop.check_space)
-    with SignalCatcher() as stop:
-        return loop.train(stop)
+    if resume and run is None:
+        raise AibError("name the folder of the run to resume: fit(..., run=FOLDER, resume=True)")
+    folder = RunFolder(Path(run)) if isinstance(run, str | Path) else run
+    own = folder is not run  # `aib train` opens its folder and writes the weights itself
+    fabric = fabric or start_fabric(s, folder.folder if folder else None)
+    with ExitStack() as lock:
+        if folder is not None and own:
+            opened = folder.for_fit(model, s, resume)
+            run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
+        loop = Loop(model, images, s, held_out, folder, report, fabric)
+        if resume:
+            loop.restore()
+        elif folder is not None and fabric.is_global_zero:
+            folder.update_preprocessing(model)
+        run_on_rank_zero(fabric, loop.check_space)
+        with SignalCatcher() as stop:
+            fitted = loop.train(stop)
+        if folder is not None and own and fabric.is_global_zero:
+            folder.write_weights(fitted.model)
+    return fitted
 
 
 def evaluate_by(s: Settings, model: Classifier, data: ImageSet | Prepared) -> Evaluation:
@@ -131,9 +145,7 @@ class Loop:
         fabric: Fabric | None = None,
     ):
         s = self.settings = settings
-        if fabric is None:
-            fabric = make_fabric(s, run.folder if run else None)
-            launch_processes(fabric)
+        fabric = fabric or start_fabric(s)
         if isinstance(validation, ImageSet) and fits_in_memory(validation, s.cache):
             validation = validation.in_memory()  # it is evaluated many times
         self.fabric, self.validation, self.run = fabric, validation, run
@@ -303,7 +315,7 @@ class Loop:
         self.sums.check_finite()
         self.save()
         self.fabric.barrier()  # a process that ends earlier would take the saving one with it
-        how = f"; resume with `aib train --resume {quoted(self.run.folder)}`" if self.run else ""
+        how = f"; resume with {how_to_resume(self.run.folder)}" if self.run else ""
         raise Interrupted(f"stopped after step {self.step} of {self.total_steps}{how}", number)
 
     def save(self) -> None:

@@ -21,7 +21,7 @@ from aib.registry import create_model, evaluator_name, family, find_entry, rebui
 from aib.runs import check_files, check_here, find_model
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
-from aib.training.fabric import launch_processes, make_fabric, run_on_rank_zero
+from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import evaluate_by, fit
@@ -70,8 +70,7 @@ def train(
     warm = settings.pretrained or (settings.init or "").startswith(VGG16)
     if settings.lr_backbone is not None and not warm:
         raise AibError(f"lr_backbone {settings.lr_backbone:g} is for a pretrained backbone: {HOW}")
-    fabric = make_fabric(settings, folder)
-    launch_processes(fabric)
+    fabric = start_fabric(settings, folder)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
     report = report if report and fabric.is_global_zero else Reporter()
     with ExitStack() as lock:

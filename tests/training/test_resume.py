@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,8 +25,12 @@ from aib.runs import read_metrics, read_settings
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.folder import RunFolder
+from aib.training.interrupt import Interrupted
+from aib.training.loop import Fitted
+from aib.training.progress import Reporter
 from aib.training.train import build_model, train
 from tests.data import official
+from tests.helpers import same_weights, small_model
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -199,3 +204,49 @@ def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     started = build_model(s, load("shapes:count=96", "train"))
     want = load_file(uninterrupted / "model.safetensors")
     assert all(torch.equal(value, want[name]) for name, value in started.state_dict().items())
+
+
+class StopAfterFour(Reporter):
+    """Presses Ctrl-C during the fourth step."""
+
+    def metrics(self, row: dict[str, Any]) -> None:
+        if row["step"] == 4:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_training_in_python_is_resumed_by_the_same_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = load("shapes:count=96", "train")
+    data = [(image, int(label)) for image, label in zip(images.images, images.labels, strict=True)]
+    folder, lost = str(tmp_path / "run"), tmp_path / "lost"
+    s = Settings(epochs=2, batch_size=16, log_every=1, ema=0.9, accelerator="cpu")
+    how = re.escape(f"`aib.fit(..., run={folder!r}, resume=True)`")
+    whole = aib.fit(small_model(), data, s).model
+
+    def resume(s: Settings, model: aib.Classifier | None = None, run: Any = folder) -> Fitted:
+        return aib.fit(model or small_model(), data, s, run=run, resume=True)
+
+    with pytest.raises(Interrupted, match=f"stopped after step 4 of 10; resume with {how}"):
+        aib.fit(small_model(), data, s, run=folder, report=StopAfterFour())
+    assert read_metrics(Path(folder))[-1]["step"] == 4
+    for call, error in (
+        (lambda: aib.fit(small_model(), data, s, run=folder), f"interrupted run; .*{how}"),
+        (lambda: aib.from_pretrained(folder), f"interrupted run, .*{how}"),
+        (lambda: resume(replace(s, lr=0.2)), r"lr was 0\.1 and is now 0\.2"),
+        (lambda: resume(s, small_model(width=0.5)), r"width was 0\.25 and is now 0\.5"),
+        (lambda: resume(s, run=None), "name the folder of the run"),
+        (lambda: resume(s, run=lost), "nothing to resume"),
+    ):
+        with pytest.raises(AibError, match=error):
+            call()
+    assert not lost.exists()
+    assert main(["train", "--resume", folder]) == 2
+    assert "it is a run of aib.fit, in Python" in capsys.readouterr().err
+
+    assert same_weights(resume(replace(s, log_every=2)).model, whole)
+    assert same_weights(aib.from_pretrained(folder), whole)
+    with pytest.raises(AibError, match="holds a finished run"):
+        aib.fit(small_model(), data, s, run=folder)
+    assert main(["eval", folder]) == 2
+    assert "name its data with --data" in capsys.readouterr().err
