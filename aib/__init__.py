@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aib.registry import create_model, list_models
     from aib.report.push import push_to_hub
     from aib.settings import Settings
-    from aib.training.loop import fit
+    from aib.training.fit import fit
     from aib.training.warm_start import load_backbone
     from aib.types import Attention, Latent, LossTerms, Output
 
@@ -50,7 +50,7 @@ _MODULES = {
     "aib.quantize": ["AnchorQuantizer"],
     "aib.registry": ["create_model", "list_models"],
     "aib.settings": ["Settings"],
-    "aib.training.loop": ["fit"],
+    "aib.training.fit": ["fit"],
     "aib.types": ["Attention", "Latent", "LossTerms", "Output"],
     "aib.training.warm_start": ["load_backbone"],
 }

@@ -21,7 +21,7 @@ from aib.loss import aib_loss
 from aib.options import Propose
 from aib.registry import create_model
 from aib.settings import Settings
-from aib.training.loop import fit
+from aib.training.fit import fit
 from aib.training.progress import Reporter
 from aib.validation import Count, Precision, check
 

@@ -22,9 +22,10 @@ from aib.runs import check_files, check_here, find_model
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
+from aib.training.fit import fit
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
-from aib.training.loop import evaluate_by, fit
+from aib.training.loop import evaluate_by
 from aib.training.optim import HOW
 from aib.training.progress import Reporter
 from aib.training.warm_start import (

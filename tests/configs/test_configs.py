@@ -8,7 +8,7 @@ import torch
 import aib
 from aib.configs import PRESETS, get_preset
 from aib.data import ImageSet
-from aib.training.loop import fit
+from aib.training.fit import fit
 from aib.training.optim import beta_at, learning_rate
 from aib.training.train import build_model
 from aib.training.warm_start import backbone_of

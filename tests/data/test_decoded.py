@@ -16,7 +16,7 @@ from aib.data.decoded import crop_copies, decode_once
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
-from aib.training.loop import fit
+from aib.training.fit import fit
 from tests.helpers import small_model
 
 SIZE = 72

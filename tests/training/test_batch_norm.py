@@ -11,7 +11,7 @@ import aib
 from aib.data import Batches
 from aib.settings import Settings
 from aib.training.ema import estimate_batch_norm
-from aib.training.loop import fit
+from aib.training.fit import fit
 from tests.helpers import SMALL, SmallNet, image_set, images, same_weights, small_model
 
 

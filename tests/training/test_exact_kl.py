@@ -9,7 +9,7 @@ import torch
 from aib.evaluation import evaluate
 from aib.options import ModelOptions
 from aib.settings import Settings
-from aib.training.loop import fit
+from aib.training.fit import fit
 from aib.training.train import build_model, load_data
 from aib.types import ProfileName
 

@@ -16,8 +16,8 @@ from aib.options import ModelOptions
 from aib.runs import read_metrics
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
+from aib.training.fit import fit
 from aib.training.folder import RunFolder
-from aib.training.loop import fit
 from aib.training.train import train
 from aib.weights import WEIGHTS
 from tests.helpers import small_model, start_run

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import aib
-from aib.training.loop import fit
+from aib.training.fit import fit
 from tests.helpers import SMALL, SmallNet, image_set, small_model
 
 

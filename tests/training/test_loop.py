@@ -15,7 +15,8 @@ import aib
 from aib.data import ImageSet
 from aib.runs import read_metrics
 from aib.training.checkpoint import load_checkpoint
-from aib.training.loop import Loop, fit
+from aib.training.fit import fit
+from aib.training.loop import Loop
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
 from tests.helpers import (

@@ -18,7 +18,7 @@ from aib.errors import AibError
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import make_fabric
-from aib.training.loop import fit
+from aib.training.fit import fit
 from tests.helpers import SMALL, image_set, run_process
 from tests.training.test_loop import attached, zero_noise
 

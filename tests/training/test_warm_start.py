@@ -13,7 +13,8 @@ from torch import nn
 import aib
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.settings import Settings
-from aib.training.loop import Loop, fit
+from aib.training.fit import fit
+from aib.training.loop import Loop
 from aib.training.optim import learning_rate
 from aib.training.train import build_model, train
 from aib.training.warm_start import check_statistics, load_trained

@@ -1,0 +1,99 @@
+"""`fit`: train a model on data from Python, also into a folder, from which it can be resumed."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from lightning.fabric import Fabric
+from torch.utils.data import DataLoader, Dataset
+
+from aib.baselines.evaluator import Evaluator
+from aib.classifier import Classifier
+from aib.data import ImageSet, Prepared
+from aib.errors import AibError
+from aib.preprocessing import Preprocessing
+from aib.settings import Settings
+from aib.training.fabric import run_on_rank_zero, start_fabric
+from aib.training.feed import adapt_images, settings_of_tensors
+from aib.training.folder import RunFolder
+from aib.training.interrupt import SignalCatcher
+from aib.training.loop import Fitted, Loop
+from aib.training.progress import Reporter
+from aib.training.warm_start import check_statistics
+
+
+def fit(
+    model: Classifier,
+    data: ImageSet | Dataset | DataLoader,
+    settings: Settings | None = None,
+    *,
+    validation: ImageSet | Dataset | DataLoader | None = None,
+    preprocessing: Preprocessing | None = None,
+    run: str | Path | RunFolder | None = None,
+    resume: bool = False,
+    report: Reporter | None = None,
+    fabric: Fabric | None = None,
+) -> Fitted:
+    """Train `model` on `data` and return it with its last metrics.
+
+    A Dataset gives (image, label): PIL images or uint8 pixels are resized and normalised as
+    `preprocessing` or the model says, and augmented. Float tensors, and the batches of a
+    DataLoader, are taken as they are: normalised and augmented by their own transforms only, in
+    batches of the DataLoader's size. `preprocessing` then says how they were made; without it, a
+    `Normalize` in the data set's `transform` does.
+
+    The model takes over the preprocessing and class names of the data, since its weights depend on
+    them from now on. Settings of the data (`data`, `root`, `holdout`, `strict`) and of the model
+    (`model`, its options, `init`, ...) are for `aib train` and change nothing here. `validation` is
+    evaluated every `evaluate_every` epochs and at the end.
+
+    `run` names a new folder for checkpoints, metrics and, at the end, the weights, which
+    `aib.from_pretrained` and the commands load. If the training was interrupted, the same call with
+    `resume=True` continues from its last checkpoint. Without `run` nothing is written.
+    """
+    if not isinstance(model, Classifier):
+        raise AibError(
+            f"fit trains a model of aib, not a {type(model).__name__}: make one with aib.attach or "
+            "aib.create_model"
+        )
+    s = settings or Settings()
+    if s.evaluator and not isinstance(model, Evaluator):
+        raise AibError(
+            f"fit trains the model that it is given, a {type(model).__name__}; make an evaluator "
+            "with aib.attach(..., masked=True, evaluator=True) or aib.create_model('vgg_evaluator')"
+        )
+    options = {"preprocessing": preprocessing, "workers": s.workers, "seed": s.seed}
+    images = adapt_images(data, model, s, train=True, **options)
+    if isinstance(images, Prepared):
+        s = settings_of_tensors(s, images)
+    elif (kind := next(model.parameters()).dtype) != torch.float32:
+        raise AibError(
+            f"pixels are read as float32, and the weights are {str(kind).removeprefix('torch.')}: "
+            "train model.float(), with Settings(precision='bf16') for less memory"
+        )
+    model.preprocessing = images.preprocessing
+    if warning := check_statistics(model):
+        (report or Reporter()).message(warning)
+    held_out = None if validation is None else adapt_images(validation, model, s)
+    if isinstance(held_out, ImageSet) and model.preprocessing.mean:
+        held_out = held_out.prepared_for(model.preprocessing)  # before it is read into memory
+    if resume and run is None:
+        raise AibError("name the folder of the run to resume: fit(..., run=FOLDER, resume=True)")
+    folder = RunFolder(Path(run)) if isinstance(run, str | Path) else run
+    own = folder is not run  # `aib train` opens its folder and writes the weights itself
+    fabric = fabric or start_fabric(s, folder.folder if folder else None)
+    with ExitStack() as lock:
+        if folder is not None and own:
+            opened = folder.for_fit(model, s, resume)
+            run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
+        loop = Loop(model, images, s, held_out, folder, report, fabric)
+        if resume:
+            loop.restore()
+        elif folder is not None and fabric.is_global_zero:
+            folder.update_preprocessing(model)
+        run_on_rank_zero(fabric, loop.check_space)
+        with SignalCatcher() as stop:
+            fitted = loop.train(stop)
+        if folder is not None and own and fabric.is_global_zero:
+            folder.write_weights(fitted.model)
+    return fitted
