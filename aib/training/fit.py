@@ -18,7 +18,7 @@ from aib.training.feed import adapt_images, settings_of_tensors
 from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
-from aib.training.progress import Reporter
+from aib.training.progress import Reporter, make_reporter
 from aib.training.warm_start import check_statistics
 
 
@@ -31,6 +31,7 @@ def fit(
     preprocessing: Preprocessing | None = None,
     run: str | Path | RunFolder | None = None,
     resume: bool = False,
+    progress: bool = True,
     report: Reporter | None = None,
     fabric: Fabric | None = None,
 ) -> Fitted:
@@ -50,6 +51,9 @@ def fit(
     `run` names a new folder for checkpoints, metrics and, at the end, the weights, which
     `aib.from_pretrained` and the commands load. If the training was interrupted, the same call with
     `resume=True` continues from its last checkpoint. Without `run` nothing is written.
+
+    `progress` shows a bar on a terminal and prints lines elsewhere; a `report` of your own receives
+    the metrics and messages instead.
     """
     if not isinstance(model, Classifier):
         raise AibError(
@@ -72,8 +76,6 @@ def fit(
             "train model.float(), with Settings(precision='bf16') for less memory"
         )
     model.preprocessing = images.preprocessing
-    if warning := check_statistics(model):
-        (report or Reporter()).message(warning)
     held_out = None if validation is None else adapt_images(validation, model, s)
     if isinstance(held_out, ImageSet) and model.preprocessing.mean:
         held_out = held_out.prepared_for(model.preprocessing)  # before it is read into memory
@@ -82,6 +84,10 @@ def fit(
     folder = RunFolder(Path(run)) if isinstance(run, str | Path) else run
     own = folder is not run  # `aib train` opens its folder and writes the weights itself
     fabric = fabric or start_fabric(s, folder.folder if folder else None)
+    if report is None:
+        report = make_reporter() if progress and fabric.is_global_zero else Reporter()
+    if warning := check_statistics(model):
+        report.message(warning)
     with ExitStack() as lock:
         if folder is not None and own:
             opened = folder.for_fit(model, s, resume)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+import aib
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.evaluation import Evaluation, evaluate
@@ -44,6 +45,18 @@ ROW = {
 def test_a_duration_is_rough() -> None:
     durations = {3: "3 s", 99: "99 s", 240: "4 min", 5990: "100 min", 9000: "2.5 h"}
     assert {seconds: format_duration(seconds) for seconds in durations} == durations
+
+
+def test_a_training_in_python_shows_its_progress_unless_told_not_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    s = replace(SMALL, epochs=1, ema=0.999)
+    aib.fit(small_model(num_classes=4), image_set(), s)
+    shown = capsys.readouterr().out
+    assert "epoch 1/1  step 5/5  loss" in shown
+    assert "warning: after 5 steps the averaged weights" in shown
+    aib.fit(small_model(num_classes=4), image_set(), s, progress=False)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("done", [0, 5])
