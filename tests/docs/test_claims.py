@@ -86,6 +86,8 @@ def test_the_recipe_of_wrn_with_less_error_has_a_worse_map_on_cifar100():
     [old], [new] = (runs("cifar100_wrn", f"wrn_aib_qt_{name}") for name in ("0", "augmented"))
     assert round(old.error - new.error, 1) == 3.5
     assert new.error < new.paper_error() - 1
+    [plain] = runs("cifar100_wrn", "wrn_augmented")
+    assert plain.evaluation.top1_interval[0] < new.error < plain.evaluation.top1_interval[1]
     costs = [found.reliance.replaced["another"].drop for found in (first, longer)]
     assert costs[1] < costs[0] / 2
     own, centre, random = (curve(longer, name, "insertion") for name in ("own", "centre", "random"))
@@ -159,16 +161,31 @@ def test_what_the_mask_costs_on_cifar100():
     assert more[100] == f"{max(papers) - min(papers):.1f}"
     for run in (*found[75], *found[100]):
         assert run.study.verdict.name == "decorative" and run.study.encoding.variation < 0.01
-    for run in (*found[25], *found[50]):
+    *half, third = found[50]
+    assert third.study is None
+    assert f"a third seed with half of each image open has {third.error:.1f}% error" in findings()
+    for run in (*found[25], *half):
         encoding, areas = run.study.encoding, evaluator_areas(run)
         assert run.study.verdict.name == "used" and encoding.follows.high < encoding.follows_chance
         assert areas["own"].low < areas["centre"].value < areas["own"].high
     [quarter] = found[25]
     areas = evaluator_areas(quarter)
     assert areas["own"].low > areas["gradcam"].value and areas["own"].low > areas["random"].value
-    assert [run.study.verdict.text.count("and random pixels") for run in found[50]] == [0, 1]
-    assert all(run.study.mask.rounded.low < 0.3 for group in found.values() for run in group)
-    assert all(run.training_error < 2 for group in found.values() for run in group)
+    assert [run.study.verdict.text.count("and random pixels") for run in half] == [0, 1]
+    measured = (*found[25], *half, *found[75], *found[100])
+    assert all(run.study.mask.rounded.low < 0.3 for run in measured)
+    assert all(run.training_error < 2 for run in (*measured, third))
+
+
+def test_what_the_mask_costs_a_wrn_on_cifar100():
+    [plain], [masked] = (runs("cifar100_wrn", name) for name in ("wrn_augmented", "wrn_aib_masked"))
+    more = masked.error - plain.error
+    stated = f"it has {masked.error:.1f}% error, {more:.1f} points more than plain WRN by the same"
+    assert stated in findings()
+    cost = 100 * masked.study.reliance.replaced["another"].drop
+    assert masked.study.verdict.name == "undecided" and masked.study.evaluator is None
+    assert f"is open: another image's map costs {cost:.1f} points" in findings()
+    assert f"still has {masked.training_error:.0f}% on its augmented training images" in findings()
 
 
 def beats_the_centre(found: Study) -> bool:
