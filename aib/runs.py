@@ -269,8 +269,8 @@ def check_files(folder: Path, data: ImageSet) -> None:
 
 def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:
     """The settings that differ, for an error message; "" if none does."""
-    changed = [name for name in old if name not in ignore and old[name] != new[name]]
-    return "; ".join(f"{name} was {old[name]} and is now {new[name]}" for name in changed)
+    changed = [name for name in old if name not in ignore and old[name] != new.get(name)]
+    return "; ".join(f"{name} was {old[name]} and is now {new.get(name)}" for name in changed)
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
 from tests.data import official
-from tests.helpers import same_weights, small_model
+from tests.helpers import SmallNet, same_weights, small_model
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -235,6 +235,7 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
         (lambda: aib.from_pretrained(folder), f"interrupted run, .*{how}"),
         (lambda: resume(replace(s, lr=0.2)), r"lr was 0\.1 and is now 0\.2"),
         (lambda: resume(s, small_model(width=0.5)), r"width was 0\.25 and is now 0\.5"),
+        (lambda: resume(s, aib.attach(SmallNet(), "features", 10)), "is now attached"),
         (lambda: resume(s, run=None), "name the folder of the run"),
         (lambda: resume(s, run=lost), "nothing to resume"),
     ):
