@@ -81,7 +81,8 @@ def study(
     which is no aib model; by default the data's.
 
     `origin` holds the fields of `Study` that say where it comes from. `threshold_images` choose the
-    held-out thresholds of localisation: images with masks that are not in `data`.
+    held-out thresholds of localisation: images with masks that are not in `data`. `tick`, for a
+    progress bar, is called with the name of the current part and the number of images just done.
     """
     model, feed = prepare(model, data, preprocessing)
     plan = plan or Plan()
