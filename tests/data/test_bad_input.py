@@ -28,6 +28,8 @@ def failure(capsys, *argv: str) -> str:
         ("verify mnist", "aib data list"),
         ("fetch mnist", "aib data list"),
         ("fetch shapes", "shapes is generated"),
+        ("fetch shapes_spurious", "shapes is generated"),
+        ("fetch folder:empty", "folder:empty is read where it is"),
         ("show cifar10 --root empty", "empty .*aib data fetch cifar10"),
         ("show shapes:cluter=1", "clutter"),
         ("show shapes:clutter=much", "float"),
