@@ -200,6 +200,11 @@ def _classes(top: Path) -> tuple[str, ...]:
                 f"{top / MASKS} has masks of the folders in {images}: if those are the classes, "
                 f"move them up into {top}"
             )
+    if {name.lower().rstrip("s") for name in names} in ({"image", "mask"}, {"img", "mask"}):
+        raise AibError(
+            f"{' and '.join(names)} in {top} are no classes: put the images in one sub-folder per "
+            f"class, beside {MASKS}/, and the masks in folders of the same names in {MASKS}/"
+        )
     for name in names if len(names) > 2 else ():
         if all((top / name / other).is_dir() for other in names if other != name):
             raise AibError(
@@ -207,7 +212,12 @@ def _classes(top: Path) -> tuple[str, ...]:
                 f"class: masks belong in {top / MASKS}, other images in another folder"
             )
     if not names:
-        raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
+        hint = ""
+        if top.name in SPLITS:
+            hint = f"; if '{top.name}' is a class, move all classes into a folder train/"
+        raise AibError(
+            f"{top} has no sub-folders: put the images in one sub-folder per class{hint}"
+        )
     return tuple(names)
 
 
@@ -223,22 +233,31 @@ def _photographs(folder: Path) -> list[Path]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files below the folder, sorted, without hidden ones; none if it is not there."""
-    if not folder.is_dir():
-        return []
+    """All image files below the folder, sorted, without hidden ones; none if it is not there.
+
+    Links to folders are followed, but no folder is read twice: a link may lead to one above it.
+    """
+    found, seen = [], set()
+    for top, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(top)
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and real not in seen)
+        found += [Path(top, name) for name in names if real not in seen]
+        seen.add(real)
     return sorted(
         p
-        for p in folder.rglob("*")
+        for p in found
         if p.suffix.lower() in SUFFIXES | UNREAD
         and (p.is_file() or not p.exists())  # a link without its target: reported as unreadable
-        and not any(part.startswith(".") for part in p.relative_to(folder).parts)
+        and not p.name.startswith(".")
     )
 
 
 def images_without_masks(folder: Path) -> list[Path]:
     """All image files below the folder but those that are read as masks."""
-    masks = {p for p in folder.rglob(MASKS) if _holds_masks(p, _sub_folders(p.parent))}
-    return [path for path in image_files(folder) if masks.isdisjoint(path.parents)]
+    files = image_files(folder)
+    below = {folder / p for file in files for p in file.relative_to(folder).parents}
+    masks = {p for p in below if p.name == MASKS and _holds_masks(p, _sub_folders(p.parent))}
+    return [path for path in files if masks.isdisjoint(path.parents)]
 
 
 @lru_cache(maxsize=2**18)  # the same folder is often read again, for its held-out images

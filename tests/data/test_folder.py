@@ -58,6 +58,13 @@ def test_a_class_may_be_called_like_a_split(tmp_path):
     assert load(f"folder:{tmp_path}", "train", holdout=0).class_names == ("Test", "dev")
 
 
+def test_a_class_called_train_is_told_where_to_go(tmp_path):
+    official.write_folder(tmp_path, classes=3)
+    (tmp_path / "class_2").rename(tmp_path / "train")
+    with pytest.raises(AibError, match="if 'train' is a class, move all classes into a folder tr"):
+        load(f"folder:{tmp_path}", "train")
+
+
 def test_a_folder_without_training_images_is_told_where_to_put_them(tmp_path):
     official.write_folder(tmp_path / "test")
     with pytest.raises(AibError, match="has no train/ folder: .* under train/ and test/"):
@@ -78,6 +85,17 @@ def test_files_in_hidden_folders_are_no_images(tmp_path):
     (home / "class_0/.thumbnails").mkdir()
     Image.new("RGB", (20, 20)).save(home / "class_0/.thumbnails/0.png")
     assert len(load(f"folder:{home}", "train", holdout=0)) == 12
+
+
+def test_links_to_folders_are_followed_once(tmp_path):
+    official.write_folder(tmp_path / "photos", classes=2, per_class=2)
+    official.write_folder(tmp_path / "more", classes=1, per_class=3)
+    first = tmp_path / "photos/class_0"
+    (first / "more").symlink_to(tmp_path / "more/class_0")
+    (first / "again").symlink_to(first)
+    (tmp_path / "more/class_0/back").symlink_to(first)
+    images = load(f"folder:{tmp_path / 'photos'}", "train", holdout=0)
+    assert images.labels.tolist() == [0] * 5 + [1] * 2
 
 
 @pytest.mark.parametrize("options", ["", ":check=false"])

@@ -12,7 +12,7 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
-from aib.data.decode import open_rgb, upright_size
+from aib.data.decode import open_mask, open_rgb, upright_size
 from aib.data.masks import from_user
 from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
@@ -194,6 +194,15 @@ def test_images_and_masks_side_by_side_are_no_two_classes(tmp_path):
         load(f"folder:{tmp_path}", "train")
 
 
+@pytest.mark.parametrize("names", ["images masks", "Imgs mask"])
+def test_images_and_masks_without_classes_are_no_two_classes(tmp_path, names):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    for label, name in enumerate(names.split()):
+        (tmp_path / f"class_{label}").rename(tmp_path / name)
+    with pytest.raises(AibError, match=r"are no classes: .* one sub-folder per class"):
+        load(f"folder:{tmp_path}", "train")
+
+
 def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
     official.write_folder(tmp_path)
     write_masks(tmp_path / "masks")
@@ -253,6 +262,29 @@ def test_a_mask_with_a_palette_has_its_indices_unless_it_is_grey(tmp_path, colou
     mask.save(tmp_path / "masks/class_0/0.png")
     data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
     assert data.mask(0)[::40, ::40].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("colour", "hidden", "mode"),
+    [
+        ("white", "white", "RGBA"),
+        ("white", "white", "P"),
+        ("black", "black", "LA"),
+        ("red", "blue", "RGBA"),
+    ],
+)
+def test_a_mask_of_one_colour_on_nothing_has_its_object_where_it_is_opaque(
+    tmp_path, colour, hidden, mode
+):
+    mask = Image.new("RGBA", (40, 40), hidden)
+    mask.putalpha(0)
+    mask.paste(Image.new("RGBA", (20, 10), colour), (0, 0))
+    mask.convert(mode).save(tmp_path / "mask.png")
+    assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
+    mask.paste(Image.new("RGBA", (40, 30), "black"), (0, 10))  # a background of its own
+    mask.convert(mode).save(tmp_path / "mask.png")
+    if colour == "white":
+        assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
 
 
 def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):
