@@ -135,6 +135,15 @@ def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
         load(f"folder:{tmp_path}", "test")
 
 
+def test_test_images_that_do_not_fit_are_an_error_before_the_training(tmp_path) -> None:
+    official.write_folder(tmp_path / "photos/train", classes=2)
+    official.write_folder(tmp_path / "photos/test", classes=3)
+    data = f"folder:{tmp_path / 'photos'}:image_size=16"
+    with pytest.raises(AibError, match="class_2 is a class that the training images do not have"):
+        train(Settings(data=data, model="tiny", accelerator="cpu"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("image", "shade"),
     [
