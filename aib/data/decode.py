@@ -129,11 +129,13 @@ def to_image(source: Any) -> Image.Image:
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (3,)):
         found = f"{type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
         raise AibError(f"{wanted}, not {found}")
-    return Image.fromarray(array).convert("RGB")
+    return to_rgb(Image.fromarray(array))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """The image upright, in RGB."""
+    if not all(image.size):
+        raise AibError("an image has {} x {} pixels, and needs at least one".format(*image.size))
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
