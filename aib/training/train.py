@@ -111,8 +111,9 @@ def _train(
             run.write_config(model, settings, data)
 
         run_on_rank_zero(fabric, begin)
-    if data.skipped:
-        report.message(f"warning: {data.describe_skipped()}; --strict stops at one")
+    loaded = [data, *([validation] if validation else []), *final]
+    for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
+        report.message(f"warning: {left_out}; --strict stops at one")
     report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, "
         f"{counted(settings.epochs, 'epoch')}, {fabric.device}; writing to {run.folder}"

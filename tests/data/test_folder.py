@@ -1,6 +1,7 @@
 """Folders of images: classes, splits, image modes, rotation, options in the name."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
 from aib.training.train import Trained, build_model, load_data, train
 from tests.data import official
+from tests.helpers import RecordingReporter
 
 
 def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
@@ -142,6 +144,17 @@ def test_test_images_that_do_not_fit_are_an_error_before_the_training(tmp_path) 
     with pytest.raises(AibError, match="class_2 is a class that the training images do not have"):
         train(Settings(data=data, model="tiny", accelerator="cpu"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_training_reports_damaged_files_of_every_split(tmp_path) -> None:
+    for split in ("train", "val", "test"):
+        official.write_folder(tmp_path / "photos" / split, classes=2)
+        (tmp_path / "photos" / split / "class_0/0.png").write_bytes(b"damaged")
+    settings = Settings(data=f"folder:{tmp_path / 'photos'}:image_size=16", model="tiny", epochs=1)
+    report = RecordingReporter()
+    train(replace(settings, batch_size=4, accelerator="cpu"), tmp_path / "run", report=report)
+    left_out = [message for message in report.messages if "1 unreadable file left out" in message]
+    assert len(left_out) == 3 and "/val/" in left_out[1] and "/test/" in left_out[2]
 
 
 @pytest.mark.parametrize(
