@@ -8,6 +8,7 @@ masks/train/ and so on.
 
 import hashlib
 import os
+import re
 import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,9 @@ def read(
     folders = (top / MASKS, path / MASKS / (split if top == path else top.name))
     folder = next((f for f in folders if _holds_masks(f, classes)), None)
     masks = _masks(folder, top, labels, paths) if folder else ()
+    if not masks and top != path and _holds_masks(path / MASKS, classes):
+        _warn(f"{path / MASKS} are not used: those of {split} belong in {folders[1]}")
+    _warn_of_masks(labels, top)
     values = partial(from_user, ours=_have_our_values(masks))
     files = ImageFiles(paths, masks=masks, mask_values=values)
     if check and masks:
@@ -162,13 +166,29 @@ def _masks(
         raise AibError(f"{folder} has a mask for none of the images: {example}")
     used = set(expected.values())
     if unused := [mask for mask in image_files(folder) if mask not in used]:
-        warnings.warn(
+        _warn(
             f"{len(unused):,} of the masks in {folder} are not used, such as {unused[0]}: a mask "
-            "has the name of its image and the suffix .png",
-            AibWarning,
-            stacklevel=2,
+            "has the name of its image and the suffix .png"
         )
     return masks
+
+
+def _warn_of_masks(files: Iterable[Path], top: Path) -> None:
+    """Warn of NAME_mask.png beside NAME.png, which counts as an image."""
+    names = {file.with_suffix("") for file in files}
+    base = {file: re.sub(r"_mask(_\d+)?$", "", file.stem) for file in files}
+    found = [
+        f for f, stem in base.items() if stem not in ("", f.stem) and f.with_name(stem) in names
+    ]
+    if found:
+        _warn(
+            f"among the images seem to be masks, {len(found):,} in all, such as {found[0]}: move "
+            f"them to {top / MASKS}/CLASS/, each under the name of its image"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, AibWarning, stacklevel=3)
 
 
 def _have_our_values(masks: tuple[Path | None, ...]) -> bool:

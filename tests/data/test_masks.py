@@ -172,6 +172,24 @@ def test_masks_without_an_image_are_counted_in_a_warning(tmp_path):
     assert shown.startswith(f"warning: {message}")
 
 
+def test_masks_among_the_images_of_a_class_are_warned_of(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    for name in ("0_mask", "0_mask_1", "gas_mask"):  # the last is a photograph
+        Image.new("L", (40, 40)).save(tmp_path / f"class_1/{name}.png")
+    with pytest.warns(
+        AibWarning, match=r"seem to be masks, 2 in all, such as .*class_1/0_mask.png"
+    ):
+        assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 11
+
+
+def test_masks_that_could_be_of_any_split_are_warned_of(tmp_path):
+    for split in ("train", "test"):
+        official.write_folder(tmp_path / split, classes=2)
+    write_masks(tmp_path / "masks", classes=2)
+    with pytest.warns(AibWarning, match=r"masks are not used: .* test belong in .*masks/test"):
+        assert not load(f"folder:{tmp_path}", "test").has_masks
+
+
 def test_a_class_may_be_called_masks(tmp_path):
     official.write_folder(tmp_path, classes=2)
     official.write_folder(tmp_path / "masks", classes=1)
