@@ -45,22 +45,20 @@ def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Im
 def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> Image.Image:
     """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels.
 
-    The colours of a palette stand for its indices, as in PASCAL VOC. Transparent pixels are
-    background, and one colour on such a background is the object, whatever colour it is.
+    The colours of a palette stand for its indices, as in PASCAL VOC. An alpha channel counts only
+    if all pixels have the same colour: then the object is where they are opaque.
     """
 
     def decode(image: Image.Image) -> Image.Image:
         image = ImageOps.exif_transpose(image)
-        opaque: Any = True
         if image.has_transparency_data:
-            colours = np.asarray(image.convert("RGBA"))  # [H,W,4]
-            opaque = colours[..., 3] > 127
-            shown = colours[opaque][:, :3]
-            if not opaque.all() and (shown == shown[:1]).all():
-                return Image.fromarray(values(np.where(opaque, 255, 0).astype(np.uint8)))
+            *colours, alpha = image.convert("RGBA").split()
+            ranges = [colour.getextrema() for colour in colours]
+            if all(low == high for low, high in ranges) and alpha.getextrema() != (255, 255):
+                image = alpha
         if image.mode != "P" or np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
-            image = image.convert("L")
-        return Image.fromarray(values(np.asarray(image) * opaque))
+            image = image.convert("L")  # without the alpha channel
+        return Image.fromarray(values(np.asarray(image)))
 
     return _open(path, decode)
 

@@ -282,27 +282,13 @@ def test_a_mask_with_a_palette_has_its_indices_unless_it_is_grey(tmp_path, colou
     assert data.mask(0)[::40, ::40].tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("colour", "hidden", "mode"),
-    [
-        ("white", "white", "RGBA"),
-        ("white", "white", "P"),
-        ("black", "black", "LA"),
-        ("red", "blue", "RGBA"),
-    ],
-)
-def test_a_mask_of_one_colour_on_nothing_has_its_object_where_it_is_opaque(
-    tmp_path, colour, hidden, mode
-):
-    mask = Image.new("RGBA", (40, 40), hidden)
+@pytest.mark.parametrize(("colour", "mode"), [("white", "RGBA"), ("white", "P"), ("black", "LA")])
+def test_a_mask_of_one_colour_has_its_object_where_it_is_opaque(tmp_path, colour, mode):
+    mask = Image.new("RGBA", (40, 40), colour)
     mask.putalpha(0)
-    mask.paste(Image.new("RGBA", (20, 10), colour), (0, 0))
+    mask.paste(colour, (0, 0, 20, 10))
     mask.convert(mode).save(tmp_path / "mask.png")
     assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
-    mask.paste(Image.new("RGBA", (40, 30), "black"), (0, 10))  # a background of its own
-    mask.convert(mode).save(tmp_path / "mask.png")
-    if colour == "white":
-        assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
 
 
 def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):
