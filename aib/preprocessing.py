@@ -1,5 +1,6 @@
 """Preprocessing of images: saved with the weights, in config.json."""
 
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,12 +8,13 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.validation import Count, Positive, Rule, check_fields, parse_json, reject_unknown
 
 Resize = Literal["squash", "crop"]
 # Empty: unknown, as the model was trained on tensors that somebody else had normalised.
 THREE = Rule("(three in all, or none)", lambda values: len(values) in (0, 3))
+FAR_ABOVE = 10  # times a normalised white: no augmentation makes that
 ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
 
 
@@ -40,6 +42,20 @@ class Preprocessing:
         """
         _check_range(pixels)
         return normalise(pixels, *self.statistics(pixels.device))
+
+    def warn_of_pixels(self, x: Tensor) -> None:
+        """Warn of floats in 0..255 where normalised ones belong, if the normalisation is known."""
+        if not self.mean or not x.numel():
+            return
+        low, high = (float(value) for value in x.aminmax())
+        white = max((1 - mean) / std for mean, std in zip(self.mean, self.std, strict=True))
+        if low >= 0 and high > FAR_ABOVE * max(white, 1):
+            warnings.warn(
+                f"the images are floats from {low:g} to {high:g}, and normalised ones are "
+                f"{white:.3g} at most: give uint8 pixels, or normalise them",
+                AibWarning,
+                stacklevel=3,
+            )
 
     def to_pixels(self, x: Tensor) -> Tensor:
         """The inverse of `normalise`, clipped to 0..255: uint8 [..., 3, H, W].

@@ -108,7 +108,8 @@ class Run:
                 AibWarning,
                 stacklevel=2,
             )
-        check_here(owner.folder, name, owner.source)
+        else:
+            check_here(owner.folder, name, owner.source)
         if named := parse_name(name)[2].get("holdout"):
             raise AibError(
                 f"{owner.source} held out {settings.holdout:g} of {name}, and other images would "
@@ -244,12 +245,24 @@ def read_data_files(folder: Path) -> dict[str, Any]:
 
 
 def check_here(folder: Path, name: str, source: str, *, resume: bool = False) -> None:
-    """Raise if `name` is the relative path of the run's images and there is no such folder here."""
+    """Raise if `name` is the relative path of the run's images and there is no such folder here.
+
+    Warn if there is another one, and that of the training is still where it was.
+    """
     kind, path, _ = parse_name(name)
-    if kind == "folder" and not path.is_absolute() and not path.is_dir():
-        where = read_data_files(folder).get("folder", "/full/path")
-        named = f"name the images with --data {quoted(f'folder:{where}')}"
-        advice = f"resume it from there (the images were in {where})" if resume else named
+    if kind != "folder" or path.is_absolute():
+        return
+    where = read_data_files(folder).get("folder", "/full/path")
+    named = f"name the images with --data {quoted(f'folder:{where}')}"
+    advice = f"resume it from there (the images were in {where})" if resume else named
+    if path.is_dir() and Path(where).is_dir() and not path.samefile(where):
+        warnings.warn(
+            f"{source} was trained on {where}, not on {path.resolve()}: if its images are others, "
+            f"{advice}",
+            AibWarning,
+            stacklevel=2,
+        )
+    if not path.is_dir():
         raise AibError(
             f"{path} is not a folder: it is relative to where the training of {source} ran; "
             f"{advice}"

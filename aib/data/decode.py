@@ -45,11 +45,17 @@ def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Im
 def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> Image.Image:
     """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels.
 
-    The colours of a palette stand for its indices, as in PASCAL VOC.
+    The colours of a palette stand for its indices, as in PASCAL VOC. An alpha channel counts only
+    if all pixels have the same colour: then the object is where they are opaque.
     """
 
     def decode(image: Image.Image) -> Image.Image:
         image = ImageOps.exif_transpose(image)
+        if image.has_transparency_data:
+            *colours, alpha = image.convert("RGBA").split()
+            ranges = [colour.getextrema() for colour in colours]
+            if all(low == high for low, high in ranges) and alpha.getextrema() != (255, 255):
+                image = alpha
         if image.mode != "P" or np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
             image = image.convert("L")  # without the alpha channel
         return Image.fromarray(values(np.asarray(image)))
@@ -121,11 +127,13 @@ def to_image(source: Any) -> Image.Image:
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (3,)):
         found = f"{type(source).__name__} ({array.dtype}, shape {list(array.shape)})"
         raise AibError(f"{wanted}, not {found}")
-    return Image.fromarray(array).convert("RGB")
+    return to_rgb(Image.fromarray(array))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """The image upright, in RGB."""
+    if not all(image.size):
+        raise AibError("an image has {} x {} pixels, and needs at least one".format(*image.size))
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.

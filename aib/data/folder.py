@@ -8,6 +8,7 @@ masks/train/ and so on.
 
 import hashlib
 import os
+import re
 import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,9 @@ def read(
     folders = (top / MASKS, path / MASKS / (split if top == path else top.name))
     folder = next((f for f in folders if _holds_masks(f, classes)), None)
     masks = _masks(folder, top, labels, paths) if folder else ()
+    if not masks and top != path and _holds_masks(path / MASKS, classes):
+        _warn(f"{path / MASKS} are not used: those of {split} belong in {folders[1]}")
+    _warn_of_masks(labels, top)
     values = partial(from_user, ours=_have_our_values(masks))
     files = ImageFiles(paths, masks=masks, mask_values=values)
     if check and masks:
@@ -162,13 +166,29 @@ def _masks(
         raise AibError(f"{folder} has a mask for none of the images: {example}")
     used = set(expected.values())
     if unused := [mask for mask in image_files(folder) if mask not in used]:
-        warnings.warn(
+        _warn(
             f"{len(unused):,} of the masks in {folder} are not used, such as {unused[0]}: a mask "
-            "has the name of its image and the suffix .png",
-            AibWarning,
-            stacklevel=2,
+            "has the name of its image and the suffix .png"
         )
     return masks
+
+
+def _warn_of_masks(files: Iterable[Path], top: Path) -> None:
+    """Warn of NAME_mask.png beside NAME.png, which counts as an image."""
+    names = {file.with_suffix("") for file in files}
+    base = {file: re.sub(r"_mask(_\d+)?$", "", file.stem) for file in files}
+    found = [
+        f for f, stem in base.items() if stem not in ("", f.stem) and f.with_name(stem) in names
+    ]
+    if found:
+        _warn(
+            f"among the images seem to be masks, {len(found):,} in all, such as {found[0]}: move "
+            f"them to {top / MASKS}/CLASS/, each under the name of its image"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, AibWarning, stacklevel=3)
 
 
 def _have_our_values(masks: tuple[Path | None, ...]) -> bool:
@@ -200,6 +220,11 @@ def _classes(top: Path) -> tuple[str, ...]:
                 f"{top / MASKS} has masks of the folders in {images}: if those are the classes, "
                 f"move them up into {top}"
             )
+    if {name.lower().rstrip("s") for name in names} in ({"image", "mask"}, {"img", "mask"}):
+        raise AibError(
+            f"{' and '.join(names)} in {top} are no classes: put the images in one sub-folder per "
+            f"class, beside {MASKS}/, and the masks in folders of the same names in {MASKS}/"
+        )
     for name in names if len(names) > 2 else ():
         if all((top / name / other).is_dir() for other in names if other != name):
             raise AibError(
@@ -207,7 +232,12 @@ def _classes(top: Path) -> tuple[str, ...]:
                 f"class: masks belong in {top / MASKS}, other images in another folder"
             )
     if not names:
-        raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
+        hint = ""
+        if top.name in SPLITS:
+            hint = f"; if '{top.name}' is a class, move all classes into a folder train/"
+        raise AibError(
+            f"{top} has no sub-folders: put the images in one sub-folder per class{hint}"
+        )
     return tuple(names)
 
 
@@ -223,22 +253,31 @@ def _photographs(folder: Path) -> list[Path]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files below the folder, sorted, without hidden ones; none if it is not there."""
-    if not folder.is_dir():
-        return []
+    """All image files below the folder, sorted, without hidden ones; none if it is not there.
+
+    Links to folders are followed, but no folder is read twice: a link may lead to one above it.
+    """
+    found, seen = [], set()
+    for top, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(top)
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and real not in seen)
+        found += [Path(top, name) for name in names if real not in seen]
+        seen.add(real)
     return sorted(
         p
-        for p in folder.rglob("*")
+        for p in found
         if p.suffix.lower() in SUFFIXES | UNREAD
         and (p.is_file() or not p.exists())  # a link without its target: reported as unreadable
-        and not any(part.startswith(".") for part in p.relative_to(folder).parts)
+        and not p.name.startswith(".")
     )
 
 
 def images_without_masks(folder: Path) -> list[Path]:
     """All image files below the folder but those that are read as masks."""
-    masks = {p for p in folder.rglob(MASKS) if _holds_masks(p, _sub_folders(p.parent))}
-    return [path for path in image_files(folder) if masks.isdisjoint(path.parents)]
+    files = image_files(folder)
+    below = {folder / p for file in files for p in file.relative_to(folder).parents}
+    masks = {p for p in below if p.name == MASKS and _holds_masks(p, _sub_folders(p.parent))}
+    return [path for path in files if masks.isdisjoint(path.parents)]
 
 
 @lru_cache(maxsize=2**18)  # the same folder is often read again, for its held-out images

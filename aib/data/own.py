@@ -105,8 +105,7 @@ def adapt(
         return data if preprocessing is None else data.prepared_for(preprocessing)
     if isinstance(data, Prepared):
         return data
-    known = () if train else model.class_names  # training takes over the names of the data
-    options: dict[str, Any] = {"num_classes": num_classes, "train": train, "known": known}
+    options: dict[str, Any] = {"num_classes": num_classes, "train": train, "model": model}
     if isinstance(data, DataLoader):
         if data.batch_size is None or isinstance(data.dataset, IterableDataset):
             raise AibError(
@@ -200,10 +199,11 @@ def _prepared(
     given: Preprocessing | None,
     *,
     batch_size: int,
-    known: tuple[str, ...],
+    model: Preprocessing,
+    train: bool,
     **options: Any,
 ) -> Prepared:
-    """Batches of a loader, once its first one has been looked at; `known` are a model's classes."""
+    """Batches of a loader, once its first one has been looked at."""
     batch = next(iter(loader), None) if len(loader) else None
     if batch is None:
         raise AibError("the DataLoader is empty: its data set has no images")
@@ -217,13 +217,15 @@ def _prepared(
     if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
         raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
     names = _class_names(loader.dataset, columns[1])
-    _check_indices(names, known)
+    if not train:  # training takes over the names of the data
+        _check_indices(names, model.class_names)
     policy = given or _read_transform(_inner(loader.dataset, "transform"), x.shape[-1])
+    (policy if policy.mean else model).warn_of_pixels(x)
     policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
         sizes = f"{policy.image_size} pixels, and the data has {x.shape[-1]}"
         raise AibError(f"preprocessing says images of {sizes}")
-    return Prepared(loader, columns, policy, batch_size=batch_size, **options)
+    return Prepared(loader, columns, policy, batch_size=batch_size, train=train, **options)
 
 
 def _check_indices(names: tuple[str, ...], known: tuple[str, ...]) -> None:

@@ -233,6 +233,7 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
         if batch.dtype == torch.uint8:
             pixels, x = batch, policy.normalise(batch)
         else:
+            policy.warn_of_pixels(batch)
             pixels, x = policy.to_pixels(batch), batch
         height, width = batch.shape[2:]
         frames = [((width, height), (0, 0, width, height))] * len(batch)

@@ -74,8 +74,8 @@ def threshold_feed(
 
     Of the training images where the run held none out, or where the held-out ones are evaluated.
     `like` is the run whose held-out images are evaluated, as in `Run.images`.
-    Shapes are generated: new ones, with the next seed. None where the data have no masks or boxes,
-    or where the training images are evaluated.
+    Shapes are generated: new ones, with the next seed. None where the data or those images have no
+    masks or boxes, or where the training images are evaluated.
     """
     evaluated = feed.data.split
     if no_masks(feed.data):
@@ -93,6 +93,8 @@ def threshold_feed(
         split = "val" if held_out and evaluated != "val" else "train"
         owner = like if evaluated == "val" else None
         other = run.labelled_images(data, split, root, owner, without_val=evaluated == "val")
+    if no_masks(other):
+        return None
     options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}
     return feed_for(run, other, images=plan.subset, **options)
 

@@ -272,14 +272,17 @@ def _missing_part(model: Classifier, grid: Grid) -> str:
 
 
 def _validate(plan: Plan, images: ImageSet) -> None:
-    """Build each different model without weights, so that a bad value is an error now."""
-    built = {plan.base}
+    """Load all data and build each different model without weights: a bad value is an error now."""
+    built, loaded = {plan.base}, {plan.base.data: images}
     for run in plan.runs:
         s = run.settings
-        if s.augment and s.data == plan.base.data:
+        if s.data not in loaded:  # one image stands for all
+            loaded[s.data] = load_data(s, s.measured_split).subset(torch.arange(1))
+        images = loaded[s.data]
+        if s.augment:
             check_cutout(s.cutout, images.preprocessing.image_size)
         # The model does not depend on these.
-        shape = replace(s, seed=plan.base.seed, beta=plan.base.beta, data=plan.base.data)
+        shape = replace(s, seed=plan.base.seed, beta=plan.base.beta)
         if shape not in built:
             built.add(shape)
             _without_weights(shape, images)

@@ -96,6 +96,9 @@ def _train(
         check_files(run.folder, data)
     has_validation = settings.holdout or has_split(settings.data, "val")
     validation = load_data(settings, "val") if has_validation else None
+    final: list[ImageSet] = []  # images to evaluate: an error in them is one before the training
+    if settings.final_split != "val":
+        run_on_rank_zero(fabric, lambda: final.append(load_data(settings, settings.final_split)))
     model = build_model(settings, data, resume=resume, report=report)
     if resume:  # normalised as the weights expect, which need not be the data's own way
         model.preprocessing = read_preprocessing(run.folder / CONFIG)
@@ -108,8 +111,9 @@ def _train(
             run.write_config(model, settings, data)
 
         run_on_rank_zero(fabric, begin)
-    if data.skipped:
-        report.message(f"warning: {data.describe_skipped()}; --strict stops at one")
+    loaded = [data, *([validation] if validation else []), *final]
+    for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
+        report.message(f"warning: {left_out}; --strict stops at one")
     report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, "
         f"{counted(settings.epochs, 'epoch')}, {fabric.device}; writing to {run.folder}"
@@ -134,7 +138,7 @@ def _train(
     run.write_weights(fitted.model)
     evaluation = fitted.validation if settings.final_split == "val" else None
     if evaluation is None:  # or nothing was left to train on resume
-        images = load_data(settings, settings.final_split)
+        images = final[0] if final else load_data(settings, "val")
         images = images.prepared_for(model.preprocessing)
         evaluation = evaluate_by(settings, fitted.model, images)
     run.write_evaluation(settings.reported, evaluation.to_dict())

@@ -9,6 +9,7 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import ImageSet, load
+from aib.data.decode import to_image
 from aib.errors import AibError
 from tests.data import official
 
@@ -28,6 +29,8 @@ def failure(capsys, *argv: str) -> str:
         ("verify mnist", "aib data list"),
         ("fetch mnist", "aib data list"),
         ("fetch shapes", "shapes is generated"),
+        ("fetch shapes_spurious", "shapes is generated"),
+        ("fetch folder:empty", "folder:empty is read where it is"),
         ("show cifar10 --root empty", "empty .*aib data fetch cifar10"),
         ("show shapes:cluter=1", "clutter"),
         ("show shapes:clutter=much", "float"),
@@ -143,6 +146,12 @@ def test_damaged_files_are_named_and_skipped_or_with_strict_an_error(capsys, tmp
 def test_tensors_of_the_wrong_form_are_an_error(images, labels, word):
     with pytest.raises(AibError, match=word):
         ImageSet.from_tensors(images, torch.tensor(labels).long(), class_names=("a", "b"))
+
+
+@pytest.mark.parametrize("image", [np.zeros((0, 9, 3), np.uint8), Image.new("RGB", (9, 0))])
+def test_an_image_without_pixels_is_an_error(image):
+    with pytest.raises(AibError, match="9 x 0 pixels"):
+        to_image(image)
 
 
 def test_arrays_and_lists_are_as_good_as_tensors_and_labels_are_integers():

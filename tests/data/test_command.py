@@ -26,7 +26,7 @@ def test_list_shows_what_is_in_the_cache_folder(capsys, tmp_path, monkeypatch):
     assert len(load("cifar10:partial", "test")) == 20
     assert main(["data", "list", "--json"]) == 0
     sets = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sets"]}
-    assert set(sets) == set(SPECS)
+    assert set(sets) == {*SPECS, "shapes_spurious"}
     assert sets["cifar10"]["location"].endswith("cifar-10-batches-bin")
     assert sets["stl10"]["location"] is None and sets["shapes"]["location"] == "generated"
     assert main(["data", "list", "--root", str(tmp_path)]) == 0

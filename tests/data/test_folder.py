@@ -1,6 +1,7 @@
 """Folders of images: classes, splits, image modes, rotation, options in the name."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
 from aib.training.train import Trained, build_model, load_data, train
 from tests.data import official
+from tests.helpers import RecordingReporter
 
 
 def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
@@ -58,6 +60,13 @@ def test_a_class_may_be_called_like_a_split(tmp_path):
     assert load(f"folder:{tmp_path}", "train", holdout=0).class_names == ("Test", "dev")
 
 
+def test_a_class_called_train_is_told_where_to_go(tmp_path):
+    official.write_folder(tmp_path, classes=3)
+    (tmp_path / "class_2").rename(tmp_path / "train")
+    with pytest.raises(AibError, match="if 'train' is a class, move all classes into a folder tr"):
+        load(f"folder:{tmp_path}", "train")
+
+
 def test_a_folder_without_training_images_is_told_where_to_put_them(tmp_path):
     official.write_folder(tmp_path / "test")
     with pytest.raises(AibError, match="has no train/ folder: .* under train/ and test/"):
@@ -78,6 +87,17 @@ def test_files_in_hidden_folders_are_no_images(tmp_path):
     (home / "class_0/.thumbnails").mkdir()
     Image.new("RGB", (20, 20)).save(home / "class_0/.thumbnails/0.png")
     assert len(load(f"folder:{home}", "train", holdout=0)) == 12
+
+
+def test_links_to_folders_are_followed_once(tmp_path):
+    official.write_folder(tmp_path / "photos", classes=2, per_class=2)
+    official.write_folder(tmp_path / "more", classes=1, per_class=3)
+    first = tmp_path / "photos/class_0"
+    (first / "more").symlink_to(tmp_path / "more/class_0")
+    (first / "again").symlink_to(first)
+    (tmp_path / "more/class_0/back").symlink_to(first)
+    images = load(f"folder:{tmp_path / 'photos'}", "train", holdout=0)
+    assert images.labels.tolist() == [0] * 5 + [1] * 2
 
 
 @pytest.mark.parametrize("options", ["", ":check=false"])
@@ -115,6 +135,26 @@ def test_test_images_may_lack_a_class_and_not_add_one(tmp_path):
     (tmp_path / "test/class_7").mkdir()
     with pytest.raises(AibError, match="class_7"):
         load(f"folder:{tmp_path}", "test")
+
+
+def test_test_images_that_do_not_fit_are_an_error_before_the_training(tmp_path) -> None:
+    official.write_folder(tmp_path / "photos/train", classes=2)
+    official.write_folder(tmp_path / "photos/test", classes=3)
+    data = f"folder:{tmp_path / 'photos'}:image_size=16"
+    with pytest.raises(AibError, match="class_2 is a class that the training images do not have"):
+        train(Settings(data=data, model="tiny", accelerator="cpu"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_reports_damaged_files_of_every_split(tmp_path) -> None:
+    for split in ("train", "val", "test"):
+        official.write_folder(tmp_path / "photos" / split, classes=2)
+        (tmp_path / "photos" / split / "class_0/0.png").write_bytes(b"damaged")
+    settings = Settings(data=f"folder:{tmp_path / 'photos'}:image_size=16", model="tiny", epochs=1)
+    report = RecordingReporter()
+    train(replace(settings, batch_size=4, accelerator="cpu"), tmp_path / "run", report=report)
+    left_out = [message for message in report.messages if "1 unreadable file left out" in message]
+    assert len(left_out) == 3 and "/val/" in left_out[1] and "/test/" in left_out[2]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
-from aib.data.decode import open_rgb, upright_size
+from aib.data.decode import open_mask, open_rgb, upright_size
 from aib.data.masks import from_user
 from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
@@ -172,6 +172,24 @@ def test_masks_without_an_image_are_counted_in_a_warning(tmp_path):
     assert shown.startswith(f"warning: {message}")
 
 
+def test_masks_among_the_images_of_a_class_are_warned_of(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    for name in ("0_mask", "0_mask_1", "gas_mask"):  # the last is a photograph
+        Image.new("L", (40, 40)).save(tmp_path / f"class_1/{name}.png")
+    with pytest.warns(
+        AibWarning, match=r"seem to be masks, 2 in all, such as .*class_1/0_mask.png"
+    ):
+        assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 11
+
+
+def test_masks_that_could_be_of_any_split_are_warned_of(tmp_path):
+    for split in ("train", "test"):
+        official.write_folder(tmp_path / split, classes=2)
+    write_masks(tmp_path / "masks", classes=2)
+    with pytest.warns(AibWarning, match=r"masks are not used: .* test belong in .*masks/test"):
+        assert not load(f"folder:{tmp_path}", "test").has_masks
+
+
 def test_a_class_may_be_called_masks(tmp_path):
     official.write_folder(tmp_path, classes=2)
     official.write_folder(tmp_path / "masks", classes=1)
@@ -191,6 +209,15 @@ def test_images_and_masks_side_by_side_are_no_two_classes(tmp_path):
     official.write_folder(tmp_path / "images", classes=2, per_class=2)
     write_masks(tmp_path / "masks", classes=2, per_class=2)
     with pytest.raises(AibError, match=r"masks of the folders in .*images: .* up into"):
+        load(f"folder:{tmp_path}", "train")
+
+
+@pytest.mark.parametrize("names", ["images masks", "Imgs mask"])
+def test_images_and_masks_without_classes_are_no_two_classes(tmp_path, names):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    for label, name in enumerate(names.split()):
+        (tmp_path / f"class_{label}").rename(tmp_path / name)
+    with pytest.raises(AibError, match=r"are no classes: .* one sub-folder per class"):
         load(f"folder:{tmp_path}", "train")
 
 
@@ -253,6 +280,15 @@ def test_a_mask_with_a_palette_has_its_indices_unless_it_is_grey(tmp_path, colou
     mask.save(tmp_path / "masks/class_0/0.png")
     data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
     assert data.mask(0)[::40, ::40].tolist() == expected
+
+
+@pytest.mark.parametrize(("colour", "mode"), [("white", "RGBA"), ("white", "P"), ("black", "LA")])
+def test_a_mask_of_one_colour_has_its_object_where_it_is_opaque(tmp_path, colour, mode):
+    mask = Image.new("RGBA", (40, 40), colour)
+    mask.putalpha(0)
+    mask.paste(colour, (0, 0, 20, 10))
+    mask.convert(mode).save(tmp_path / "mask.png")
+    assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
 
 
 def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):

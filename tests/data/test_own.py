@@ -12,6 +12,7 @@ import aib
 from aib.data import Batches, ImageSet, adapt, from_dataset
 from aib.data.decode import to_tensor
 from aib.data.own import Prepared
+from aib.errors import AibWarning
 from tests.helpers import RecordingReporter, image_set, photo, pixels, same_weights, small_model
 
 SMALL = aib.Settings(epochs=2, batch_size=8, lr=0.01, workers=0, augment=False)
@@ -175,6 +176,23 @@ def test_tensors_train_as_they_are(kind: str) -> None:
     aib.fit(trained, DataLoader(data, 24) if kind == "loader" else data, settings)
     key = lambda x: x.flatten(1).sum(1).argsort()  # noqa: E731
     assert torch.equal(seen[0][key(seen[0])], normalised()[key(normalised())])
+
+
+def test_floats_up_to_255_are_warned_of() -> None:
+    x = torch.arange(256.0).repeat(72).view(6, 3, 32, 32)
+    net, data = model(), TensorDataset(x, torch.arange(6) % 2)
+    calls = [
+        lambda: net.explain(x),
+        lambda: aib.explain(net, x[0]),
+        lambda: aib.evaluate(net, data),
+        lambda: aib.evaluate(net, DataLoader(data, 6)),
+    ]
+    for call in calls:
+        with pytest.warns(AibWarning, match="from 0 to 255, and normalised ones are 1 at most"):
+            call()
+    net.preprocessing = aib.Preprocessing(mean=(0.0,) * 3, std=(1 / 255,) * 3)
+    for call in calls:  # as the user says
+        call()
 
 
 def test_a_loader_gives_the_batch_size_and_drops_an_incomplete_batch() -> None:

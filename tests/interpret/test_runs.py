@@ -94,6 +94,17 @@ def test_without_masks_and_on_training_images_there_are_none(tmp_path):
     assert threshold_feed(run, test, cropped, PLAN, str(tmp_path)) is None
 
 
+def test_without_masks_of_training_images_there_are_none(tmp_path):
+    photos = tmp_path / "photos"
+    for folder in ("train", "test", "masks/test"):
+        official.write_folder(photos / folder, classes=2)
+    data = f"folder:{photos}:image_size=32"
+    model = eval_model("tiny_aib", load(data, "test"), num_classes=2)
+    run = open_run(make_run(tmp_path / "run", "tiny_aib", model, data=data), "cpu")
+    feed = feed_for(run, run.labelled_images())
+    assert feed.data.has_masks and threshold_feed(run, feed, data, PLAN) is None
+
+
 def test_a_study_names_the_images_of_its_thresholds(tmp_path):
     run = open_run(make_run(tmp_path / "run", "tiny_aib"), "cpu")
     feed = feed_for(run, run.labelled_images("shapes:count=4"))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from safetensors.torch import load_file
 import aib
 from aib.cli import main
 from aib.data import load
-from aib.errors import AibError
-from aib.runs import read_metrics, read_settings
+from aib.errors import AibError, AibWarning
+from aib.runs import open_run, read_metrics, read_settings
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.folder import RunFolder
@@ -197,6 +198,11 @@ def test_a_run_on_a_relative_folder_says_where_to_resume_it(
     run = tmp_path / "run"
     with pytest.raises(AibError, match="photos is not a folder.* resume it from there"):
         train(read_settings(run), run, resume=True)
+    for split in splits:  # another project's, of the same name
+        official.write_folder(Path("photos") / split, classes=2, per_class=11)
+    warned = pytest.warns(AibWarning, match=f"trained on {tmp_path / 'photos'}, not on")
+    with warned, suppress(AibError):  # an error where images are held out of other files
+        open_run(run).images()
 
 
 def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
