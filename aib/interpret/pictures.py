@@ -124,7 +124,7 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
     names = [
         f"{_name(data, y)}\nnot {_name(data, p)}" for y, p in zip(labels, predictions, strict=True)
     ]
-    title = f"{wrong.label} is wrong, {right.label} is right"
+    title = f"{wrong.label} is wrong, {right.label} is right; each map scaled to its own range"
     return draw_mosaic(rows, ["image", wrong.label, right.label], names, title)
 
 

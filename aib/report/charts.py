@@ -165,7 +165,7 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
             "bits per image",
         ),
         *line_chart("Area of the mask", [area], "step", "% of each image"),
-        *line_chart("Anchors in use (perplexity)", [anchors], "step", "anchors"),
+        *line_chart("Anchors in use since the epoch began", [anchors], "step", "perplexity"),
     ]
 
 

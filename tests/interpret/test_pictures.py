@@ -47,6 +47,7 @@ def test_where_two_models_disagree_the_masks_are_shown():
     x = model.preprocessing.normalise(data.images)
     found = explain_batch(model, x, deterministic=True)
     assert (sheet[34 : 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+    assert "each map scaled to its own range" in figure.axes[0].get_title()
 
 
 def test_any_name_is_drawn_as_it_is(tmp_path):
