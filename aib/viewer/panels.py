@@ -174,16 +174,17 @@ def change_text(before: Explanation, now: Explanation) -> str:
 
 
 def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
-    """The map before, with the blocks, and the difference."""
-    if before.map is None or now.map is None:
+    """The map before, with the blocks, and the difference; of a masked model the mask."""
+    old, new = before.shown_map, now.shown_map
+    if old is None or new is None:
         return []
     blank = np.zeros((SIDE, SIDE, 3), np.uint8)
-    scale = limits(torch.cat([before.map, now.map]))
-    moved = now.map - before.map
+    scale = limits(torch.cat([old, new]))
+    moved = new - old
     most = max(float(moved.abs().max()), FLAT)
     return [
-        (coloured(blank, before.map, scale), "map before"),
-        (coloured(blank, now.map, scale), "map with the blocks"),
+        (coloured(blank, old, scale), "map before"),
+        (coloured(blank, new, scale), "map with the blocks"),
         (coloured(blank, moved, (-most, most), CHANGE_COLORS), f"difference, ±{most:.2g}"),
     ]
 

@@ -152,6 +152,14 @@ def test_what_the_blocks_change():
     assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
 
 
+def test_the_change_of_a_masked_model_is_that_of_its_mask():
+    """The map behind it stays above 0 where the mask is closed."""
+    masks = [torch.zeros(1, 32, 32), torch.ones(1, 32, 32)]
+    tiles = panels.change_maps(*(explanation(mask=mask) for mask in masks))
+    expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
+    assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
+
+
 def test_class_names_cannot_become_markup():
     assert panels.escape("a_b|<i>\n![x](y)$z") == r"a\_b\|\<i\> \!\[x\]\(y\)\$z"
     p = torch.full((2, 1, 10), 0.1)
