@@ -100,13 +100,13 @@ _MULTIPLY_ADDS = """
 """
 
 
-def _parse_counts(table: str) -> dict[tuple[str, int, int], float]:
+def _parse_counts(table: str, unit: float) -> dict[tuple[str, int, int], int]:
     found = _parse(table, ((32, 10), (32, 100), (224, 200)))
-    return {(model, *size): count for (model, size), count in found.items()}
+    return {(model, *size): round(unit * count) for (model, size), count in found.items()}
 
 
-PAPER_PARAMETERS = _parse_counts(_PARAMETERS)
-PAPER_MULTIPLY_ADDS = _parse_counts(_MULTIPLY_ADDS)
+PAPER_PARAMETERS = _parse_counts(_PARAMETERS, 1e6)
+PAPER_MULTIPLY_ADDS = _parse_counts(_MULTIPLY_ADDS, 1e9)
 
 # Options that give a model another form than the paper's.
 OTHER_FORM = {*OPTION_NAMES} - {"dropout", "profile"}

@@ -10,6 +10,7 @@ import torch
 
 import aib
 from aib.cli import main
+from aib.commands.eval import print_evaluation
 from aib.data import ImageSet, load
 from aib.errors import AibError, AibWarning
 from aib.evaluation import (
@@ -120,6 +121,13 @@ def test_averaging_is_recorded_and_makes_a_difference():
     logits, probabilities = (evaluate(model, data, average=a) for a in ("logits", "probabilities"))
     assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
     assert logits.nll != probabilities.nll
+
+
+def test_only_samples_are_said_to_be_averaged(capsys: pytest.CaptureFixture):
+    model, data = tiny(), images()
+    for deterministic, said in ((True, "  no noise; "), (False, "  4x12 samples, averaged over ")):
+        print_evaluation(evaluate(model, data, deterministic=deterministic))
+        assert said in capsys.readouterr().out
 
 
 def test_only_the_passes_themselves_are_in_another_precision():

@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -98,6 +99,15 @@ def test_noise_of_the_wrong_shape_is_refused_with_both_shapes():
         model(x, noise=(eps_a, None))
     with pytest.raises(aib.AibError, match=r"noise for z must be \(1, 1, 3, 8\), not \(2, 3, 3, 8"):
         model(x, noise=(None, eps_z))
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [torch.zeros(1, B, 8, 8), torch.zeros(1), 0.5, (None,) * 4, (np.zeros((1, B, 8, 8)), None)],
+)
+def test_noise_that_is_no_tuple_of_tensors_is_refused_in_a_sentence(noise):
+    with pytest.raises(aib.AibError, match=r"^noise must be Noise\(a, z, x\), "):
+        make()(images(B), noise=noise)
 
 
 def test_features_are_computed_once_and_the_tail_runs_once_on_all_samples():

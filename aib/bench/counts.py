@@ -20,8 +20,8 @@ class Row:
     parameters: int
     multiply_adds: int  # per image and sample
     attention: list[int] | None  # h, w of the map
-    paper_parameters: float | None  # millions
-    paper_multiply_adds: float | None  # billions
+    paper_parameters: int | None
+    paper_multiply_adds: int | None
     summary: str
 
 

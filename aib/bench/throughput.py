@@ -134,7 +134,7 @@ def bench_infer(
     return {
         "what": "infer",
         **_compare(work, ours, plain, work.forward_flops(samples)),
-        "samples": "{}x{}".format(*samples),
+        "samples": work.make_model().describe_samples(samples, deterministic=False),
         "peak_memory_gib": memory,
         "plain": f"fp32, eager, batch {batch_size}, DataLoader with 2 workers",
     }

@@ -109,7 +109,8 @@ def print_evaluation(e: "Evaluation") -> None:
     if e.area is not None and e.mask_bits is not None:
         print(f"  mask               {100 * e.area:6.1f}%  of each image, {e.mask_bits:,.0f} bits")
     samples = describe_samples(e.samples)
-    print(f"  {samples}, averaged over {e.averaged}; {e.images_per_second:,.0f} images/s")
+    samples += "" if e.samples == "deterministic" else f", averaged over {e.averaged}"
+    print(f"  {samples}; {e.images_per_second:,.0f} images/s")
 
 
 COMMAND = eval_

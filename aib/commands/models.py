@@ -110,9 +110,9 @@ def print_table(rows: "list[Row]", notes: list[str]) -> None:
         table.add_row(
             row.name,
             f"{row.parameters:,}",
-            number(row.paper_parameters, 2),
+            number(row.paper_parameters, 2, 1e-6),
             f"{row.multiply_adds / 1e9:.2f}",
-            number(row.paper_multiply_adds, 2),
+            number(row.paper_multiply_adds, 2, 1e-9),
             "x".join(map(str, row.attention)) if row.attention else "-",
             row.summary,
         )

@@ -160,7 +160,7 @@ class Explanation(Decision):
         name = f"{_map_name(one.method)} map" + (f"\n({note})" if note else "")
         panels.append(over(name, shown[0], ends, box=image_box))
         if one.bits is not None:
-            name = f"{float(one.bits.sum()):,.0f} bits pass"
+            name = f"bits per pixel ({float(one.bits.sum()):,.0f} pass)"
             panels.append(Panel(name, one.bits[0].numpy(), limits(one.bits), BITS_COLORS))
         if one.level_indices is not None and one.anchors is not None:
             used, count = one.level_indices.unique().numel(), len(one.anchors)

@@ -82,9 +82,10 @@ def information(studies: Mapping[str, Study]) -> Table:
         for label, study in studies.items()
     ]
     note = (
-        "Anchors in use: the perplexity, 2 to the power of the entropy. Energy passed is above "
-        "100% where features are multiplied by 1 + a (the released profile, ABN). Contrast is the "
-        "highest score of a map minus the lowest."
+        "Entropy: of one map's levels, averaged over the images. Anchors in use: the perplexity, 2 "
+        "to the power of the entropy of all maps together. Energy passed is above 100% where "
+        "features are multiplied by 1 + a (the released profile, ABN). Contrast is the highest "
+        "score of a map minus the lowest."
     )
     return table_of("How much information?", rows, note)
 

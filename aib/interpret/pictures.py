@@ -12,7 +12,7 @@ from aib.data import Batches, ImageSet
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.overlay import Array
 from aib.figures.picture import draw_mosaic, image_tile, map_tile
-from aib.interpret.maps import explain_batch, own_maps
+from aib.interpret.maps import explain_batch
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.per_image import ImageMetrics
@@ -113,7 +113,9 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
     for side in (wrong, right):
         images = torch.cat([batch.images for batch in side.feed.subset(chosen)])
         size = (images.shape[2], images.shape[3])
-        maps = own_maps(side.model, side.model.preprocessing.normalise(images))
+        x = side.model.preprocessing.normalise(images)
+        maps = explain_batch(side.model, x, deterministic=True).attention
+        assert maps is not None
         if not rows:
             rows.append([image_tile(image) for image in images])
         rows.append([map_tile(a, size) for a in maps])
@@ -122,7 +124,7 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
     names = [
         f"{_name(data, y)}\nnot {_name(data, p)}" for y, p in zip(labels, predictions, strict=True)
     ]
-    title = f"{wrong.label} is wrong, {right.label} is right"
+    title = f"{wrong.label} is wrong, {right.label} is right; each map scaled to its own range"
     return draw_mosaic(rows, ["image", wrong.label, right.label], names, title)
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from aib.errors import AibError
+from aib.evaluation import describe_split
 from aib.files import finite
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_none
 from aib.interpret.metrics.encoding import Encoding
@@ -156,6 +157,14 @@ class Study:
             over_centre=curve.over_centre if curve else None,
             over_random=curve.over_random if curve else None,
         )
+
+    def measured_on(self, part: str = "") -> str:
+        """The images, with a remark on which `part` of the data they are, and how many of them
+        the evaluator saw."""
+        text = f"{self.images:,} {describe_split(self.split or '')} images of {self.data}{part}"
+        if self.evaluator is None or self.subset_images >= self.images:
+            return text
+        return f"{text}, by the evaluator on {self.subset_images:,} of them"
 
     @property
     def verdict_text(self) -> str:

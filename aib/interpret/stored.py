@@ -59,9 +59,11 @@ def stored_verdict(run: Run) -> StoredVerdict | None:
         raise AibError(f"{path} holds no study ({error}): remove it, or write it again") from error
     if verdict is None:
         return None
-    measured = f"measured on {found.images:,} {found.split} images of {found.data}"
+    measured = f"measured on {found.measured_on()}"
     if found.weights_sha256 != run.checksum:
         measured += ", with other weights than these"
+    if run.repo and path.parent == run.folder:
+        measured += ", as its repository says"
     return StoredVerdict(verdict, measured)
 
 

@@ -33,6 +33,7 @@ from aib.validation import Precision
 
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
+PRETENCE = 0.1  # of a probability; rounding changes less
 ALL = modifications()
 
 
@@ -205,6 +206,13 @@ def replace_maps(
     def applied(x: Tensor) -> Tensor:
         return model.applied_map(own_maps(model, x))
 
+    x = _first_images(model, feed, feed.batch_size)
+    both = [predict(x, given).softmax(1) for given in (None, applied(x))]  # [B,C] each
+    if bool(((both[0] - both[1]).abs() > PRETENCE).any()):
+        raise AibError(
+            "the model does not apply the map that it shows: with this map given to it, its "
+            "probabilities are others, so that replaced maps tell nothing"
+        )
     decisions = swap_maps(predict, applied, batches, seed=seed)
     return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
 

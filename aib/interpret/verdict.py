@@ -142,7 +142,8 @@ def _evidence(centre: Estimate | None, random: Estimate | None) -> tuple[bool, s
     worse = [name for name, e in (("centre", centre), ("random", random)) if not _above(e, 0.0)]
     if worse:
         controls = " and ".join(worse)
-        return False, f"An evaluator finds no more evidence there than in {controls} pixels"
+        none = f"An evaluator is not shown to find more evidence there than in {controls} pixels"
+        return False, none
     return True, "An evaluator that never saw it prefers its pixels to centre and random ones"
 
 

@@ -238,6 +238,8 @@ def _copy(network: nn.Module) -> nn.Module:
         )
     if any(is_lazy(p) for p in network.parameters()):
         raise AibError(f"{kind} has lazy layers: pass a batch through it first, which creates them")
+    if any(p.is_meta for p in network.parameters()):
+        raise AibError(f"{kind} has no weights yet: it is on the meta device; load them first")
     try:
         return deepcopy(network)
     except (RuntimeError, TypeError) as error:  # a lock, or a weight that another tensor computes

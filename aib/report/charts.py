@@ -117,8 +117,12 @@ def _chart(
         axis = figure.subplots()
         draw(axis)
         axis.set_xlabel(x_label)
-        axis.set_title(y_label, loc="left")
-        if handles := axis.get_legend_handles_labels()[0]:
+        handles = axis.get_legend_handles_labels()[0]
+        if len(handles) > 2:  # the legend leaves no room beside it
+            axis.set_ylabel(y_label)
+        else:
+            axis.set_title(y_label, loc="left")
+        if handles:
             axis.legend(
                 loc="lower right",
                 bbox_to_anchor=(1.0, 1.0),
@@ -161,12 +165,12 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
             "bits per image",
         ),
         *line_chart("Area of the mask", [area], "step", "% of each image"),
-        *line_chart("Anchors in use (perplexity)", [anchors], "step", "anchors"),
+        *line_chart("Anchors in use since the epoch began", [anchors], "step", "perplexity"),
     ]
 
 
 def anchor_charts(metrics: Sequence[dict[str, Any]], information: Information) -> list[Chart]:
-    """The anchors' values over training, and how often each is used on test images."""
+    """The anchors' values over training, and how often each is used on the images of the study."""
     rows = thin_out([row for row in metrics if "anchors" in row])
     epochs = [row["epoch"] + 1 for row in rows]
     tracks = zip(*(row["anchors"] for row in rows), strict=True)
@@ -176,7 +180,7 @@ def anchor_charts(metrics: Sequence[dict[str, Any]], information: Information) -
         shares, levels = information.anchor_shares, information.anchors
         drawn.append(
             bar_chart(
-                "Anchor usage on test images",
+                "Anchor usage on the images measured",
                 [i + 0.5 for i in range(len(shares) + 1)],
                 [100 * share for share in shares],
                 "anchor, in increasing order of value",
@@ -214,7 +218,7 @@ def faithfulness_charts(found: Mapping[str, Faithfulness]) -> list[Chart]:
                 x = [100 * fraction for fraction in metrics.road_fractions or ()]
             style = "--" if source in ("centre", "random") else "-"
             lines.append(Line(x, curve, SHORT_NAMES.get(source, source), i, style))
-        drawn += line_chart(caption, lines, x_label)
+        drawn += line_chart(caption, lines, x_label, "probability of the class, %")
     return drawn
 
 

@@ -59,6 +59,8 @@ def make_gallery(
     if explanation.mask is not None:
         scale = "the map's colours run from 0 (closed) to 1 (open), those of the others over their "
         scale += "own range"
+    if explanation.level_indices is not None:
+        scale += "; levels from the lowest anchor to the highest"
     split = describe_split(feed.data.split)
     caption = f"A random sample of {split} images. From left to right: {order}. Yellow is high; "
     return Gallery(items, f"{caption}{scale}.")

@@ -28,7 +28,8 @@ from aib.report.gather import RunContent
 from aib.settings import Settings
 
 CAPTIONS = {
-    "modified": "Images modified in four ways, with their maps beneath",
+    "modified": "Images modified in several ways, with their maps beneath",
+    "modified_compared": "Images modified in several ways, with the maps of each run beneath",
     "evaluator": "Accuracy of the evaluator with the pixels that each map keeps",
 }
 
@@ -161,8 +162,8 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
 def _measured_on(study: Study) -> Markup:
     count, total = study.images, study.of_images or study.images
     part = "" if count == total else f" (of {total:,}, chosen at random)"
-    images = f"{count:,} {describe_split(study.split or '')} images of {study.data}{part}"
-    found: Markup = blocks.text(f"The maps were measured on {images}.", soft=True)
+    text = f"The maps were measured on {study.measured_on(part)}."
+    found: Markup = blocks.text(text, soft=True)
     return found
 
 

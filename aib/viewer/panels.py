@@ -39,8 +39,7 @@ def details(found: Explanation) -> str:
     """How certain the decision is, and what the model lacks."""
     lines = [f"Entropy {float(found.entropy_bits):.2f} of {found.max_entropy_bits:.2f} bits"]
     if found.disagreement_bits is not None:
-        share = float(found.disagreement_bits)
-        lines[0] += f", {share:.2f} of them because the samples disagree"
+        lines[0] += f", disagreement of the samples {float(found.disagreement_bits):.2f} bits"
     if found.kl_bits is not None:
         lines.append(f"KL of the latent {float(found.kl_bits):.1f} bits")
     if found.mask is not None and found.bits is not None:
@@ -53,7 +52,7 @@ def details(found: Explanation) -> str:
             f"{100 * float(found.spread[0, i]):.1f}%"
             for i in best.tolist()
         )
-        lines.append(f"Mean ± std of {found.samples} samples: {', '.join(classes)}")
+        lines.append(f"Probability ± std of {found.samples} samples: {', '.join(classes)}")
     text = ". ".join([found.scope.capitalize(), *lines, *missing(found)]) + "."
     if bool(found.unsure):
         text = f"⚠ **Unsure: it may show none of these classes.** {text}"
@@ -175,16 +174,17 @@ def change_text(before: Explanation, now: Explanation) -> str:
 
 
 def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
-    """The map before, with the blocks, and the difference."""
-    if before.map is None or now.map is None:
+    """The map before, with the blocks, and the difference; of a masked model the mask."""
+    old, new = before.shown_map, now.shown_map
+    if old is None or new is None:
         return []
     blank = np.zeros((SIDE, SIDE, 3), np.uint8)
-    scale = limits(torch.cat([before.map, now.map]))
-    moved = now.map - before.map
+    scale = limits(torch.cat([old, new]))
+    moved = new - old
     most = max(float(moved.abs().max()), FLAT)
     return [
-        (coloured(blank, before.map, scale), "map before"),
-        (coloured(blank, now.map, scale), "map with the blocks"),
+        (coloured(blank, old, scale), "map before"),
+        (coloured(blank, new, scale), "map with the blocks"),
         (coloured(blank, moved, (-most, most), CHANGE_COLORS), f"difference, ±{most:.2g}"),
     ]
 

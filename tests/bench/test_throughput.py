@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import aib
-from aib.bench.throughput import matmul_rate, plain_training_rate
+from aib.bench.throughput import bench_infer, matmul_rate, plain_training_rate
 from aib.cli import main
 from aib.commands.bench import Model
 from aib.settings import Precision, Settings
@@ -67,6 +67,13 @@ def forward_flops_by_hand() -> int:
             layer.register_forward_hook(count)
     model(torch.zeros(1, 3, 32, 32), samples=(1, 1))
     return sum(counted)
+
+
+@pytest.mark.parametrize(("model", "samples"), [("vgg", "deterministic"), ("vgg_dvib", "2x3")])
+def test_a_model_without_noise_is_not_said_to_be_sampled(model, samples, monkeypatch) -> None:
+    monkeypatch.setattr("aib.bench.throughput.infer_rate", lambda *_, **__: 1.0)
+    work = Model(model=model, width=0.1).workload(torch.device("cpu"))
+    assert bench_infer(work, samples=(2, 3))["samples"] == samples
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])

@@ -288,6 +288,7 @@ def test_explain_shows_the_verdict_of_the_repository(hub, run, tmp_path, capsys)
     assert cli.main(["explain", "photo.png", "--run", "hf:me/mine", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["verdict"]["name"] == "faithful"
+    assert found["verdict"]["measured"].endswith(", as its repository says")
     assert found["run"] == f"hf:me/mine@{hub.branches['me/mine']['main']}"
 
 
@@ -303,7 +304,7 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
     assert content.study.data == "shapes:count=8"
     [picture] = content.pictures
     assert picture == opened.output / "figures" / "modified.png"
-    assert "images of shapes:count=8" in stored_verdict(opened).measured
+    assert stored_verdict(opened).measured.endswith("images of shapes:count=8")
     small_model(seed=5).save_pretrained(tmp_path / "5")
     hub.upload("me/mine", tmp_path / "5")
     opened = open_run(Path("hf:me/mine"), "cpu")

@@ -19,6 +19,8 @@ from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import SCHEMA, Information, Study
+from aib.interpret.stored import stored_verdict
+from aib.runs import open_run
 from tests.helpers import eval_model, make_run, photo, shapes, small_model
 
 
@@ -89,6 +91,17 @@ def test_explain_shows_the_verdict_of_the_model_and_warns(photos, tmp_path, caps
         (folder / "interpret.json").write_text(content)
         assert main(words) == 2
         assert "interpret.json holds no study" in capsys.readouterr().err
+
+
+def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluator_saw(tmp_path):
+    folder = make_run(tmp_path / "run")
+    study = study_of(0.3) | {"split": "val", "subset_images": 64}
+    study["weights_sha256"] = sha256(folder / "model.safetensors")
+    judged = {"run": "evaluator", "accuracy": 80.0, "maps": {}}
+    for evaluator, part in ((None, ""), (judged, ", by the evaluator on 64 of them")):
+        (folder / "interpret.json").write_text(json.dumps(study | {"evaluator": evaluator}))
+        found = stored_verdict(open_run(folder, "cpu"))
+        assert found.line == f"map: used (measured on 1,000 held-out images of shapes{part})"
 
 
 def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, capsys):

@@ -123,7 +123,7 @@ def runs(tmp_path_factory):
 
 
 def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys):
-    words = ["interpret", str(runs["model"]), "--images", "4", "--subset", "2", *FEW]
+    words = ["interpret", str(runs["model"]), "--images", "12", "--subset", "10", *FEW]
     assert main([*words, "--evaluator", str(runs["evaluator"])]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Would another classifier decide the same from these pixels?" in out

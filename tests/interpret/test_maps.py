@@ -151,7 +151,7 @@ def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
     panels = found.panels(1)
     titles = [panel.title for panel in panels]
     assert titles[:3] == ["image\n(box: map > 0.5)", "seen by the classifier", "attention map"]
-    assert titles[3] == f"{float(bits[1]):,.0f} bits pass"
+    assert titles[3] == f"bits per pixel ({float(bits[1]):,.0f} pass)"
     assert np.array_equal(panels[1].values, found.seen_pixels[1].permute(1, 2, 0))
 
 

@@ -1,13 +1,16 @@
 """The pictures of `aib interpret`."""
 
+from unittest.mock import Mock
+
 import numpy as np
+import torch
 
 from aib.data import Batches
 from aib.figures.picture import draw_mosaic, image_tile, map_tile, save_figure
 from aib.interpret.maps import explain_batch
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.pictures import modified_grid
-from tests.helpers import eval_model, shapes
+from aib.interpret.pictures import Side, disagreement, modified_grid
+from tests.helpers import Numbers, eval_model, fill, shapes
 
 
 def test_modified_images_stand_above_the_maps_of_each_model():
@@ -25,6 +28,26 @@ def test_modified_images_stand_above_the_maps_of_each_model():
     found = explain_batch(masked, masked.preprocessing.normalise(images), deterministic=True)
     assert found.mask is not None  # what is shown is what was applied
     assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+
+
+def test_where_two_models_disagree_the_masks_are_shown():
+    data, model = shapes(4), eval_model("tiny_aib_masked")
+    fill(model, Numbers(0))
+    model.steepness = 50.0  # most of each mask is 0 or 1
+    feed = Batches(data, 4)
+    label = data.labels.float()
+
+    def side(name, correct):
+        right = torch.full_like(label, float(correct))
+        columns = {"correct": right, "label": label.long(), "prediction": label.long()}
+        return Side(name, model, feed, Mock(has_maps=True, columns=columns))
+
+    figure = disagreement(side("a", False), side("b", True))
+    sheet = np.asarray(figure.axes[0].images[0].get_array())
+    x = model.preprocessing.normalise(data.images)
+    found = explain_batch(model, x, deterministic=True)
+    assert (sheet[34 : 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+    assert "each map scaled to its own range" in figure.axes[0].get_title()
 
 
 def test_any_name_is_drawn_as_it_is(tmp_path):

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from aib.data import Batches
+from aib.errors import AibError
 from aib.interpret import Estimate, Plan, judge, study
 from aib.interpret.metrics.encoding import Encoding
+from aib.interpret.metrics.evaluator import kept_curves
 from aib.interpret.metrics.reliance import Drop, Reliance
 from tests.interpret import planted
 
@@ -130,6 +132,33 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
         assert own.over_random.high < 0
         assert "no gradient leads" in found.notes[-1]
         assert set(found.faithfulness) == {"own", "centre", "random"}
+
+
+@pytest.mark.parametrize(("count", "name"), [(9, "used"), (10, "faithful")])
+def test_a_few_images_make_no_map_faithful(count, name):
+    """However few they are: if all of them prefer the map, so do all resamples."""
+    right = torch.ones(count, 5, dtype=torch.bool)
+    curve = kept_curves({"own": right, "random": ~right, "centre": ~right})["own"]
+    assert curve.over_centre.value == 100
+    over = {"over_centre": curve.over_centre, "over_random": curve.over_random}
+    found = judge(reliance(another=5), encoding(5, 5), **over)
+    assert found.name == name
+    assert ("is not shown to find more evidence" in found.text) == (name == "used")
+
+
+class Pretender(planted.Selector):
+    """Decides on what a map opens only if the map is given, else on the whole negative."""
+
+    def decide(self, x, sampling, given):
+        out = super().decide(x, sampling, given)
+        if given.attention_map is not None:
+            return out
+        return replace(out, sample_logits=planted.glyph_logits(-x)[None, None])
+
+
+def test_a_map_that_is_shown_and_not_applied_gets_no_verdict():
+    with pytest.raises(AibError, match="does not apply the map that it shows"):
+        study(Pretender(), planted.feed(20), Plan({}), expensive=False)
 
 
 def test_a_map_that_may_only_not_look_strange_is_not_faithful():

@@ -264,6 +264,7 @@ class OfAnotherTensor(ResNet):
         (lambda: torch.compile(ResNet(), backend="eager"), "before it is compiled"),
         (lambda: torch.jit.script(flat()), "attach to the network that was scripted"),
         (Lazy, "Lazy has lazy layers: pass a batch through it first"),
+        (lambda: ResNet().to("meta"), "ResNet has no weights yet: it is on the meta device"),
         (OfAnotherTensor, "OfAnotherTensor cannot be copied .* torch.nn.utils.parametrizations"),
     ],
 )

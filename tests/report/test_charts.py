@@ -2,7 +2,9 @@
 
 import math
 
-from aib.report.charts import Line, bar_chart, line_chart, thin_out
+from aib.interpret.metrics.bootstrap import Estimate
+from aib.interpret.results import Faithfulness
+from aib.report.charts import Line, bar_chart, faithfulness_charts, line_chart, thin_out
 from tests.helpers import HtmlPage
 
 
@@ -21,6 +23,15 @@ def test_there_is_no_chart_without_finite_values():
 def test_names_are_escaped_and_formulas_are_not_parsed():
     [(_, svg)] = line_chart("d <e>", [Line([0], [1], "a <b> $x"), Line([1], [2], "c $y")], "x")
     assert "a &lt;b&gt; $x" in svg and "d &lt;e&gt;" in svg
+
+
+def test_the_curves_of_faithfulness_name_both_axes():
+    curve, ends = [0.9, 0.5, 0.1], Estimate(0.5)
+    found = Faithfulness(ends, ends, deletion_curve=curve, insertion_curve=curve[::-1])
+    for kinds in (["own"], ["own", "gradcam", "integrated_gradients", "centre", "random"]):
+        for _, svg in faithfulness_charts(dict.fromkeys(kinds, found)):
+            drawn = svg.partition(">")[2]  # without the label for screen readers
+            assert "probability of the class, %" in drawn
 
 
 def test_a_bar_shows_its_text_on_hover():

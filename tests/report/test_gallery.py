@@ -23,6 +23,7 @@ def test_a_masked_model_shows_what_was_seen_and_the_bits():
     names = [what for what, _ in gallery.items[0].tiles]
     assert names[:4] == ["image", "map over it", "seen by the classifier", "bits per pixel"]
     assert "colours run from 0 (closed) to 1 (open)" in gallery.caption
+    assert "levels" not in gallery.caption
     batch = next(iter(feed.sample(2, 0)))
     x = model.preprocessing.normalise(batch.images)
     found = explain_batch(model, x, deterministic=True)
@@ -37,6 +38,7 @@ def test_other_models_show_neither():
     names = [what for what, _ in gallery.items[0].tiles]
     assert names == ["image", "map over it", "levels", "uncertainty"]
     assert "each map is scaled to its own range" in gallery.caption
+    assert "levels from the lowest anchor to the highest" in gallery.caption
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from importlib import import_module
 import pytest
 
 from aib.cli import main
+from aib.commands.interpret import DRAWN
 from aib.commands.options import parse
 from aib.commands.train import Options
 from aib.figures.table import Table
@@ -18,7 +19,7 @@ from aib.files import sha256
 from aib.interpret.results import SCHEMA, Information, Study
 from aib.report.blocks import Section, blocks, meaning, render
 from aib.report.gather import gather
-from aib.report.run_page import run_page, training_command
+from aib.report.run_page import CAPTIONS, run_page, training_command
 from aib.runs import open_run
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run
@@ -110,6 +111,7 @@ def test_stored_measures_nothing_and_uses_the_results_of_interpret(run, tmp_path
     assert main(["report", str(copy), "--stored"]) == 0
     text = (copy / "report.html").read_text()
     assert "shapes-12" in text and 'alt="Images modified' in text and "Reliability" not in text
+    assert "four ways" not in text  # without foreign images there are fewer
     note = "The maps were measured on 6 test images of shapes_spurious (of 4,000, chosen at random)"
     assert note in text
     for found, note in (
@@ -120,6 +122,10 @@ def test_stored_measures_nothing_and_uses_the_results_of_interpret(run, tmp_path
         assert main(["report", str(copy), "--stored"]) == 0
         text = (copy / "report.html").read_text()
         assert note in text and 'alt="Images modified' not in text
+
+
+def test_every_picture_of_interpret_has_a_caption():
+    assert {name.removesuffix(".png") for name in DRAWN if "*" not in name} <= {*CAPTIONS}
 
 
 def test_each_metric_has_one_value_on_the_page(text):
@@ -134,7 +140,7 @@ def test_each_metric_has_one_value_on_the_page(text):
         text.split(f"<h3>{title}</h3>")[1].split("</table>")[0]
         for title in ("Accuracy and maps", "Where is the object?")
     )
-    assert f"<td>{auroc}</td>" in overview and f"<td>{auroc} (" in located
+    assert all(f"<td>{auroc}</td>" in table for table in (overview, located))
 
 
 @pytest.mark.parametrize(

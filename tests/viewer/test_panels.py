@@ -51,6 +51,15 @@ def test_the_likeliest_classes_in_order_with_their_spread():
     assert "of 3.32 bits" in text and "of 4x12 samples: class1 50.0 ± 1.4%, class3 25.0" in text
 
 
+def test_the_probability_shown_need_not_be_the_mean_of_the_samples():
+    """In the released profile it is that of the mean logits."""
+    each = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]])
+    found = explanation(probabilities=torch.tensor([[0.6, 0.4]]), sample_probabilities=each)
+    text = panels.details(found)
+    assert "Mean" not in text and "of them" not in text
+    assert "Probability ± std of 4x12 samples: class0 60.0 ± 49.5%" in text
+
+
 def test_an_unsure_decision_says_that_the_classes_may_all_be_wrong():
     p = torch.tensor([[0.91, *[0.01] * 9]])
     assert "Unsure" not in panels.details(explanation(probabilities=p))
@@ -141,6 +150,14 @@ def test_what_the_blocks_change():
     expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
     assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
     assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
+
+
+def test_the_change_of_a_masked_model_is_that_of_its_mask():
+    """The map behind it stays above 0 where the mask is closed."""
+    masks = [torch.zeros(1, 32, 32), torch.ones(1, 32, 32)]
+    tiles = panels.change_maps(*(explanation(mask=mask) for mask in masks))
+    expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
+    assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
 
 
 def test_class_names_cannot_become_markup():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 _CHUNK = 2**21  # weights held at once: 16 MiB
+FEW = 10  # images: resamples of fewer are too much alike for an interval
 Flat = Mapping[str, Any]  # as in the file: NAME, NAME_low, NAME_high, ...
 
 
@@ -110,7 +111,7 @@ def interval(
 ) -> tuple[Tensor, Tensor]:
     """Ends [G] of the central 95% for a statistic of sums over images: [resamples,F] to [...,G].
 
-    `values` are [N,F]. Resamples depend only on N and the seed.
+    `values` are [N,F]. Resamples depend only on N and the seed. NaN for fewer than `FEW` images.
     """
     count = len(values)
     # Sampled on the CPU, so that the ends do not depend on the device.
@@ -126,12 +127,13 @@ def interval(
         weights.scatter_add_(1, picks, torch.ones_like(weights))
         sums.append(weights @ values)  # [rows,F]
     ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    low, high = statistic(torch.cat(sums)).nanquantile(ends, dim=0).to(device)
+    found = statistic(torch.cat(sums)).nanquantile(ends, dim=0).to(device)
+    low, high = found if count >= FEW else torch.full_like(found, torch.nan)
     return low, high
 
 
 def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
     """The mean over images of each column of [N,F], with its interval."""
     low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
-    ends = torch.stack([values.double().mean(0), low, high], dim=1).tolist()
-    return [Estimate(*row) for row in ends]
+    rows = torch.stack([values.double().mean(0), low, high], dim=1).tolist()
+    return [Estimate(mean, finite_or_none(a), finite_or_none(b)) for mean, a, b in rows]
