@@ -232,12 +232,12 @@ def _classes(top: Path) -> tuple[str, ...]:
                 f"class: masks belong in {top / MASKS}, other images in another folder"
             )
     if not names:
-        hint = ""
         if top.name in SPLITS:
-            hint = f"; if '{top.name}' is a class, move all classes into a folder train/"
-        raise AibError(
-            f"{top} has no sub-folders: put the images in one sub-folder per class{hint}"
-        )
+            raise AibError(
+                f"{top} has no sub-folders for the classes; if '{top.name}' is a class, move all "
+                "classes into a folder train/"
+            )
+        raise AibError(f"{top} has no sub-folders: put the images in one sub-folder per class")
     return tuple(names)
 
 

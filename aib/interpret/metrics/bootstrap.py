@@ -111,7 +111,7 @@ def interval(
 ) -> tuple[Tensor, Tensor]:
     """Ends [G] of the central 95% for a statistic of sums over images: [resamples,F] to [...,G].
 
-    `values` are [N,F]. Resamples depend only on N and the seed. NaN for fewer than `FEW` images.
+    `values` are [N,F]. Resamples depend only on N and the seed.
     """
     count = len(values)
     # Sampled on the CPU, so that the ends do not depend on the device.
@@ -127,13 +127,14 @@ def interval(
         weights.scatter_add_(1, picks, torch.ones_like(weights))
         sums.append(weights @ values)  # [rows,F]
     ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    found = statistic(torch.cat(sums)).nanquantile(ends, dim=0).to(device)
-    low, high = found if count >= FEW else torch.full_like(found, torch.nan)
+    low, high = statistic(torch.cat(sums)).nanquantile(ends, dim=0).to(device)
     return low, high
 
 
 def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
-    """The mean over images of each column of [N,F], with its interval."""
+    """The mean over images of each column of [N,F], with its interval from `FEW` images on."""
+    means = values.double().mean(0)
+    if len(values) < FEW:
+        return [Estimate(mean) for mean in means.tolist()]
     low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
-    rows = torch.stack([values.double().mean(0), low, high], dim=1).tolist()
-    return [Estimate(mean, finite_or_none(a), finite_or_none(b)) for mean, a, b in rows]
+    return [Estimate(*row) for row in torch.stack([means, low, high], dim=1).tolist()]
