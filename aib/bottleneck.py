@@ -94,17 +94,9 @@ class AIB(Classifier):
         self.attention, self.quantizer, ready_head = parts
         self.tail = tail
         self.head = ready_head
-
-    @property
-    def is_random(self) -> bool:
-        """Attention and latent are sampled; a model may have neither."""
-        parts = self.attention, self.head
-        return any(isinstance(part, SpatialAttention | VariationalHead) for part in parts)
-
-    @property
-    def takes_map(self) -> bool:
-        """Whether there is an attention map that another could replace."""
-        return self.attention is not None
+        self.takes_map = self.attention is not None
+        sampled = SpatialAttention | VariationalHead  # a model may have neither
+        self.is_random = any(isinstance(part, sampled) for part in parts)
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu_a, or its nearest anchors' values and levels for a quantised model."""
