@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from aib.attention import SpatialAttention, modulate, sample_attention
+from aib.attention import modulate, sample_attention
 from aib.backbones.compose import make_parts, make_recipe
 from aib.classifier import Classifier
 from aib.latent import LinearHead, VariationalHead
@@ -95,8 +95,8 @@ class AIB(Classifier):
         self.tail = tail
         self.head = ready_head
         self.takes_map = self.attention is not None
-        sampled = SpatialAttention | VariationalHead  # a model may have neither
-        self.is_random = any(isinstance(part, sampled) for part in parts)
+        noisy = getattr(self.attention, "to_sigma", None) is not None
+        self.is_random = noisy or isinstance(self.head, VariationalHead)
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu_a, or its nearest anchors' values and levels for a quantised model."""

@@ -273,7 +273,7 @@ def parts_of(model: Classifier) -> dict[str, bool]:
         "dropout": has(nn.Dropout),
         "latent": has(VariationalHead),
         "anchors": has(AnchorQuantizer),
-        "aib attention": has(SpatialAttention) and not masked,
+        "aib attention": has(SpatialAttention) and model.is_random and not masked,
         "mask": masked,
     }
 
