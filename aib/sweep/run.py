@@ -127,7 +127,8 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     device = "cpu" if settings.accelerator == "cpu" else None
     run = open_run(folder, device, settings.backbone)
     evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
-    feed = feed_for(run, run.labelled_images(split=evaluation.split), workers=settings.workers)
+    images = run.labelled(run.images(split=evaluation.split))
+    feed = feed_for(run, images, workers=settings.workers)
     with evaluating(run.model):
         seen = measure_images(run.model, feed, {})
     low, high = evaluation.top1_interval

@@ -29,7 +29,7 @@ def test_a_run_is_trained_as_planned_and_measured(sweep):
 def test_localisation_and_perplexity_are_those_of_the_maps(sweep):
     """Against a loop over the images: pairs of pixels, and a histogram."""
     [run] = open_runs((sweep / "base,seed=3",), "cpu")
-    images = run.labelled_images()
+    images = run.labelled(run.images())
     x = run.model.preprocessing.normalise(images.images)
     with torch.no_grad():
         attention = run.model.eval()(x, deterministic=True).attention
