@@ -31,9 +31,12 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
     """
 
     loader: ClassVar[Callable[..., "Classifier"]]  # set by pretrained.py
-    takes_map = False  # whether it can be run under a given `attention_map`
-    takes_mask = False  # the same for a `mask` of pixels
-    is_random = False  # whether a forward pass samples anything
+    takes_map = False
+    """Whether the model can be run under a given `attention_map`."""
+    takes_mask = False
+    """Whether the model can be run under a given `mask` of pixels."""
+    is_random = False
+    """Whether a forward pass samples anything."""
 
     def __init__(
         self,
