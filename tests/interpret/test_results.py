@@ -100,5 +100,5 @@ def test_a_file_that_lacks_a_part_or_holds_another_type_is_refused(part):
 
 def test_an_undefined_value_is_none():
     values = {"accuracy": 50.0, "prediction_consistent": 10.0, "centred_mean": float("nan")}
-    found = Stability.from_dict(values)
+    found = Stability.from_flat(values)
     assert found.centred_mean == Estimate() and found.to_dict()["centred_mean"] is None
