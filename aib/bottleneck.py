@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from aib.attention import SpatialAttention, modulate, sample_attention
+from aib.attention import modulate, sample_attention
 from aib.backbones.compose import make_parts, make_recipe
 from aib.classifier import Classifier
 from aib.latent import LinearHead, VariationalHead
@@ -94,17 +94,9 @@ class AIB(Classifier):
         self.attention, self.quantizer, ready_head = parts
         self.tail = tail
         self.head = ready_head
-
-    @property
-    def is_random(self) -> bool:
-        """Attention and latent are sampled; a model may have neither."""
-        parts = self.attention, self.head
-        return any(isinstance(part, SpatialAttention | VariationalHead) for part in parts)
-
-    @property
-    def takes_map(self) -> bool:
-        """Whether there is an attention map that another could replace."""
-        return self.attention is not None
+        self.takes_map = self.attention is not None
+        noisy = getattr(self.attention, "to_sigma", None) is not None
+        self.is_random = noisy or isinstance(self.head, VariationalHead)
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu_a, or its nearest anchors' values and levels for a quantised model."""

@@ -31,6 +31,12 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
     """
 
     loader: ClassVar[Callable[..., "Classifier"]]  # set by pretrained.py
+    takes_map = False
+    """Whether the model can be run under a given `attention_map`."""
+    takes_mask = False
+    """Whether the model can be run under a given `mask` of pixels."""
+    is_random = False
+    """Whether a forward pass samples anything."""
 
     def __init__(
         self,
@@ -114,16 +120,6 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         """Images to an Output; input and samples are already checked. Each model implements it."""
         raise NotImplementedError
 
-    @property
-    def takes_map(self) -> bool:
-        """Whether the model can be run under a given `attention_map`."""
-        return False
-
-    @property
-    def takes_mask(self) -> bool:
-        """Whether the model can be run under a given `mask` of pixels."""
-        return False
-
     def training_mask(self, x: Tensor) -> Tensor | None:
         """[B,H,W], the mask under which training shows images; None if none is given there."""
         return None
@@ -174,11 +170,6 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         if not pair or any(n < 1 or n % 1 for n in samples):
             raise AibError(f"samples must be two whole numbers of at least 1, not {samples}")
         return int(samples[0]), int(samples[1])
-
-    @property
-    def is_random(self) -> bool:
-        """Whether a forward pass samples anything."""
-        return False
 
     def describe_samples(self, samples: tuple[int, int] | None, deterministic: bool) -> str:
         """Samples of an evaluation pass, such as "4x12", for the record."""

@@ -1,4 +1,4 @@
-"""Atomic writes, JSON, hashes and names of files."""
+"""Atomic writes, locks, JSON, hashes and names of files."""
 
 import csv
 import errno
@@ -8,9 +8,12 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from aib.errors import AibError, first_line
 
@@ -35,6 +38,29 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
         raise AibError(
             f"{path} could not be written: {describe_write_error(error, path)}{kept}"
         ) from error
+
+
+@contextmanager
+def locked(path: Path, busy: str, *, keep: bool = False) -> Iterator[None]:
+    """Hold this lock file; an error with the message `busy` while another process holds it.
+
+    The file is removed at the end, unless `keep`. A kill releases the lock, too.
+    """
+    lock = FileLock(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise AibError(busy) from error
+    except OSError as error:
+        reason = describe_write_error(error, path)
+        raise AibError(f"{path.parent} cannot be written: {reason}") from error
+    try:
+        yield
+    finally:
+        if not keep:
+            path.unlink(missing_ok=True)
+        lock.release()
 
 
 def check_writable(path: Path) -> None:

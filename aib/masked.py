@@ -48,6 +48,9 @@ class Masked(Classifier):
     with `first_pass` it maps the features of a first pass of `body` instead ("twice").
     """
 
+    takes_map = takes_mask = True
+    is_random = True  # closed pixels are noise, in evaluation too
+
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The forward pass; `Classifier.forward` has checked the input and the samples."""
         if given.mask is None:
@@ -167,21 +170,6 @@ class Masked(Classifier):
         if out.mask is None:
             return None
         return information_bits(widen(x), widen(out.mask), self.noise_std)
-
-    @property
-    def is_random(self) -> bool:
-        """Closed pixels are noise, in evaluation too."""
-        return True
-
-    @property
-    def takes_map(self) -> bool:
-        """Any map can be put in front of the classifier."""
-        return True
-
-    @property
-    def takes_mask(self) -> bool:
-        """Any mask, too."""
-        return True
 
     def check_map(self, attention_map: Tensor, x: Tensor) -> Tensor:
         """Check a given map [B,h,w]: one per image, values in [0, 1]."""

@@ -121,11 +121,6 @@ def paper_error(model: str, data: str, recipe: Mapping[str, Any] | None = None) 
     return PAPER_ERRORS.get((model, data.partition(":")[0])) if ours else None
 
 
-def paper_score(model: str, dataset: str, modification: str) -> float | None:
-    """Return the paper's score for a model, a data set and a modification, or None."""
-    return PAPER_SCORES.get((model, dataset, modification))
-
-
 def has_papers_form(recipe: Mapping[str, Any]) -> bool:
     """Whether the paper's numbers are comparable; a recipe holds what is not the default."""
     return not OTHER_FORM & set(recipe)

@@ -19,7 +19,7 @@ from aib.networks.by_name import build_network, is_library_name
 from aib.networks.options import OPTIONS
 from aib.options import ModelOptions, without_removed
 from aib.preprocessing import Preprocessing
-from aib.registry import rebuild_model
+from aib.registry import create_model
 from aib.weights import (
     CHECKPOINT,
     CONFIG,
@@ -181,9 +181,9 @@ def _rebuild(
 
 
 def _create_on_meta(**arguments: Any) -> Classifier:
-    """`rebuild_model` with shapes only: takes no memory before the weights are loaded."""
+    """`create_model` with shapes only: takes no memory before the weights are loaded."""
     with torch.device("meta"):
-        return rebuild_model(**arguments)
+        return create_model(**arguments)
 
 
 def _build(make: Callable[..., Classifier], recipe: dict[str, Any], path: Path) -> Classifier:

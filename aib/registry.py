@@ -29,7 +29,7 @@ from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_modulation, get_profile
 from aib.quantize import AnchorQuantizer
-from aib.validation import reject_unknown
+from aib.validation import check, reject_unknown
 
 BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("vgg", 32): vgg_cifar,
@@ -214,29 +214,8 @@ def create_model(
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
     are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
     """
+    check("options", options, ModelOptions | None)
     options = (options or ModelOptions()).updated(**changes)
-    return _create(name, num_classes, image_size, options, preprocessing, saved=False)
-
-
-def rebuild_model(
-    name: str, num_classes: int = 10, image_size: int = 32, **options: Any
-) -> Classifier:
-    """`create_model` from the recipe of a saved model.
-
-    Older versions took `dropout`, `latent_dim` and `num_anchors` for models that do not use them.
-    """
-    given = ModelOptions().updated(**options)
-    return _create(name, num_classes, image_size, given, None, saved=True)
-
-
-def _create(
-    name: str,
-    num_classes: int,
-    image_size: int,
-    options: ModelOptions,
-    preprocessing: Preprocessing | None,
-    saved: bool,
-) -> Classifier:
     entry = find_entry(name)
     if image_size not in entry.sizes:
         sizes = " or ".join(map(str, entry.sizes))
@@ -272,7 +251,7 @@ def _create(
         resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
     options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
-    _check_used(name, model, options, set() if saved else given)
+    _check_used(name, model, options, given)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
     model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
@@ -294,7 +273,7 @@ def parts_of(model: Classifier) -> dict[str, bool]:
         "dropout": has(nn.Dropout),
         "latent": has(VariationalHead),
         "anchors": has(AnchorQuantizer),
-        "aib attention": has(SpatialAttention) and not masked,
+        "aib attention": has(SpatialAttention) and model.is_random and not masked,
         "mask": masked,
     }
 

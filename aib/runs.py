@@ -131,17 +131,8 @@ class Run:
             warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
         return images
 
-    def labelled_images(
-        self,
-        data: str | None = None,
-        split: str | None = None,
-        root: str | None = None,
-        like: "Run | None" = None,
-        *,
-        without_val: bool = False,
-    ) -> ImageSet:
-        """`images` with the model's labels: the same classes, else matched by name, else raw."""
-        images = self.images(data, split, root, like, without_val=without_val)
+    def labelled(self, images: ImageSet) -> ImageSet:
+        """The images with the model's labels: the same classes, else matched by name, else raw."""
         found = dict(match_classes(self.model, images))
         return found.get("own") or found.get("matched") or found["raw"]
 

@@ -86,6 +86,7 @@ def parse_json(kind: Any, value: Any, where: Path | str) -> Any:
     """A dataclass, or the type of one of its fields, from plain JSON types.
 
     A missing key takes the field's default; unknown keys are ignored. Errors name file and field.
+    A class with a method `from_flat` reads its object itself.
     """
     try:
         return _parse(kind, value, "")
@@ -113,6 +114,11 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
             value = tuple(_parse(one, item, f"{name}[{i}]") for i, (one, item) in pairs)
     elif origin is dict and isinstance(value, dict):
         return {k: _parse(arguments[1], v, f"{name}.{k}".strip(".")) for k, v in value.items()}
+    elif hasattr(kind, "from_flat") and isinstance(value, dict):
+        try:
+            return kind.from_flat(value)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise AibError(f"{name} holds a value of a wrong type: {error}") from error
     elif is_dataclass(kind) and isinstance(value, dict):
         hints = typing.get_type_hints(kind, include_extras=True)
         given = {k: v for k, v in value.items() if k in hints}

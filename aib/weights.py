@@ -111,16 +111,12 @@ def weights_sha256(model: nn.Module) -> str:
 
 
 def _to_bytes(model: nn.Module) -> bytes:
-    return to_bytes(_on_cpu(model), metadata={"format": "pt"})
-
-
-def _on_cpu(model: nn.Module) -> dict[str, Tensor]:
-    """Copies of all tensors: some may share memory, which safetensors does not take."""
-    whole = torch.contiguous_format
-    return {
-        name: v.detach().cpu().clone(memory_format=whole)
-        for name, v in unique_tensors(model).items()
+    """Of copies of all tensors: some may share memory, which safetensors does not take."""
+    copies = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in unique_tensors(model).items()
     }
+    return to_bytes(copies, metadata={"format": "pt"})
 
 
 def unique_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -111,7 +111,7 @@ TABLE = [
     ("gaussian.py", "nats / math.log(2)", "nats * math.log(2)",
      "interpret/metrics/test_information.py"),
     # preprocessing, export
-    ("preprocessing.py", "- mean) / std", "/ std - mean)", "test_preprocessing.py"),
+    ("preprocessing.py", "(scaled - mean) / std", "scaled / std - mean", "test_preprocessing.py"),
     ("export/one_pass.py", "a.unsqueeze(-1) > self.midpoints", "a.unsqueeze(-1) >= self.midpoints",
      "export/test_check.py -k fixed_levels"),
     ("export/one_pass.py", "out.attention.a_q[0]", "out.attention.mu",

@@ -25,7 +25,7 @@ QUALITY = 85  # of the JPEG: noise makes a PNG large
 
 def draw_seen(run: Run, data: str, root: str | None, every: int) -> Any:
     """Return the picture as a matplotlib figure."""
-    images = run.labelled_images(data, "test", root)
+    images = run.labelled(run.images(data, "test", root))
     columns, names = [], []
     for label, name in list(enumerate(images.class_names))[::every]:
         for index in (images.labels == label).nonzero().flatten()[:1].tolist():

@@ -69,7 +69,8 @@ class FirstPass(nn.Module):
         self._features: list[Any] = []
         self._active = False
         for name, buffer in batch_norm_buffers(network).items():
-            self.register_buffer(_key(name), buffer.clone())
+            key = name.replace(".", "/")  # a buffer's own name may not hold dots
+            self.register_buffer(key, buffer.clone())
         if layer:
             network.get_submodule(layer).register_forward_hook(self._keep)
 
@@ -173,7 +174,3 @@ def halvings(image_size: int, map_size: int) -> int:
 def _join(coarse: Tensor, fine: Tensor) -> Tensor:
     large = F.interpolate(coarse, size=fine.shape[2:], mode="nearest")
     return torch.cat([large, fine], dim=1)
-
-
-def _key(name: str) -> str:
-    return name.replace(".", "/")  # a buffer's own name may not hold dots

@@ -29,6 +29,8 @@ GRIDS = (4, 8, 16)
 class Evaluator(Masked):
     """body and head of a masked model; the mask is given, random in training, else open."""
 
+    takes_map = False  # a mask is all it takes
+
     def __init__(
         self,
         body: nn.Module,
@@ -52,11 +54,6 @@ class Evaluator(Masked):
     def training_mask(self, x: Tensor) -> Tensor:
         """Random masks."""
         return random_masks(len(x), x.shape[2:], device=x.device)
-
-    @property
-    def takes_map(self) -> bool:
-        """A mask is all it takes."""
-        return False
 
 
 def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:

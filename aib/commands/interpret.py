@@ -119,7 +119,7 @@ def interpret(
     feeds = [
         feed_for(
             run,
-            run.labelled_images(name, split, root, like=opened[0]),
+            run.labelled(run.images(name, split, root, like=opened[0])),
             images=images,
             batch_size=batch_size,
             workers=workers,

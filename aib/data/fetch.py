@@ -5,16 +5,16 @@ import logging
 import shutil
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pooch
-from filelock import FileLock, Timeout
 
 from aib.data.files import locate, root_folder
 from aib.data.specs import Archive, Spec
 from aib.errors import AibError
+from aib.files import locked
 
 RETRIES = 2
 
@@ -99,24 +99,15 @@ def _temporary_folder(base: Path, name: str) -> Iterator[Path]:
     It is removed at the end; what a killed process left is removed by the next fetch. The lock
     prevents two fetches of one set at the same time, and ends with its process.
     """
-    created = not base.exists()
+    created, prefix = not base.exists(), f".fetch-{name}-"
+    busy = f"another process is fetching {name} here: wait for it"
     try:
-        base.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(base / f".fetch-{name}.lock", blocking=False)
-        lock.acquire()
-    except Timeout as error:
-        raise AibError(f"another process is fetching {name} here: wait for it") from error
-    except OSError as error:
-        raise AibError(f"{base} cannot be written to: {error.strerror}") from error
-    for stale in base.glob(f".fetch-{name}-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".fetch-{name}-", dir=base))
-    try:
-        yield temporary
+        with locked(base / f".fetch-{name}.lock", busy):
+            for stale in base.glob(f"{prefix}*"):
+                shutil.rmtree(stale, ignore_errors=True)
+            with TemporaryDirectory("", prefix, base, ignore_cleanup_errors=True) as temporary:
+                yield Path(temporary)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
         if created:
             with contextlib.suppress(OSError):  # not empty: the set is there
                 base.rmdir()

@@ -10,7 +10,7 @@ A model made with `attach` exports the same way.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from aib.classifier import Classifier, check_model
 from aib.errors import AibError, first_line
@@ -28,6 +28,7 @@ from aib.export.formats import (
 from aib.export.int8 import Int8, quantise
 from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.files import check_writable, write_whole
+from aib.validation import check as check_value
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
 
@@ -94,12 +95,9 @@ _FORMATS: dict[Format, tuple[Callable[..., bytes], Callable[..., Any]]] = {
 
 def check_target(path: Path, format: Format) -> Path:
     """Check the format and the path before the work begins."""
-    if format not in get_args(Format):
-        raise AibError(f"format must be one of {', '.join(get_args(Format))}, not {format!r}")
+    check_value("format", format, Format)
     if path.suffix != SUFFIXES[format]:
         raise AibError(f"a file of format {format} ends in {SUFFIXES[format]}, unlike {path}")
-    if path.is_dir():
-        raise AibError(f"{path} is a folder; name a file")
     check_writable(path)
     if format == "onnx":
         need_onnx()

@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from aib.errors import AibError
 from aib.figures.saved import check_target, files_of
-from aib.files import describe_write_error, finite, read_json, sha256, write_csv, write_json
+from aib.files import finite, locked, read_json, sha256, write_csv, write_json
 
 TABLE, MANIFEST = "explanations.csv", "manifest.json"
 LOCK = ".explain.lock"  # held while explanations are written
@@ -33,24 +31,13 @@ def check_outputs(folder: Path) -> None:
 def replacing(folder: Path) -> Iterator[None]:
     """Remove the manifest of earlier explanations, before the first file changes, and keep other
     calls of `aib explain` from writing to the folder. A kill releases the lock."""
-    lock, manifest = FileLock(folder / LOCK), folder / MANIFEST
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
-    except Timeout as error:
-        raise AibError(
-            f"another `aib explain` is writing to {folder}: wait for it, or choose another folder "
-            "with --out"
-        ) from error
-    except OSError as error:
-        reason = describe_write_error(error, folder / LOCK)
-        raise AibError(f"{folder} cannot be written: {reason}") from error
-    try:
-        manifest.unlink(missing_ok=True)
+    busy = (
+        f"another `aib explain` is writing to {folder}: wait for it, or choose another folder "
+        "with --out"
+    )
+    with locked(folder / LOCK, busy):
+        (folder / MANIFEST).unlink(missing_ok=True)
         yield
-    finally:
-        (folder / LOCK).unlink(missing_ok=True)
-        lock.release()
 
 
 def write_table(folder: Path, records: Sequence[dict[str, Any]]) -> None:

@@ -106,7 +106,7 @@ def compare(
         exact = faithfulness["integrated_gradients"]
         faithfulness["integrated_gradients"] = replace(exact, completeness_gap=gap)
     localisation: dict[str, Located] = {
-        kind: Located.from_dict(
+        kind: Located.from_flat(
             {k: float(v) for k, v in (located[kind].compute() | cut[kind].compute()).items()}
         )
         for kind in (named if masks else ())

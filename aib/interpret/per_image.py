@@ -175,7 +175,7 @@ def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilitySco
     }
     if score.cosine:  # not for a model without maps
         values |= {key: float(value) for key, value in score.compute().items()}
-    return Stability.from_dict(values)
+    return Stability.from_flat(values)
 
 
 def write_image_metrics(

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
+from aib.networks.layers import find_layer
 from aib.types import Output, widen
 from aib.validation import Method, PosthocMethod, check
 
@@ -222,12 +223,7 @@ def _module(model: Network, layer: nn.Module | str) -> nn.Module:
         return layer
     if not isinstance(model, nn.Module):
         raise AibError(f"layer {layer!r} by name needs a module as model; pass the layer itself")
-    named = dict(model.named_modules())
-    if layer not in named:
-        raise AibError(
-            f"the model has no layer named {layer!r}; `model.named_modules()` lists them"
-        )
-    return named[layer]
+    return find_layer(model, layer)
 
 
 @contextmanager

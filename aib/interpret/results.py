@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from aib.errors import AibError
 from aib.evaluation import describe_split
@@ -15,8 +15,6 @@ from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.verdict import Verdict, judge
 from aib.validation import parse_json
-
-Kind = TypeVar("Kind", bound=FlatResults)
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
 
@@ -191,25 +189,14 @@ class Study:
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
         """The inverse of `to_dict`, also for schema 1 and for the excerpts in results/*.json."""
         where = "the results of a study"
+        if missing := [part for part in _REQUIRED if part not in values]:
+            raise AibError(f"{where} need '{missing[0]}'")
         try:
             read = {
-                "stability": _each(Stability, values["stability"]),
                 "reliance": _reliance(values["reliance"]),
                 "own_localisation": values.get("localisation_own_all_images", {}),
-                "localisation": _each(Located, values["localisation"]),
-                "faithfulness": _each(Faithfulness, values["faithfulness"]),
-                "map_stability": {
-                    kind: _each(Stability, by_name)
-                    for kind, by_name in values.get("map_stability", {}).items()
-                },
                 "classes": tuple(_class(row) for row in values.get("classes", ())),
-                "randomised_layers": values["randomised_layers"],
-                "notes": values["notes"],
             }
-            if found := values.get("evaluator"):
-                read["evaluator"] = EvaluatorResults.from_dict(found)
-            if found := values.get("mask"):
-                read["mask"] = MaskUse.from_dict(found)
         except KeyError as error:
             raise AibError(f"{where} need {error}") from error
         except (TypeError, ValueError, AttributeError) as error:
@@ -228,10 +215,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _each(kind: type[Kind], values: Mapping[str, Any]) -> dict[str, Kind]:
-    return {name: kind.from_dict(found) for name, found in values.items()}
-
-
+_REQUIRED = ("reliance", "localisation", "faithfulness", "randomised_layers", "notes")
 _OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where there is any
 
 

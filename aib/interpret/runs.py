@@ -92,7 +92,8 @@ def threshold_feed(
         held_out = held_out or has_split(data, "val")
         split = "val" if held_out and evaluated != "val" else "train"
         owner = like if evaluated == "val" else None
-        other = run.labelled_images(data, split, root, owner, without_val=evaluated == "val")
+        other = run.images(data, split, root, owner, without_val=evaluated == "val")
+        other = run.labelled(other)
     if no_masks(other):
         return None
     options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}

@@ -27,7 +27,7 @@ from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.masked import Masked
-from aib.paper import paper_score
+from aib.paper import PAPER_SCORES
 from aib.preprocessing import Preprocessing
 from aib.validation import Precision
 
@@ -243,8 +243,8 @@ def _normalised(model: Classifier, feed: Batches, what: str, tick: Tick) -> Iter
 def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str, float]:
     """The paper's Table 2 for this model and data, where it has an entry."""
     data = str(origin.get("data", "")).partition(":")[0]
-    found = {m: paper_score(name, data, m) for m in plan.modifications}
-    return {m: score for m, score in found.items() if score is not None}
+    known = {m: (name, data, m) for m in plan.modifications}
+    return {m: PAPER_SCORES[key] for m, key in known.items() if key in PAPER_SCORES}
 
 
 def _possible_kinds(

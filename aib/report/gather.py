@@ -71,7 +71,7 @@ def gather(
         calibrated = None
     if not stored:
         try:
-            dataset = run.labelled_images(data, _split(like or run, data), root, like)
+            dataset = run.labelled(run.images(data, _split(like or run, data), root, like))
             feed = feed_for(run, dataset, images=min(images, len(dataset)), seed=seed)
             if calibrated is None:
                 calibrated = evaluate(run.model, dataset.subset(feed.indices), seed=seed)

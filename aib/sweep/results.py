@@ -15,7 +15,7 @@ from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.settings import Settings
 from aib.sweep.plan import LETTERS, SCHEMA, Grid, Plan, Value, format_value, parse_with_base
-from aib.sweep.run import RunMetrics, read_measurement, rename_old_keys
+from aib.sweep.run import RunMetrics, read_measurement
 
 RESULTS = "sweep_results.json"
 MEASURED = ("metrics", "split", "images", "samples", "train_seconds")
@@ -131,9 +131,9 @@ class SweepResults:
         return {"schema": SCHEMA} | asdict(self) | {"base": self.base.to_dict()}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], path: Path) -> "SweepResults":
-        """The inverse of `to_dict`; it also reads the keys of older versions."""
-        results: SweepResults = parse_with_base(cls, rename_old_keys(values), path)
+    def from_dict(cls, values: dict[str, Any], path: Path) -> "SweepResults":
+        """The inverse of `to_dict`."""
+        results: SweepResults = parse_with_base(cls, values, path)
         lines = [panel.lines for panel in results.panels]
         if not lines or not all(each and all(line.points for line in each) for each in lines):
             raise AibError(f"{path}: panels cannot be empty")

@@ -38,9 +38,7 @@ from aib.weights import CHECKPOINT, CONFIG, WEIGHTS
 OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
 POLL = 0.2  # seconds
 MEASUREMENT = "sweep_metrics.json"  # in a run's folder
-OLD_MEASUREMENT = "sweep_figures.json"  # of older versions
 MAP_METRICS = ("auroc", "pointing", "energy_inside", "entropy_bits", "contrast")
-OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of files of older versions
 
 
 @dataclass(frozen=True)
@@ -117,19 +115,11 @@ def is_done(folder: Path) -> bool:
 def read_measurement(folder: Path) -> Measurement | None:
     """The measurement of a run; None if there is none yet, or it is damaged and made again."""
     path = folder / MEASUREMENT
-    path = path if path.is_file() else folder / OLD_MEASUREMENT
     try:
-        found = rename_old_keys(read_json(path))
-        return found and parse_json(Measurement, found, str(path))
+        found = read_json(path)
+        return None if found is None else parse_json(Measurement, found, path)
     except AibError:
         return None
-
-
-def rename_old_keys(value: Any) -> Any:
-    """JSON with the keys of older versions renamed."""
-    if isinstance(value, dict):
-        return {OLD_KEYS.get(key, key): rename_old_keys(item) for key, item in value.items()}
-    return [rename_old_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def measure(folder: Path, settings: Settings) -> Measurement:
@@ -137,7 +127,8 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     device = "cpu" if settings.accelerator == "cpu" else None
     run = open_run(folder, device, settings.backbone)
     evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
-    feed = feed_for(run, run.labelled_images(split=evaluation.split), workers=settings.workers)
+    images = run.labelled(run.images(split=evaluation.split))
+    feed = feed_for(run, images, workers=settings.workers)
     with evaluating(run.model):
         seen = measure_images(run.model, feed, {})
     low, high = evaluation.top1_interval

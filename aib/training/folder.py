@@ -10,14 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from filelock import FileLock, Timeout
-
 from aib.classifier import Classifier
 from aib.data import ImageSet
 from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, write_json, write_text, write_whole
+from aib.files import describe_write_error, locked, write_json, write_text, write_whole
 from aib.runs import (
     METRICS,
     describe_changes,
@@ -120,23 +118,15 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training in the folder. A kill releases the lock."""
-        lock = FileLock(self.folder / LOCK)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout as error:
-            raise AibError(
-                f"another process is training in {self.folder}; wait until it has ended"
-            ) from error
-        except OSError as error:
-            raise AibError(f"{self.folder} cannot be locked: {error.strerror}") from error
-        try:
+        busy = f"another process is training in {self.folder}; wait until it has ended"
+        with locked(self.folder / LOCK, busy, keep=True):
             for partial in self.folder.glob(f"{CHECKPOINT}.*.partial"):  # of a killed process
                 partial.unlink(missing_ok=True)
-            with (self.folder / LOCK).open("rb") as self._lock_file:
-                yield
-        finally:
-            self._lock_file = None
-            lock.release()
+            try:
+                with (self.folder / LOCK).open("rb") as self._lock_file:
+                    yield
+            finally:
+                self._lock_file = None
 
     def check_unlocked(self) -> None:
         """Raise if another process is training in the folder."""

@@ -37,7 +37,3 @@ class Interrupted(Exception):  # noqa: N818 (an outcome, not an error)
     def __init__(self, message: str, number: int):
         super().__init__(message)
         self.signal = number
-
-    def __reduce__(self) -> tuple[type["Interrupted"], tuple[str, int]]:
-        """Pickle both arguments: it may come from another process."""
-        return type(self), (str(self), self.signal)

@@ -45,7 +45,7 @@ class MetricSums:
         if first == NEVER:
             return
         bad = all_reduce(self.bad.to(torch.int64), dist.ReduceOp.MAX).tolist()
-        raise NonFiniteError(first, [n for n, flag in zip(self.NAMES, bad, strict=True) if flag])
+        raise not_finite(first, [n for n, flag in zip(self.NAMES, bad, strict=True) if flag])
 
 
 def all_reduce(tensor: Tensor, operation: Any) -> Tensor:
@@ -55,13 +55,10 @@ def all_reduce(tensor: Tensor, operation: Any) -> Tensor:
     return tensor
 
 
-class NonFiniteError(AibError):
-    """A term of the loss, its gradient or a weight is NaN or infinite."""
-
-    def __init__(self, step: int, names: list[str]):
-        names = [n for n in names if n != "total"] or names  # it is the sum of the others
-        super().__init__(
-            f"not finite at step {step}: {', '.join(names)}; nothing after it was saved. A smaller "
-            "--lr, --clip 2 or --beta-warmup may help"
-        )
-        self.step = step
+def not_finite(step: int, names: list[str]) -> AibError:
+    """The error for a term of the loss, its gradient or a weight that is NaN or infinite."""
+    names = [n for n in names if n != "total"] or names  # it is the sum of the others
+    return AibError(
+        f"not finite at step {step}: {', '.join(names)}; nothing after it was saved. A smaller "
+        "--lr, --clip 2 or --beta-warmup may help"
+    )

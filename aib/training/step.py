@@ -18,7 +18,7 @@ from aib.settings import Settings
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
-from aib.training.metrics import MEANS, TERMS, NonFiniteError
+from aib.training.metrics import MEANS, TERMS, not_finite
 from aib.training.optim import (
     area_at,
     beta_at,
@@ -203,7 +203,7 @@ class TrainingStep:
         finite = torch.stack([p.detach().isfinite().all() for _, p in named]).tolist()
         lost = [name for (name, _), fine in zip(named, finite, strict=True) if not fine]
         if lost:
-            raise NonFiniteError(step, lost)
+            raise not_finite(step, lost)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds of model, optimizer and average."""

@@ -17,7 +17,7 @@ from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions
 from aib.pretrained import packaged_models
-from aib.registry import create_model, evaluator_name, family, find_entry, rebuild_model
+from aib.registry import create_model, evaluator_name, family, find_entry
 from aib.runs import check_files, check_here, find_model
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
@@ -210,8 +210,7 @@ def build_model(
         model = _attach(s, data, download=not resume)
     else:
         size = family(s.model, data.preprocessing.image_size)
-        make = rebuild_model if resume else create_model  # an older run may have unused options
-        model = make(s.model, data.num_classes, size, **asdict(s.options))
+        model = create_model(s.model, data.num_classes, size, options=s.options)
         model.preprocessing = data.preprocessing
     if resume:
         if s.init is not None and s.init.startswith(VGG16):

@@ -84,19 +84,13 @@ class FromRed(torch.nn.Module):
 class Planted(Classifier):
     """Map and image to a decision; each kind says what its map is and how it is used."""
 
+    takes_map = True
+
     def __init__(self, masked: bool = True):
         super().__init__(CLASSES)
-        self.masked = masked
+        self.takes_mask = masked
         self.scale = torch.nn.Parameter(torch.ones(()))  # gives the model a device
         self.preprocessing = glyph_images(CLASSES * 8).preprocessing
-
-    @property
-    def takes_map(self) -> bool:
-        return True
-
-    @property
-    def takes_mask(self) -> bool:
-        return self.masked
 
     def attend(self, x: Tensor) -> Tensor:
         """The map [B,16,16]."""

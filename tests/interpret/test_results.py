@@ -8,9 +8,9 @@ import pytest
 from aib.data import Batches
 from aib.errors import AibError
 from aib.files import read_json
-from aib.interpret.decision_tables import reliance
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.perturb import modifications
+from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.results import Stability, Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import EVALUATOR, all_tables
@@ -84,7 +84,7 @@ def test_a_stored_study_keeps_every_number(name):
     assert written["accuracy"] == stored["accuracy"] and written["schema"] == stored["schema"]
     replaced = stored["reliance"].get("replaced")
     assert written["reliance"].get("replaced") == replaced
-    assert bool(reliance({"a": Study.from_dict(stored)}).rows) == bool(replaced)
+    assert isinstance(Study.from_dict(stored).reliance, Reliance) == bool(replaced)
     # Nothing newer than the drops is in these files, and they support the verdict they were given.
     assert written["reliance"]["verdict"] == stored["reliance"]["verdict"]
 
@@ -100,5 +100,5 @@ def test_a_file_that_lacks_a_part_or_holds_another_type_is_refused(part):
 
 def test_an_undefined_value_is_none():
     values = {"accuracy": 50.0, "prediction_consistent": 10.0, "centred_mean": float("nan")}
-    found = Stability.from_dict(values)
+    found = Stability.from_flat(values)
     assert found.centred_mean == Estimate() and found.to_dict()["centred_mean"] is None

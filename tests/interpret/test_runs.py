@@ -42,7 +42,7 @@ def test_runs_that_see_other_parts_of_a_photograph_are_warned_of(resize, tmp_pat
 
 def test_thresholds_on_shapes_come_from_images_that_nobody_trained_on(tmp_path):
     run = open_run(make_run(tmp_path / "run", data="shapes:size=small", seed=3), "cpu")
-    feed = feed_for(run, run.labelled_images("shapes:count=6,size=small"))
+    feed = feed_for(run, run.labelled(run.images("shapes:count=6,size=small")))
     chosen = threshold_feed(run, feed, "shapes:size=small", PLAN)
     fresh = load("shapes:count=4,size=small", "train", seed=4, holdout=0)
     assert torch.equal(chosen.data.images, fresh.images)
@@ -57,7 +57,7 @@ def test_thresholds_come_from_held_out_images_else_from_training(
     tmp_path, holdout, evaluated, split, count
 ):
     run = cub_run(tmp_path, holdout=holdout)
-    feed = feed_for(run, run.labelled_images(CUB, evaluated))
+    feed = feed_for(run, run.labelled(run.images(CUB, evaluated)))
     chosen = threshold_feed(run, feed, CUB, PLAN)
     assert chosen.data.split == split and chosen.num_images == count
     assert chosen.data.has_only_boxes
@@ -65,14 +65,14 @@ def test_thresholds_come_from_held_out_images_else_from_training(
 
 def test_a_model_without_settings_may_have_seen_every_training_image(tmp_path):
     run = replace(cub_run(tmp_path), settings=None)
-    feed = feed_for(run, run.labelled_images(CUB, "test", str(tmp_path)))
+    feed = feed_for(run, run.labelled(run.images(CUB, "test", str(tmp_path))))
     assert threshold_feed(run, feed, CUB, PLAN, str(tmp_path)).data.split == "train"
 
 
 def test_thresholds_do_not_come_from_images_that_are_evaluated(tmp_path):
     first, root = cub_run(tmp_path, holdout=0.4), str(tmp_path)
     other = replace(first, settings=None)  # a saved model, compared on what the first held out
-    feed = feed_for(other, other.labelled_images(CUB, "val", root, like=first))
+    feed = feed_for(other, other.labelled(other.images(CUB, "val", root, like=first)))
     chosen = threshold_feed(other, feed, CUB, Plan({}, subset=99), root, like=first)
     total = len(load(CUB, "train", root=tmp_path, holdout=0))
     assert chosen.num_images == total - feed.num_images
@@ -80,17 +80,17 @@ def test_thresholds_do_not_come_from_images_that_are_evaluated(tmp_path):
 
 def test_thresholds_on_other_data_do_not_come_from_images_that_are_evaluated(tmp_path):
     run, root = replace(cub_run(tmp_path), settings=None), str(tmp_path)
-    feed = feed_for(run, run.labelled_images(CUB, "val", root))
+    feed = feed_for(run, run.labelled(run.images(CUB, "val", root)))
     chosen = threshold_feed(run, feed, CUB, Plan({}, subset=99), root, like=run)
-    assert len(run.labelled_images(CUB, "train", root)) == chosen.num_images + feed.num_images
+    assert len(run.labelled(run.images(CUB, "train", root))) == chosen.num_images + feed.num_images
 
 
 def test_without_masks_and_on_training_images_there_are_none(tmp_path):
     run = cub_run(tmp_path)
-    training = feed_for(run, run.labelled_images(CUB, "train"))
+    training = feed_for(run, run.labelled(run.images(CUB, "train")))
     assert threshold_feed(run, training, CUB, PLAN) is None
     cropped = f"{CUB},crop"
-    test = feed_for(run, run.labelled_images(cropped, "test", str(tmp_path)))
+    test = feed_for(run, run.labelled(run.images(cropped, "test", str(tmp_path))))
     assert threshold_feed(run, test, cropped, PLAN, str(tmp_path)) is None
 
 
@@ -101,13 +101,13 @@ def test_without_masks_of_training_images_there_are_none(tmp_path):
     data = f"folder:{photos}:image_size=32"
     model = eval_model("tiny_aib", load(data, "test"), num_classes=2)
     run = open_run(make_run(tmp_path / "run", "tiny_aib", model, data=data), "cpu")
-    feed = feed_for(run, run.labelled_images())
+    feed = feed_for(run, run.labelled(run.images()))
     assert feed.data.has_masks and threshold_feed(run, feed, data, PLAN) is None
 
 
 def test_a_study_names_the_images_of_its_thresholds(tmp_path):
     run = open_run(make_run(tmp_path / "run", "tiny_aib"), "cpu")
-    feed = feed_for(run, run.labelled_images("shapes:count=4"))
+    feed = feed_for(run, run.labelled(run.images("shapes:count=4")))
     other = threshold_feed(run, feed, "shapes", PLAN)
     found, _ = study_run(run, feed, PLAN, "shapes", threshold_images=other)
     assert found.threshold_images == "4 held-out training images of shapes"
@@ -119,7 +119,7 @@ def test_a_study_names_the_images_of_its_thresholds(tmp_path):
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a CPU without bf16
 def test_a_study_in_half_precision_says_so_and_measures_nearly_the_same(tmp_path):
     run = open_run(make_run(tmp_path / "run", "tiny_aib_masked"), "cpu")
-    feed = feed_for(run, run.labelled_images("shapes:count=4"))
+    feed = feed_for(run, run.labelled(run.images("shapes:count=4")))
     (full, maps), (half, maps_16) = (
         study_run(run, feed, Plan({}, subset=2, precision=precision), "shapes")
         for precision in ("fp32", "bf16")

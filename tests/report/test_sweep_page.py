@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aib.cli import main
-from aib.report import sweep_page
+from aib.report.sweep_page import sweep_page
 from aib.sweep.results import collect_results, read_results
 from tests.helpers import HtmlPage, sweep_plan, write_measurement, write_sweep
 

@@ -2,15 +2,12 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 
 from aib.cli import main
 from aib.sweep.results import Spread, SweepResults, collect_results, read_results
 from tests.helpers import sweep_plan, write_measurement
-
-PUBLISHED = Path(__file__).parents[2] / "results" / "sweep_shapes_tiny.json"
 
 
 def test_mean_and_standard_deviation_are_over_seeds(swept):
@@ -48,15 +45,6 @@ def test_results_are_read_back_from_json(swept):
     text = json.dumps(results.to_dict())
     assert SweepResults.from_dict(json.loads(text), swept) == results
     assert '"std": 1.0' in text and "deviation" not in text
-
-
-def test_results_of_older_versions_are_read(swept):
-    results = read_results(swept)
-    text = (swept / "sweep_results.json").read_text()
-    old = text.replace('"std"', '"deviation"').replace('"metrics"', '"figures"')
-    assert SweepResults.from_dict(json.loads(old), swept) == results
-    published = SweepResults.from_dict(json.loads(PUBLISHED.read_text()), PUBLISHED)
-    assert len(published.finished) == len(published.runs)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from aib.errors import AibError
 from aib.files import quoted, read_json, without_folders
 from aib.interpret.stored import RESULT
 from aib.options import without_removed
-from aib.registry import rebuild_model
+from aib.registry import create_model
 from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
@@ -91,7 +91,7 @@ def count_parameters(recipe: dict[str, Any]) -> int | None:
     if arguments.pop("kind", None) != "named":
         return None
     with torch.device("meta"):
-        return sum(p.numel() for p in rebuild_model(**arguments).parameters())
+        return sum(p.numel() for p in create_model(**arguments).parameters())
 
 
 def interpreted(run: Path) -> dict[str, Any] | None:

@@ -188,6 +188,29 @@ def cost(study: Study) -> float | None:
     return 100 * study.reliance.replaced["another"].drop
 
 
+def reliance(studies: Mapping[str, Study]) -> Table:
+    """Accuracy lost when the map is replaced."""
+    rows = [
+        {
+            "run": label,
+            "accuracy %": f"{100 * found.accuracy:.2f}",
+            "its mean": found.replaced["mean"].text,
+            "shuffled in space": found.replaced["shuffled"].text,
+            "another image's map": found.replaced["another"].text,
+            "map is": study.verdict.name if study.verdict else NOTHING,
+        }
+        for label, study in studies.items()
+        if isinstance(found := study.reliance, Reliance)
+    ]
+    note = (
+        "Percentage points of accuracy lost with the map replaced by each of these (95% interval). "
+        "Used: one interval lies above one point. Decorative: all lie below. Undecided: neither, "
+        "or there is too little accuracy to lose. The swaps within and between classes count, too; "
+        "the mean and the shuffled map do not count for masked models."
+    )
+    return table_of("Does the decision need the map?", rows, note)
+
+
 def posthoc_notes(runs: Iterable[StoredRun]) -> Iterator[str]:
     """What the post-hoc maps of older studies (schema 1) attribute, and of which runs."""
     studies = {run.name: run.study for run in runs if run.study}

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 from aib.data.specs import SPECS
 from aib.figures.table import without_empty_columns
-from aib.interpret.decision_tables import reliance
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.show import sweep_tables
 from tools.results.errors import OWN_TEST_IMAGES, error_tables, every_run, link, other_data
-from tools.results.maps import maps_table, posthoc_notes, studied
+from tools.results.maps import maps_table, posthoc_notes, reliance, studied
 from tools.results.markdown import contents, section
 from tools.results.read import Results, RunsFile, data_set
 from tools.results.speed import latency_table, loading_table, speed_table, study_table

@@ -15,6 +15,7 @@ from aib.paper import OTHER_FORM, paper_error
 from aib.sweep.results import SweepResults
 
 COPIED = ("name", "data", "model", "recipe", "seed", "epochs", "minutes", "reported", "environment")
+OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of sweeps before the first release
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def read_results(folder: Path) -> Results:
         elif "what" in found:
             benchmarks[path.name] = found
         elif "panels" in found:
-            sweeps[path.name] = SweepResults.from_dict(found, path)
+            sweeps[path.name] = SweepResults.from_dict(rename_old_keys(found), path)
         elif "boxes" in found:
             boxes[path.name] = found
         else:
@@ -138,6 +139,13 @@ def read_results(folder: Path) -> Results:
     if not (runs or benchmarks or sweeps or boxes):
         raise AibError(f"no results in {folder}")
     return Results(runs, benchmarks, sweeps, boxes)
+
+
+def rename_old_keys(value: Any) -> Any:
+    """JSON with the keys of older sweeps renamed."""
+    if isinstance(value, dict):
+        return {OLD_KEYS.get(key, key): rename_old_keys(item) for key, item in value.items()}
+    return [rename_old_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def _read_runs(path: Path, found: Mapping[str, Any]) -> RunsFile:

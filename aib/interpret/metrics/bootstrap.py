@@ -48,7 +48,7 @@ class FlatResults:
     """Estimates are in the file as NAME, NAME_low, ...; those by threshold as NAME_0.9, ..."""
 
     @classmethod
-    def from_dict(cls, values: Flat) -> Self:
+    def from_flat(cls, values: Flat) -> Self:
         """Read the fields that are there."""
         found: dict[str, Any] = {}
         for one in fields(cls):  # type: ignore[arg-type]

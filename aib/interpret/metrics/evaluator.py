@@ -8,7 +8,6 @@ controls.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,12 +38,6 @@ class EvaluatorResults:
     run: str  # where the evaluator comes from
     accuracy: float  # with all pixels, in percent
     maps: dict[str, KeptCurve]  # by kind of map
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "EvaluatorResults":
-        """From plain JSON types."""
-        maps = {kind: KeptCurve.from_dict(curve) for kind, curve in values["maps"].items()}
-        return cls(str(values["run"]), float(values["accuracy"]), maps)
 
 
 class Judge:

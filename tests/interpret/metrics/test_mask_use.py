@@ -153,7 +153,7 @@ def test_open_and_closed_ends():
     x[:, 0] = 0
     found = mask_use(model, [(x, y)])
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
-    assert MaskUse.from_dict(found.to_dict()) == found
+    assert MaskUse.from_flat(found.to_dict()) == found
 
 
 def test_a_model_that_only_takes_masks_has_none_of_its_own():

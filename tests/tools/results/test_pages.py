@@ -6,6 +6,7 @@ from aib.data.shapes import TEST_SEED
 from aib.figures.table import Table, without_empty_columns
 from aib.training.folder import RunFolder
 from tests.tools.results.stored import (
+    RESULTS,
     evaluation,
     pages_of,
     pages_of_runs,
@@ -15,7 +16,7 @@ from tests.tools.results.stored import (
 )
 from tools.results.errors import BESIDE, EVERY_RUN, OTHER_DATA, OTHERS
 from tools.results.markdown import section
-from tools.results.read import StoredRun
+from tools.results.read import StoredRun, read_results
 from tools.results.speed import study_table
 
 
@@ -35,6 +36,11 @@ def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     assert table[0]["minutes"] == "1.5 ± 0.0"  # of the last log entry
     assert table[1]["error %"] == "9.00"
     assert len(records(text, EVERY_RUN)) == 5
+
+
+def test_a_sweep_from_before_the_first_release_is_read():
+    [sweep] = read_results(RESULTS).sweeps.values()
+    assert sweep.runs and len(sweep.finished) == len(sweep.runs)
 
 
 def test_maps_of_several_seeds_are_averaged_and_those_of_the_first_shown(tmp_path):
