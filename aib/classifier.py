@@ -110,8 +110,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         if mask is not None and attention_map is not None:
             raise AibError("give an attention_map or a mask, not both")
         parts = () if noise is None else noise
-        pair = isinstance(parts, (tuple, list)) and len(parts) <= len(Noise._fields)
-        if not pair or any(one is not None and not isinstance(one, Tensor) for one in parts):
+        valid = isinstance(parts, (tuple, list)) and len(parts) <= len(Noise._fields)
+        if not valid or any(one is not None and not isinstance(one, Tensor) for one in parts):
             raise AibError("noise must be Noise(a, z, x), each of them a tensor or None")
         sampling = Sampling(s, m, deterministic, Noise(*parts))
         return self.decide(x, sampling, Given(attention_map, mask))

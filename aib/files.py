@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,8 @@ def locked(path: Path, busy: str, *, keep: bool = False) -> Iterator[None]:
         yield
     finally:
         if not keep:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # the folder may be gone, or read-only by now
+                path.unlink()
         lock.release()
 
 

@@ -29,7 +29,7 @@ from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_modulation, get_profile
 from aib.quantize import AnchorQuantizer
-from aib.validation import check, reject_unknown
+from aib.validation import reject_unknown
 
 BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("vgg", 32): vgg_cifar,
@@ -214,7 +214,11 @@ def create_model(
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
     are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
     """
-    check("options", options, ModelOptions | None)
+    if not isinstance(options, ModelOptions | None):
+        kind = type(options).__name__
+        raise AibError(
+            f"options must be an aib.ModelOptions, not a {kind}: create_model(**options)"
+        )
     options = (options or ModelOptions()).updated(**changes)
     entry = find_entry(name)
     if image_size not in entry.sizes:
@@ -256,7 +260,8 @@ def create_model(
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
     model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
-    # Every default is written out, so that a later change of one leaves saved models readable.
+    # Every default is written out, so that a later change of one leaves saved models as they are.
+    # (`_check_used` would then have to let those pass that the model has no use for.)
     size = {"num_classes": num_classes, "image_size": image_size}
     model.recipe = {"kind": "named", "name": name, **size, **asdict(options)}
     return model

@@ -1,6 +1,7 @@
 """Runs and saved models: their files, settings, model and images; models of package and Hub."""
 
 import json
+import reprlib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.networks.by_name import is_library_name
 from aib.pretrained import from_pretrained, packaged_models, saved_here
 from aib.settings import Settings
-from aib.weights import CONFIG, WEIGHTS, read_config, weights_sha256
+from aib.weights import CONFIG, WEIGHTS, how_to_resume, read_config, weights_sha256
 
 # A run's folder, beside CONFIG, WEIGHTS and CHECKPOINT.
 METRICS, EVALUATION = "metrics.jsonl", "evaluation.json"
@@ -220,8 +221,10 @@ def read_settings(folder: Path) -> Settings:
         raise AibError(f"{folder} is not a run: it has no {CONFIG}")
     config = read_config(path)
     if not isinstance(config.get("settings"), dict):
-        what = "a run of aib.fit, in Python" if "training" in config else "a saved model, not a run"
-        raise AibError(f"{path} does not name data and model: it is {what}")
+        what = "it is a saved model, not a run"
+        if "training" in config:
+            what = f"resume it in Python, with {how_to_resume(folder)}"
+        raise AibError(f"{path} has no settings of `aib train`: {what}")
     return Settings.from_dict(config["settings"], path)
 
 
@@ -274,7 +277,11 @@ def check_files(folder: Path, data: ImageSet) -> None:
 def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:
     """The settings that differ, for an error message; "" if none does."""
     changed = [name for name in old if name not in ignore and old[name] != new.get(name)]
-    return "; ".join(f"{name} was {old[name]} and is now {new.get(name)}" for name in changed)
+    return "; ".join(f"{n} was {_short(old[n])} and is now {_short(new.get(n))}" for n in changed)
+
+
+def _short(value: Any) -> Any:
+    return reprlib.repr(value) if isinstance(value, list) else value
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ def _parse(kind: Any, value: Any, name: str) -> Any:
         try:
             return kind.from_flat(value)
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise AibError(f"{name} holds a value of a wrong type: {error}") from error
+            raise AibError(f"{name} cannot be read: {error}") from error
     elif is_dataclass(kind) and isinstance(value, dict):
         hints = typing.get_type_hints(kind, include_extras=True)
         given = {k: v for k, v in value.items() if k in hints}

@@ -136,6 +136,9 @@ def _first(keys: list[str]) -> str:
 
 def how_to_resume(folder: Path) -> str:
     """What resumes an interrupted run: the command, or `fit` for a run that was begun in Python."""
-    by_command = "settings" in read_config(folder / CONFIG)
+    try:
+        by_command = "training" not in read_config(folder / CONFIG)
+    except AibError:  # it is not there, or damaged
+        by_command = True
     call = f"aib.fit(..., run={str(folder)!r}, resume=True)"
     return f"`aib train --resume {quoted(folder)}`" if by_command else f"`{call}`"

@@ -140,7 +140,7 @@ def test_a_saved_model_loads_with_options_of_parts_that_it_does_not_have(tmp_pat
 
 
 def test_options_in_a_dictionary_are_an_error_in_a_sentence():
-    with pytest.raises(aib.AibError, match="options must be an object or None, not {'width'"):
+    with pytest.raises(aib.AibError, match="options must be an aib.ModelOptions, not a dict"):
         aib.create_model("tiny", options={"width": 0.5})
 
 

@@ -131,10 +131,12 @@ def bench_infer(
         work, batch_size=batch_size, precision="fp32", channels_last=False, compile=False
     )
     plain = infer_rate(eager, samples, seconds, workers=2)
+    with torch.device("meta"):
+        model = work.make_model()
     return {
         "what": "infer",
         **_compare(work, ours, plain, work.forward_flops(samples)),
-        "samples": work.make_model().describe_samples(samples, deterministic=False),
+        "samples": model.describe_samples(samples, deterministic=False),
         "peak_memory_gib": memory,
         "plain": f"fp32, eager, batch {batch_size}, DataLoader with 2 workers",
     }

@@ -32,9 +32,8 @@ def list_(root: Root = None, json: bool = False) -> None:
     from aib.data.files import locate, root_folder
     from aib.data.specs import SPECS
 
-    spurious = replace(
-        SPECS["shapes"], title="the same; in training the background tells the class"
-    )
+    title = "cluttered shapes; in training the background gives the class away"
+    spurious = replace(SPECS["shapes"], title=title)
     known = {"shapes": SPECS["shapes"], "shapes_spurious": spurious} | SPECS
     rows: list[dict[str, Any]] = [
         {

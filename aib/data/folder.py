@@ -84,7 +84,7 @@ def read(
     folder = next((f for f in folders if _holds_masks(f, classes)), None)
     masks = _masks(folder, top, labels, paths) if folder else ()
     if not masks and top != path and _holds_masks(path / MASKS, classes):
-        _warn(f"{path / MASKS} are not used: those of {split} belong in {folders[1]}")
+        _warn(f"the masks in {path / MASKS} are not used: those of {split} belong in {folders[1]}")
     _warn_of_masks(labels, top)
     values = partial(from_user, ours=_have_our_values(masks))
     files = ImageFiles(paths, masks=masks, mask_values=values)
@@ -182,7 +182,7 @@ def _warn_of_masks(files: Iterable[Path], top: Path) -> None:
     ]
     if found:
         _warn(
-            f"among the images seem to be masks, {len(found):,} in all, such as {found[0]}: move "
+            f"{len(found):,} of the images look like masks, such as {found[0]}: if they are, move "
             f"them to {top / MASKS}/CLASS/, each under the name of its image"
         )
 
@@ -255,14 +255,22 @@ def _photographs(folder: Path) -> list[Path]:
 def image_files(folder: Path) -> list[Path]:
     """All image files below the folder, sorted, without hidden ones; none if it is not there.
 
-    Links to folders are followed, but no folder is read twice: a link may lead to one above it.
+    Links to folders are followed, after all folders that are really there. None is read twice, and
+    none above this one, which would hold other classes.
     """
-    found, seen = [], set()
-    for top, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(top)
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and real not in seen)
-        found += [Path(top, name) for name in names if real not in seen]
-        seen.add(real)
+    found, waiting = [], [folder]
+    seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
+    while waiting:
+        for top, folders, names in os.walk(waiting.pop(0)):
+            real = os.path.realpath(top)
+            if real in seen:
+                folders.clear()
+                continue
+            seen.add(real)
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            inside = [Path(top, name) for name in sorted(folders)]
+            waiting += [path for path in inside if path.is_symlink()]
+            found += [Path(top, name) for name in names]
     return sorted(
         p
         for p in found
@@ -276,7 +284,8 @@ def images_without_masks(folder: Path) -> list[Path]:
     """All image files below the folder but those that are read as masks."""
     files = image_files(folder)
     below = {folder / p for file in files for p in file.relative_to(folder).parents}
-    masks = {p for p in below if p.name == MASKS and _holds_masks(p, _sub_folders(p.parent))}
+    named = {p for p in below - {folder} if p.name == MASKS}
+    masks = {p for p in named if _holds_masks(p, _sub_folders(p.parent))}
     return [path for path in files if masks.isdisjoint(path.parents)]
 
 

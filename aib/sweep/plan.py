@@ -272,7 +272,8 @@ def _missing_part(model: Classifier, grid: Grid) -> str:
 
 
 def _validate(plan: Plan, images: ImageSet) -> None:
-    """Load all data and build each different model without weights: a bad value is an error now."""
+    """Load the images that each run is measured on and build each different model without weights:
+    a bad value is an error now."""
     built, loaded = {plan.base}, {plan.base.data: images}
     for run in plan.runs:
         s = run.settings

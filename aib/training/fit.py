@@ -55,6 +55,8 @@ def fit(
     `progress` shows a bar on a terminal and prints lines elsewhere; a `report` of your own receives
     the metrics and messages instead.
     """
+    if resume and run is None:
+        raise AibError("name the folder of the run to resume: fit(..., run=FOLDER, resume=True)")
     if not isinstance(model, Classifier):
         raise AibError(
             f"fit trains a model of aib, not a {type(model).__name__}: make one with aib.attach or "
@@ -79,18 +81,16 @@ def fit(
     held_out = None if validation is None else adapt_images(validation, model, s)
     if isinstance(held_out, ImageSet) and model.preprocessing.mean:
         held_out = held_out.prepared_for(model.preprocessing)  # before it is read into memory
-    if resume and run is None:
-        raise AibError("name the folder of the run to resume: fit(..., run=FOLDER, resume=True)")
     folder = RunFolder(Path(run)) if isinstance(run, str | Path) else run
-    own = folder is not run  # `aib train` opens its folder and writes the weights itself
     fabric = fabric or start_fabric(s, folder.folder if folder else None)
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
     if warning := check_statistics(model):
         report.message(warning)
     with ExitStack() as lock:
-        if folder is not None and own:
-            opened = folder.for_fit(model, s, resume)
+        if folder is not None and folder is not run:  # `aib train` has opened its own
+            count = images.num_images if isinstance(images, Prepared) else len(images)
+            opened = folder.for_fit(model, s, count, resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
         loop = Loop(model, images, s, held_out, folder, report, fabric)
         if resume:
@@ -100,6 +100,6 @@ def fit(
         run_on_rank_zero(fabric, loop.check_space)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
-        if folder is not None and own and fabric.is_global_zero:
-            folder.write_weights(fitted.model)
+        if folder is not None:  # all wait: a process that returned earlier might read the weights
+            run_on_rank_zero(fabric, lambda: folder.write_weights(fitted.model))
     return fitted

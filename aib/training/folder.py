@@ -74,12 +74,15 @@ class RunFolder:
         self._begin(model, about)
 
     @contextmanager
-    def for_fit(self, model: Classifier, settings: Settings, resume: bool) -> Iterator[None]:
+    def for_fit(
+        self, model: Classifier, settings: Settings, images: int, resume: bool
+    ) -> Iterator[None]:
         """The folder of a training on data that only Python has: made, or checked, and locked.
 
         Its config.json names no data, so that commands take it for a saved model.
         """
         training = {k: v for k, v in settings.to_dict().items() if k not in CHOICES}
+        training["images"] = images  # that the steps of an epoch depend on
         if resume:
             require_checkpoint(self.checkpoint)
         else:
@@ -96,8 +99,8 @@ class RunFolder:
         if "training" not in stored:
             raise AibError(f"resume {self.folder} with {how_to_resume(self.folder)}")
         given = json.loads(json.dumps(model.config() | {"training": training}))
-        for section in ("training", "model", "preprocessing"):
-            self._check_same(stored[section], given[section])
+        self._check_same(stored["training"], given["training"])
+        self._check_same(_flatten(stored | {"training": {}}), _flatten(given | {"training": {}}))
 
     def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
         """Write config.json; remove the metrics of an earlier start without a checkpoint."""

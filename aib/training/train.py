@@ -135,10 +135,10 @@ def _train(
         raise
     if not fabric.is_global_zero:
         return None
-    run.write_weights(fitted.model)
     evaluation = fitted.validation if settings.final_split == "val" else None
     if evaluation is None:  # or nothing was left to train on resume
-        images = final[0] if final else load_data(settings, "val")
+        images = final[0] if final else validation
+        assert images is not None
         images = images.prepared_for(model.preprocessing)
         evaluation = evaluate_by(settings, fitted.model, images)
     run.write_evaluation(settings.reported, evaluation.to_dict())

@@ -95,6 +95,7 @@ def test_links_to_folders_are_followed_once(tmp_path):
     first = tmp_path / "photos/class_0"
     (first / "more").symlink_to(tmp_path / "more/class_0")
     (first / "again").symlink_to(first)
+    (first / "up").symlink_to(tmp_path / "photos")
     (tmp_path / "more/class_0/back").symlink_to(first)
     images = load(f"folder:{tmp_path / 'photos'}", "train", holdout=0)
     assert images.labels.tolist() == [0] * 5 + [1] * 2

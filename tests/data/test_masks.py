@@ -176,9 +176,8 @@ def test_masks_among_the_images_of_a_class_are_warned_of(tmp_path):
     official.write_folder(tmp_path, classes=2)
     for name in ("0_mask", "0_mask_1", "gas_mask"):  # the last is a photograph
         Image.new("L", (40, 40)).save(tmp_path / f"class_1/{name}.png")
-    with pytest.warns(
-        AibWarning, match=r"seem to be masks, 2 in all, such as .*class_1/0_mask.png"
-    ):
+    message = r"2 of the images look like masks, such as .*class_1/0_mask.png"
+    with pytest.warns(AibWarning, match=message):
         assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 11
 
 

@@ -1,5 +1,6 @@
 """`aib.fit` and `aib.evaluate` on a user's own Dataset or DataLoader."""
 
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -191,8 +192,10 @@ def test_floats_up_to_255_are_warned_of() -> None:
         with pytest.warns(AibWarning, match="from 0 to 255, and normalised ones are 1 at most"):
             call()
     net.preprocessing = aib.Preprocessing(mean=(0.0,) * 3, std=(1 / 255,) * 3)
-    for call in calls:  # as the user says
-        call()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call in calls:  # as the user says
+            call()
 
 
 def test_a_loader_gives_the_batch_size_and_drops_an_incomplete_batch() -> None:

@@ -206,6 +206,8 @@ def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, 
         (tmp_path / name).mkdir(parents=True)
         shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
     shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
+    named = next(p for p in (tmp_path / masks).parents if p.name == "masks")
+    assert find_images([named]) == [tmp_path / masks / "0.jpg"]
     assert find_images([tmp_path]) == [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
     (tmp_path / "flat" / "masks").mkdir(parents=True)  # a class, as no other is named inside
     shutil.copy(photos / "photo0.jpg", tmp_path / "flat/masks/0.jpg")

@@ -19,6 +19,8 @@ from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import make_fabric
 from aib.training.fit import fit
+from aib.training.folder import RunFolder
+from aib.weights import WEIGHTS
 from tests.helpers import SMALL, image_set, run_process
 from tests.training.test_loop import attached, zero_noise
 
@@ -34,12 +36,21 @@ ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 def train_on(devices: int) -> dict:
     """Train without noise and batch statistics. The first of two processes stores the result."""
+    write = RunFolder.write_weights
+
+    def slow_write(run: RunFolder, trained: aib.Classifier) -> None:
+        time.sleep(1)
+        write(run, trained)
+
     with pytest.MonkeyPatch.context() as patch:
         for module in (aib.attention, aib.latent):
             patch.setattr(module, "noise_or_sample", zero_noise)
+        patch.setattr(RunFolder, "write_weights", slow_write)
         model = attached()
         changed = {"log_every": 2, "ema": 0.9, "clip": 1.0, "oversubscribe": True}
-        fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed))
+        run = "run" if devices > 1 else None
+        fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed), run=run)
+    assert run is None or Path(run, WEIGHTS).is_file()  # in every process
     metrics = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
     found = {"last": model.state_dict(), "average": fitted.model.state_dict(), "metrics": metrics}
     if devices > 1 and int(os.environ.get("LOCAL_RANK", 0)) == 0:

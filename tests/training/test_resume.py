@@ -230,8 +230,13 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
     how = re.escape(f"`aib.fit(..., run={folder!r}, resume=True)`")
     whole = aib.fit(small_model(), data, s).model
 
-    def resume(s: Settings, model: aib.Classifier | None = None, run: Any = folder) -> Fitted:
-        return aib.fit(model or small_model(), data, s, run=run, resume=True)
+    def resume(
+        s: Settings,
+        model: aib.Classifier | None = None,
+        run: Any = folder,
+        images: list[Any] = data,
+    ) -> Fitted:
+        return aib.fit(model or small_model(), images, s, run=run, resume=True)
 
     with pytest.raises(Interrupted, match=f"stopped after step 4 of 10; resume with {how}"):
         aib.fit(small_model(), data, s, run=folder, report=StopAfterFour())
@@ -242,6 +247,7 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
         (lambda: resume(replace(s, lr=0.2)), r"lr was 0\.1 and is now 0\.2"),
         (lambda: resume(s, small_model(width=0.5)), r"width was 0\.25 and is now 0\.5"),
         (lambda: resume(s, aib.attach(SmallNet(), "features", 10)), "is now attached"),
+        (lambda: resume(s, images=data[:64]), "images was 86 and is now 64"),
         (lambda: resume(s, run=None), "name the folder of the run"),
         (lambda: resume(s, run=lost), "nothing to resume"),
     ):
@@ -249,7 +255,7 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
             call()
     assert not lost.exists()
     assert main(["train", "--resume", folder]) == 2
-    assert "it is a run of aib.fit, in Python" in capsys.readouterr().err
+    assert f"resume it in Python, with `aib.fit(..., run={folder!r}" in capsys.readouterr().err
 
     assert same_weights(resume(replace(s, log_every=2)).model, whole)
     assert same_weights(aib.from_pretrained(folder), whole)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from aib.evaluation import describe_samples
 from aib.figures.table import NOTHING, Table, number, table_of
 from tools.results.read import StoredRun
 
@@ -100,7 +101,7 @@ def latency_table(files: Mapping[str, Bench]) -> Table:
 
 def _how(found: Bench) -> str:
     parts = [f"batch {found['batch_size']}", found["precision"]]
-    parts += [f"{found['samples']} samples"] if found.get("samples") else []
+    parts += [describe_samples(found["samples"])] if found.get("samples") else []
     parts += ["compiled"] if found["compile"] else []
     parts += ["CUDA graphs"] if found.get("graphs") else []
     return ", ".join(parts)
