@@ -50,10 +50,12 @@ def train_on(devices: int) -> dict:
         changed = {"log_every": 2, "ema": 0.9, "clip": 1.0, "oversubscribe": True}
         run = "run" if devices > 1 else None
         fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed), run=run)
-    assert run is None or Path(run, WEIGHTS).is_file()  # in every process
+    rank = int(os.environ.get("LOCAL_RANK", 0))
+    if run is not None:
+        Path(f"weights_{rank}").write_text(str(Path(run, WEIGHTS).is_file()))
     metrics = {k: fitted.last[k] for k in ("total", "kl", "error", "perplexity")}
     found = {"last": model.state_dict(), "average": fitted.model.state_dict(), "metrics": metrics}
-    if devices > 1 and int(os.environ.get("LOCAL_RANK", 0)) == 0:
+    if devices > 1 and rank == 0:
         torch.save(found, "found.pt")
     return found
 
@@ -72,6 +74,8 @@ def test_a_run_on_two_devices_validates_and_ends(tmp_path: Path) -> None:
 def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     run_process(sys.executable, "script.py", cwd=tmp_path, **ENVIRONMENT)
+    there = [(tmp_path / f"weights_{rank}").read_text() for rank in (0, 1)]
+    assert there == ["True", "True"]  # when `fit` returns, in every process
     one, two = train_on(1), torch.load(tmp_path / "found.pt", weights_only=True)
     for which in ("last", "average"):
         for name, value in one[which].items():
