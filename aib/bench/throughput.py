@@ -50,11 +50,15 @@ class Workload:
         model.preprocessing = replace(model.preprocessing, image_size=self.image_size)
         return model
 
+    def without_weights(self) -> Classifier:
+        """The same on the meta device: shapes only."""
+        with torch.device("meta"):
+            return self.make_model().eval()
+
     def forward_flops(self, samples: tuple[int, int]) -> int:
         """Floating-point operations of a forward pass of one image."""
-        with torch.device("meta"):
-            model = self.make_model().eval()
-            x = torch.empty(1, 3, self.image_size, self.image_size)
+        model = self.without_weights()
+        x = torch.empty(1, 3, self.image_size, self.image_size, device="meta")
         with FlopCounterMode(display=False) as counter:
             model(x, samples)
         return counter.get_total_flops()
@@ -69,7 +73,7 @@ def bench_train(
     """
     rival = None if against is None else replace(work, model=against, propose=None)
     if rival is not None:
-        rival.make_model()  # a wrong name is an error before anything is measured
+        rival.without_weights()  # a wrong name is an error before anything is measured
     began = time.perf_counter()
     ours, first_epoch, memory = training_rate(work, steps, repeats)
     plain = plain_training_rate(work, workers)
@@ -131,12 +135,10 @@ def bench_infer(
         work, batch_size=batch_size, precision="fp32", channels_last=False, compile=False
     )
     plain = infer_rate(eager, samples, seconds, workers=2)
-    with torch.device("meta"):
-        model = work.make_model()
     return {
         "what": "infer",
         **_compare(work, ours, plain, work.forward_flops(samples)),
-        "samples": model.describe_samples(samples, deterministic=False),
+        "samples": work.without_weights().describe_samples(samples, deterministic=False),
         "peak_memory_gib": memory,
         "plain": f"fp32, eager, batch {batch_size}, DataLoader with 2 workers",
     }

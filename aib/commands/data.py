@@ -1,7 +1,7 @@
 """List, fetch, verify and show data sets. For example: aib data list"""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,9 +32,6 @@ def list_(root: Root = None, json: bool = False) -> None:
     from aib.data.files import locate, root_folder
     from aib.data.specs import SPECS
 
-    title = "cluttered shapes; in training the background gives the class away"
-    spurious = replace(SPECS["shapes"], title=title)
-    known = {"shapes": SPECS["shapes"], "shapes_spurious": spurious} | SPECS
     rows: list[dict[str, Any]] = [
         {
             "name": name,
@@ -44,7 +41,7 @@ def list_(root: Root = None, json: bool = False) -> None:
             "images": spec.sizes,
             "location": "generated" if not spec.folders else str(locate(spec, root) or "") or None,
         }
-        for name, spec in known.items()
+        for name, spec in SPECS.items()
     ]
     if json:
         print_json({"root": str(root_folder(root)), "sets": rows})

@@ -8,7 +8,7 @@ arithmetic defines to the bit are used, so a seed gives the same bytes on any CP
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aib.data.glyphs import GLYPHS
 from aib.data.imageset import ImageSet, check_memory
-from aib.data.specs import SHAPES
+from aib.data.specs import SHAPES, SHAPES_SPURIOUS
 from aib.errors import AibError
 
 BLOCK = 100  # a multiple of the ten classes; small enough to stay in the cache
@@ -87,7 +87,7 @@ def read(
     split_seed = TEST_SEED if split == "test" else seed
     block = generate(split, count or SHAPES.sizes[split], split_seed, difficulty)
     return ImageSet.of(
-        replace(SHAPES, name="shapes_spurious") if spurious else SHAPES,
+        SHAPES_SPURIOUS if spurious else SHAPES,
         split,
         torch.from_numpy(block.labels),
         images=torch.from_numpy(block.images),

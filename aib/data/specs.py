@@ -1,6 +1,6 @@
 """The known data sets: classes, split sizes, channel statistics, official files."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aib.errors import AibError
@@ -95,6 +95,11 @@ SHAPES = Spec(
     std=(0.214, 0.214, 0.214),
     # No crops: positions are random already, and a crop could remove the shape.
     pad=0,
+)
+SHAPES_SPURIOUS = replace(
+    SHAPES,
+    name="shapes_spurious",
+    title="cluttered shapes; in training the background gives the class away",
 )
 
 CIFAR10 = Spec(
@@ -224,14 +229,13 @@ IMAGENETTE = Spec(
     suffix=".JPEG",
 )
 
-SPECS = {
-    spec.name: spec for spec in (SHAPES, CIFAR10, CIFAR100, SVHN, STL10, CUB200, PETS, IMAGENETTE)
-}
+_ALL = (SHAPES, SHAPES_SPURIOUS, CIFAR10, CIFAR100, SVHN, STL10, CUB200, PETS, IMAGENETTE)
+SPECS = {spec.name: spec for spec in _ALL}
 
 
 def spec_of(name: str) -> Spec:
     """The spec of a data set; an error names the closest ones."""
-    known = [*SPECS, "shapes_spurious", "folder:PATH"]
+    known = [*SPECS, "folder:PATH"]
     if name not in known and Path(name).is_dir():
         raise AibError(f"there is no data set '{name}'; the images in that folder: folder:{name}")
     reject_unknown([name], known, "there is no data set", "aib data list")

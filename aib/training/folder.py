@@ -99,8 +99,8 @@ class RunFolder:
         if "training" not in stored:
             raise AibError(f"resume {self.folder} with {how_to_resume(self.folder)}")
         given = json.loads(json.dumps(model.config() | {"training": training}))
-        self._check_same(stored["training"], given["training"])
-        self._check_same(_flatten(stored | {"training": {}}), _flatten(given | {"training": {}}))
+        old, new = (_flatten(config) | config["training"] for config in (stored, given))
+        self._check_same(old, new)
 
     def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
         """Write config.json; remove the metrics of an earlier start without a checkpoint."""
