@@ -99,6 +99,8 @@ def test_the_recipe_of_wrn_with_less_error_has_a_worse_map_on_cifar10():
     [old], [new] = (runs("cifar10_wrn", f"wrn_aib_qt_{name}") for name in ("0", "augmented"))
     assert round(old.error - new.error, 1) == 1.5
     assert new.error < new.paper_error()
+    [plain] = runs("cifar10_wrn", "wrn_augmented")
+    assert plain.evaluation.top1_interval[0] < new.error < plain.evaluation.top1_interval[1]
     assert round(new.study.reliance.replaced["another"].drop, 2) == 0.01
     own, random = (new.study.evaluator.maps[name].area for name in ("own", "random"))
     assert own.high < random.low
@@ -177,14 +179,22 @@ def test_what_the_mask_costs_on_cifar100():
     assert all(run.training_error < 2 for run in (*measured, third))
 
 
-def test_what_the_mask_costs_a_wrn_on_cifar100():
-    [plain], [masked] = (runs("cifar100_wrn", name) for name in ("wrn_augmented", "wrn_aib_masked"))
+@pytest.mark.parametrize(
+    ("data", "verdict", "how"),
+    [("cifar10", "used", "uses them as much"), ("cifar100", "undecided", "uses them is open")],
+)
+def test_what_the_mask_costs_a_wrn(data, verdict, how):
+    [plain], [masked] = (runs(f"{data}_wrn", name) for name in ("wrn_augmented", "wrn_aib_masked"))
     more = masked.error - plain.error
     stated = f"it has {masked.error:.1f}% error, {more:.1f} points more than plain WRN by the same"
     assert stated in findings()
     cost = 100 * masked.study.reliance.replaced["another"].drop
-    assert masked.study.verdict.name == "undecided" and masked.study.evaluator is None
-    assert f"is open: another image's map costs {cost:.1f} points" in findings()
+    assert masked.study.verdict.name == verdict and masked.study.evaluator is None
+    assert f"{how}: another image's map costs {cost:.1f} points" in findings()
+
+
+def test_the_masked_wrn_on_cifar100_does_not_know_the_training_images_by_heart():
+    [masked] = runs("cifar100_wrn", "wrn_aib_masked")
     assert f"still has {masked.training_error:.0f}% on its augmented training images" in findings()
 
 
@@ -267,7 +277,10 @@ def test_a_stretch_makes_rounding_the_mask_cheap():
 
 
 def test_what_a_mask_costs_on_cifar10():
-    found, _ = masked_by_area("cifar10", 25, 50, 75)
+    found, more = masked_by_area("cifar10", 25, 50, 75, 100)
+    assert float(more[100]) == 0
+    [whole] = found[100]
+    assert whole.study.verdict.name == "decorative" and whole.study.mask.closed == 0
     [corners] = found[75]
     assert corners.study.verdict.name == "decorative" and corners.study.mask.closed < 20
     for run in (*found[25], *found[50]):
@@ -281,6 +294,11 @@ def test_what_a_mask_costs_on_cifar10():
     for run in found[50]:
         same, other = (run.study.encoding.swaps[f"{which}_class"] for which in ("same", "other"))
         assert abs(same.drop - other.drop) < 0.0011
+    costs = [run.study.reliance.replaced["another"] for run in found[50]]
+    [wrn] = runs("cifar10_wrn", "wrn_aib_masked")
+    assert all(each.low < wrn.study.reliance.replaced["another"].drop < each.high for each in costs)
+    swaps = wrn.study.encoding.swaps
+    assert abs(swaps["same_class"].drop - swaps["other_class"].drop) < 0.0011
 
 
 def test_what_lowers_the_cost_of_a_mask_on_cifar10():
