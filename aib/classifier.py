@@ -151,7 +151,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             wanted = parameter.dtype
             break
         if x.dtype != wanted and not _autocast_takes(x):
-            raise AibError(f"images must be {wanted}, as the weights are, not {x.dtype}")
+            raise AibError(
+                f"images must be {wanted}, as the weights are, not {x.dtype}: convert one of "
+                "them; pixels are read as float32, as model.float() takes them"
+            )
         if min(x.shape[2:]) < self.min_size:
             raise AibError(
                 f"images of {x.shape[2]} x {x.shape[3]} are too small: this model's strides need "

@@ -85,4 +85,10 @@ def count_classes(network: nn.Module, x: Tensor) -> int:
             raise AibError(
                 f"{x.dtype} images {list(x.shape)} do not pass the network ({first_line(error)})"
             ) from error
-    return class_logits(result, len(x)).shape[1]
+    logits = class_logits(result, len(x))
+    if bool((logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all()):
+        raise AibError(
+            "the network gives probabilities, not logits: leave out its softmax, or wrap it so "
+            "that it gives their logarithm"
+        )
+    return logits.shape[1]

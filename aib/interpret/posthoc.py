@@ -51,6 +51,11 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
             f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
+    if x.shape[2] == x.shape[3] and maps.shape[2] != maps.shape[3]:
+        raise AibError(
+            "Grad-CAM needs a layer that gives [B,C,h,w], of square images with h = w; its map "
+            f"here is {shape(maps)}, as of channels last"
+        )
     return resize_maps(widen(maps.detach()[:, 0]), (x.shape[2], x.shape[3]))
 
 

@@ -136,23 +136,13 @@ def default_layer(name: str) -> str | None:
     return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
 
 
-def resolve_layer(name: str, network: nn.Module, at: str | None) -> str:
+def resolve_layer(name: str, at: str | None) -> str:
     """The layer `at`, or the default one of the network of this name."""
-    if at is not None:
-        return at
-    path = default_layer(name)
-    if path is None:
+    at = default_layer(name) if at is None else at
+    if at is None:
         listed = f"; `aib models {name}` lists them" if is_library_name(name) else ""
         raise AibError(f"{name} has no default layer: name one with at{listed}")
-    parts: list[str] = []
-    for part in path.split("."):
-        if part.startswith("-"):
-            children = [
-                child for child, _ in network.get_submodule(".".join(parts)).named_children()
-            ]
-            part = children[int(part)]
-        parts.append(part)
-    return ".".join(parts)
+    return at
 
 
 def list_networks(pattern: str) -> list[str]:

@@ -198,6 +198,7 @@ class Pair(SmallNet):
         (SmallNet(7), {}, "7 classes and the data 10"),
         (SmallNet(), {"data": [DATA[0]]}, r"needs an aib.data.ImageSet .*, not a list"),
         (Pair(), {}, r"logits \[1,classes\], not tuple"),
+        (nn.Sequential(SmallNet(), nn.Softmax(1)), {}, "probabilities, not logits"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
         (
             SmallNet(),
