@@ -14,7 +14,7 @@ from aib.explanation import Explanation
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.hub.card import Card
 from aib.hub.download import readable_errors
-from aib.options import STRETCH
+from aib.options import STRETCH, is_library_name
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
@@ -250,6 +250,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             image_size=self.preprocessing.image_size,
             class_names=self.preprocessing.class_names,
             repo=repo,
+            backbone=_own_network(self.recipe),
             **known,
         )
 
@@ -268,6 +269,14 @@ def model_name(model: Classifier) -> str:
     """The name that the model or its network was created by, or its class."""
     recipe = model.recipe
     return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
+
+
+def _own_network(recipe: dict[str, Any]) -> str:
+    """What `from_pretrained` needs as backbone; "" for what is built by its name alone."""
+    name = str(recipe.get("backbone") or "")
+    if recipe.get("kind") in (None, "named") or is_library_name(name):
+        return ""
+    return name or "my_module:build"
 
 
 def check_model(model: nn.Module, caller: str) -> None:

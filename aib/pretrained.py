@@ -15,9 +15,9 @@ from aib.data.memory import check_image_memory
 from aib.errors import AibError, first_line
 from aib.hub.download import fetch_model, is_address
 from aib.networks.attachment import attach
-from aib.networks.by_name import build_network, is_library_name
+from aib.networks.by_name import build_network
 from aib.networks.options import OPTIONS
-from aib.options import ModelOptions, without_removed
+from aib.options import ModelOptions, is_library_name, without_removed
 from aib.preprocessing import Preprocessing
 from aib.registry import create_model
 from aib.weights import (

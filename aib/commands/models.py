@@ -42,7 +42,7 @@ def models(
         json: print JSON instead of a table.
     """
     from aib.bench.counts import measure, remarks
-    from aib.networks.by_name import is_library_name
+    from aib.options import is_library_name
     from aib.registry import list_models
 
     if is_library_name(filter):

@@ -16,15 +16,11 @@ from torch import nn
 
 from aib.errors import AibError, first_line, missing_extra
 from aib.networks.layers import LAYERS
+from aib.options import is_library_name
 from aib.preprocessing import Preprocessing
 from aib.validation import reject_unknown
 
 NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
-
-
-def is_library_name(name: str) -> bool:
-    """Whether this is the name of a network in timm or torchvision."""
-    return name.partition(":")[0] in LAYERS
 
 
 def build_network(
