@@ -42,6 +42,7 @@ def prepare(
             "a study needs an aib.data.ImageSet (such as load(...) or ImageSet.from_tensors(...)) "
             f"or Batches of one, not a {type(data).__name__}"
         )
+    model = getattr(model, "_orig_mod", model)  # a compiled one: hooks and copies need its layers
     images = data if isinstance(data, ImageSet) else data.data
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if not isinstance(model, Classifier):

@@ -155,6 +155,8 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
 
     A network whose features lie otherwise is an error: captum would sum over the wrong axes.
     """
+    if any(isinstance(m, torch.jit.ScriptModule) for m in model.modules()):
+        raise AibError("Grad-CAM reads the features of a layer, which TorchScript does not show")
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
     names = {m: name for name, m in model.named_modules() if name and m not in beside}
