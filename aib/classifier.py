@@ -14,7 +14,7 @@ from aib.explanation import Explanation
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.hub.card import Card
 from aib.hub.download import readable_errors
-from aib.options import STRETCH
+from aib.options import STRETCH, is_library_name
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
@@ -151,7 +151,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             wanted = parameter.dtype
             break
         if x.dtype != wanted and not _autocast_takes(x):
-            raise AibError(f"images must be {wanted}, as the weights are, not {x.dtype}")
+            raise AibError(
+                f"images must be {wanted}, as the weights are, not {x.dtype}: convert one of "
+                "them; pixels are read as float32, as model.float() takes them"
+            )
         if min(x.shape[2:]) < self.min_size:
             raise AibError(
                 f"images of {x.shape[2]} x {x.shape[3]} are too small: this model's strides need "
@@ -247,6 +250,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             image_size=self.preprocessing.image_size,
             class_names=self.preprocessing.class_names,
             repo=repo,
+            backbone=_own_network(self.recipe),
             **known,
         )
 
@@ -265,6 +269,14 @@ def model_name(model: Classifier) -> str:
     """The name that the model or its network was created by, or its class."""
     recipe = model.recipe
     return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
+
+
+def _own_network(recipe: dict[str, Any]) -> str:
+    """What `from_pretrained` needs as backbone; "" for what is built by its name alone."""
+    name = str(recipe.get("backbone") or "")
+    if recipe.get("kind") in (None, "named") or is_library_name(name):
+        return ""
+    return name or "my_module:build"
 
 
 def check_model(model: nn.Module, caller: str) -> None:

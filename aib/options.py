@@ -113,5 +113,10 @@ def without_removed(values: dict[str, Any], where: Path) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in REMOVED}
 
 
+def is_library_name(name: str) -> bool:
+    """Whether this is the name of a network in timm or torchvision."""
+    return name.partition(":")[0] in ("timm", "torchvision")
+
+
 OPTION_NAMES = tuple(f.name for f in fields(ModelOptions))
 OPTION_NEEDS = {f.name: f.metadata["needs"] for f in fields(ModelOptions) if f.metadata}

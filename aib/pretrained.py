@@ -15,9 +15,9 @@ from aib.data.memory import check_image_memory
 from aib.errors import AibError, first_line
 from aib.hub.download import fetch_model, is_address
 from aib.networks.attachment import attach
-from aib.networks.by_name import build_network, is_library_name
+from aib.networks.by_name import build_network
 from aib.networks.options import OPTIONS
-from aib.options import ModelOptions, without_removed
+from aib.options import ModelOptions, is_library_name, without_removed
 from aib.preprocessing import Preprocessing
 from aib.registry import create_model
 from aib.weights import (
@@ -168,7 +168,8 @@ def _rebuild(
             "with --backbone my_module:build, in Python from_pretrained(folder, backbone=...)"
         )
     if kind == "attached" and isinstance(backbone, nn.Module):
-        model = _build(partial(attach, backbone), _without(recipe, named), path)
+        wrong = f"cannot be built from a {type(backbone).__name__}"
+        model = _build(partial(attach, backbone), _without(recipe, named), path, wrong)
         model.recipe |= named
         return model
     if kind == "composed" and isinstance(backbone, tuple):
@@ -186,14 +187,19 @@ def _create_on_meta(**arguments: Any) -> Classifier:
         return create_model(**arguments)
 
 
-def _build(make: Callable[..., Classifier], recipe: dict[str, Any], path: Path) -> Classifier:
-    """Call `make` with the arguments in a config; any error names the file."""
+def _build(
+    make: Callable[..., Classifier],
+    recipe: dict[str, Any],
+    path: Path,
+    wrong: str = "this version cannot build",
+) -> Classifier:
+    """Call `make` with the arguments in a config; any error names the file, and what is `wrong`."""
     arguments = _without(recipe, ("kind", "backbone"))
     try:
         return make(**arguments)
     except (AibError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         reason = first_line(error)  # torch appends a C++ stack to some
-        raise AibError(f"{path} describes a model this version cannot build: {reason}") from error
+        raise AibError(f"{path} describes a model that {wrong}: {reason}") from error
 
 
 def _without(recipe: dict[str, Any], names: Container[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def models(
         json: print JSON instead of a table.
     """
     from aib.bench.counts import measure, remarks
-    from aib.networks.by_name import is_library_name
+    from aib.options import is_library_name
     from aib.registry import list_models
 
     if is_library_name(filter):
@@ -80,15 +80,16 @@ def show_networks(filter: str, json: bool) -> None:
 
 def show_layers(name: str, json: bool) -> None:
     """Print the layers of a network that may be given as `at`, with the size of their map."""
-    from aib.networks.by_name import build_network, default_layer, preprocessing_of, resolve_layer
-    from aib.networks.layers import layer_grids
+    from aib.networks.by_name import build_network, default_layer, preprocessing_of
+    from aib.networks.layers import layer_grids, name_from_start
 
     network = build_network(name)
     policy = preprocessing_of(name, network)
     assert policy is not None  # a library's network has one
     size = policy.image_size
     layers = layer_grids(network, size)
-    at = resolve_layer(name, network, None) if default_layer(name) else None
+    path = default_layer(name)
+    at = name_from_start(network, path) if path else None
     if json:
         found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
         print_json(found)

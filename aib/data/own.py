@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, Subset
+from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, Subset
 
 from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
 from aib.errors import AibError, AibWarning
@@ -46,6 +46,11 @@ class Prepared:
     @property
     def num_images(self) -> int:
         return len(self.loader.sampler)  # type: ignore[arg-type]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every epoch has the images in the same order."""
+        return isinstance(self.loader.sampler, SequentialSampler)
 
     def __len__(self) -> int:
         """Number of batches per epoch."""

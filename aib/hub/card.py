@@ -30,6 +30,7 @@ class Card:
     reasons: str = ""  # the verdict in sentences
     rows: Sequence[Sequence[str]] = ()  # of the table of results
     notes: Sequence[str] = ()  # Markdown: how it was made, origin of data and weights
+    backbone: str = ""  # the author's function that makes the network, where one is needed
     picture: bool = False  # whether there is a picture of maps
     metadata: dict[str, Any] = field(default_factory=dict)  # more of the card's header
 
@@ -71,14 +72,18 @@ made with aib: attention with an information bottleneck.
     def _use(self) -> str:
         if "/" not in self.repo:  # a model of the package
             return f"On the command line: {code(f'aib explain photo.jpg --run {self.repo}')}."
+        argument, option, needed = "", "", ""
+        if self.backbone:
+            argument, option = f', backbone="{self.backbone}"', f" --backbone {self.backbone}"
+            needed = "\n\nThe network's code is not here: `module:function` is what returns it."
         return f"""```python
 import aib
 
-model = aib.from_pretrained("{self.repo}")
+model = aib.from_pretrained("{self.repo}"{argument})
 aib.explain(model, "photo.jpg").save("explanations")
 ```
 
-On the command line: `aib explain photo.jpg --run hf:{self.repo}`."""
+On the command line: `aib explain photo.jpg --run hf:{self.repo}{option}`.{needed}"""
 
     def _results(self) -> str:
         if not self.rows:

@@ -42,6 +42,7 @@ def prepare(
             "a study needs an aib.data.ImageSet (such as load(...) or ImageSet.from_tensors(...)) "
             f"or Batches of one, not a {type(data).__name__}"
         )
+    model = getattr(model, "_orig_mod", model)  # a compiled one: hooks and copies need its layers
     images = data if isinstance(data, ImageSet) else data.data
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if not isinstance(model, Classifier):
@@ -85,4 +86,10 @@ def count_classes(network: nn.Module, x: Tensor) -> int:
             raise AibError(
                 f"{x.dtype} images {list(x.shape)} do not pass the network ({first_line(error)})"
             ) from error
-    return class_logits(result, len(x)).shape[1]
+    logits = class_logits(result, len(x))
+    if bool((logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all()):
+        raise AibError(
+            "the network gives probabilities, not logits: leave out its softmax, or wrap it so "
+            "that it gives their logarithm"
+        )
+    return logits.shape[1]

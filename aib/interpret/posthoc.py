@@ -51,6 +51,11 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
             f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
+    if x.shape[2] == x.shape[3] and maps.shape[2] != maps.shape[3]:
+        raise AibError(
+            "Grad-CAM needs a layer that gives [B,C,h,w], of square images with h = w; its map "
+            f"here is {shape(maps)}, as of channels last"
+        )
     return resize_maps(widen(maps.detach()[:, 0]), (x.shape[2], x.shape[3]))
 
 
@@ -150,6 +155,8 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
 
     A network whose features lie otherwise is an error: captum would sum over the wrong axes.
     """
+    if any(isinstance(m, torch.jit.ScriptModule) for m in model.modules()):
+        raise AibError("Grad-CAM reads the features of a layer, which TorchScript does not show")
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
     names = {m: name for name, m in model.named_modules() if name and m not in beside}

@@ -21,7 +21,8 @@ from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics, Tick, silent
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
-from aib.networks.by_name import build_network, classes_of, is_library_name, preprocessing_of
+from aib.networks.by_name import build_network, classes_of, preprocessing_of
+from aib.options import is_library_name
 from aib.paper import has_papers_form
 from aib.runs import Run
 

@@ -20,7 +20,7 @@ from aib.errors import AibError, first_line
 from aib.latent import make_head, mlp_decoder
 from aib.masked import Masked
 from aib.networks.by_name import build_network, preprocessing_of, resolve_layer
-from aib.networks.layers import find_layer, last_linear
+from aib.networks.layers import find_layer, last_linear, name_from_start
 from aib.networks.layout import ToGrid, image_readings, read_layout
 from aib.networks.options import OPTIONS, check_evaluator_options, check_options
 from aib.networks.probe import probe_features
@@ -92,7 +92,7 @@ def attach(
             backbone, pretrained=pretrained, download=download, num_classes=num_classes
         )
         own = preprocessing_of(str(name), backbone)
-        at = resolve_layer(str(name), backbone, at)
+        at = resolve_layer(str(name), at)
     elif not isinstance(backbone, nn.Module):
         raise AibError(f"backbone must be a network (nn.Module) or its name, not {backbone!r}")
     elif pretrained:
@@ -116,6 +116,7 @@ def attach(
     if evaluator:
         check_evaluator_options(masked, quantizer, chosen)
     network = _copy(backbone)
+    at = name_from_start(network, at)
     head = head or last_linear(network)
     embedding_dim = _remove_head(network, head)
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
@@ -268,7 +269,7 @@ def _read_grid(
                 f"the layer {at!r} gives channels last, {describe(f)} for 2 images of "
                 f"{image_size} x {image_size}, and attach needs [B, c, h, w]: choose a layer after "
                 "the network has moved its channels to axis 1, such as 'permute' in torchvision's "
-                "Swin"
+                "Swin, or add masked=True, which takes both"
             )
         return ToGrid("nchw")
     try:

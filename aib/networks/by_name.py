@@ -16,15 +16,11 @@ from torch import nn
 
 from aib.errors import AibError, first_line, missing_extra
 from aib.networks.layers import LAYERS
+from aib.options import is_library_name
 from aib.preprocessing import Preprocessing
 from aib.validation import reject_unknown
 
 NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
-
-
-def is_library_name(name: str) -> bool:
-    """Whether this is the name of a network in timm or torchvision."""
-    return name.partition(":")[0] in LAYERS
 
 
 def build_network(
@@ -136,23 +132,13 @@ def default_layer(name: str) -> str | None:
     return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
 
 
-def resolve_layer(name: str, network: nn.Module, at: str | None) -> str:
+def resolve_layer(name: str, at: str | None) -> str:
     """The layer `at`, or the default one of the network of this name."""
-    if at is not None:
-        return at
-    path = default_layer(name)
-    if path is None:
+    at = default_layer(name) if at is None else at
+    if at is None:
         listed = f"; `aib models {name}` lists them" if is_library_name(name) else ""
         raise AibError(f"{name} has no default layer: name one with at{listed}")
-    parts: list[str] = []
-    for part in path.split("."):
-        if part.startswith("-"):
-            children = [
-                child for child, _ in network.get_submodule(".".join(parts)).named_children()
-            ]
-            part = children[int(part)]
-        parts.append(part)
-    return ".".join(parts)
+    return at
 
 
 def list_networks(pattern: str) -> list[str]:

@@ -64,6 +64,17 @@ def find_layer(network: nn.Module, name: str) -> nn.Module:
     )
 
 
+def name_from_start(network: nn.Module, name: str) -> str:
+    """A layer's name, in which a number below zero counts a layer's parts from their end."""
+    parts: list[str] = []
+    for part in name.split("."):
+        if part.startswith("-") and part[1:].isdigit():
+            children = [one for one, _ in find_layer(network, ".".join(parts)).named_children()]
+            part = children[int(part)] if int(part) >= -len(children) else part
+        parts.append(part)
+    return ".".join(parts)
+
+
 def last_linear(network: nn.Module) -> str:
     """Name of the last Linear layer: in a classifier, the one that computes the logits."""
     names = [name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)]

@@ -59,9 +59,11 @@ def _pass(
             )
         if not isinstance(f, Tensor) or f.dim() not in ((4,) if repeat else (3, 4)) or len(f) != 2:
             wanted = "features [B, c, h, w]" if repeat else "a grid of features"
+            tokens = isinstance(f, Tensor) and f.dim() == 3
             raise AibError(
                 f"the layer {at!r} must give {wanted}; for a batch of 2 it gives {describe(f)}: "
-                "choose a layer before the network pools"
+                + ("masked=True takes tokens too, or " if repeat and tokens else "")
+                + "choose a layer before the network pools"
             )
         features.append(f)
         return f.repeat(2, 1, 1, 1) if repeat else f
@@ -77,7 +79,13 @@ def _pass(
                 hooks.enter_context(layer.register_forward_hook(record))
             hooks.enter_context(find_layer(network, at).register_forward_hook(read))
             result = network(x)
-    except (RuntimeError, AssertionError, ValueError) as error:
+    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
+        if not features:
+            raise AibError(
+                f"a {x.shape[2]} x {x.shape[3]} image does not pass to {at!r} "
+                f"({first_line(error)}); the network has to take images of three channels and "
+                "nothing else: give its own image_size"
+            ) from error
         raise AibError(
             f"a {x.shape[2]} x {x.shape[3]} image does not pass from {at!r} to the end "
             f"({first_line(error)}); if {at!r} sits inside a skip connection, choose the "

@@ -18,9 +18,11 @@ class FrozenLayers:
         self.parameters = [p for p in inside if p.requires_grad]
         for parameter in self.parameters:
             parameter.requires_grad_(False)
-        if self.parameters and not any(p.requires_grad for p in model.parameters()):
+        if not any(p.requires_grad for p in model.parameters()):
             self.release()
-            raise AibError(f"--freeze {' '.join(names)} leaves no parameter to train")
+            if self.parameters:
+                raise AibError(f"--freeze {' '.join(names)} leaves no parameter to train")
+            raise AibError("the model has no parameter to train: none requires a gradient")
 
     def hold(self) -> None:
         """Put BatchNorm back into evaluation mode, after the whole model went into training."""

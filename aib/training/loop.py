@@ -87,9 +87,11 @@ class Loop:
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
         if left_out := count - self.steps_per_epoch * s.batch_size:
+            in_order = isinstance(self.batches, Prepared) and self.batches.in_order
+            which = "always the last ones" if in_order else "others each time"
             self.report.message(
-                f"{left_out:,} of {count:,} training images are left out of each epoch, others "
-                f"each time, as every batch has {s.batch_size}; a batch size that divides "
+                f"{left_out:,} of {count:,} training images are left out of each epoch, "
+                f"{which}, as every batch has {s.batch_size}; a batch size that divides "
                 f"{count:,} leaves out none"
             )
         untrained = (s.ema or 0.0) ** self.total_steps  # share of the first weights in the average

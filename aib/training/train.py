@@ -13,9 +13,8 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation import Evaluation
 from aib.networks.attachment import attach
-from aib.networks.by_name import is_library_name
 from aib.networks.options import options_for
-from aib.options import OPTION_NEEDS, ModelOptions
+from aib.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.pretrained import packaged_models
 from aib.registry import create_model, evaluator_name, family, find_entry
 from aib.runs import check_files, check_here, find_model

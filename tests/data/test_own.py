@@ -205,6 +205,14 @@ def test_a_loader_gives_the_batch_size_and_drops_an_incomplete_batch() -> None:
     assert aib.evaluate(model(), loader).images == 24
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_images_that_no_epoch_uses_are_named(shuffle: bool, capsys) -> None:
+    loader = DataLoader(TensorDataset(normalised(), LABELS), batch_size=5, shuffle=shuffle)
+    aib.fit(model(), loader, SMALL)
+    which = "others each time" if shuffle else "always the last ones"
+    assert f"4 of 24 training images are left out of each epoch, {which}" in capsys.readouterr().out
+
+
 def test_tensors_of_a_data_set_come_in_another_order_in_each_epoch_but_the_same_in_each_run() -> (
     None
 ):

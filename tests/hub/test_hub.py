@@ -20,7 +20,7 @@ from aib.pretrained import packaged_models
 from aib.report.gather import gather
 from aib.report.push import write_upload
 from aib.runs import open_run
-from tests.helpers import images, make_run, photo, same_weights, shapes, small_model
+from tests.helpers import SmallNet, images, make_run, photo, same_weights, shapes, small_model
 from tests.hub.server import be_offline, serving
 
 
@@ -61,6 +61,16 @@ def test_a_model_comes_back_as_it_was_and_its_card_says_what_is_not_known(hub):
     assert "trained on: not known" in card and "their names are not known" in card
     head = ModelCard(card).data
     assert head.library_name == "aib" and head.license is None and head.eval_results is None
+
+
+@pytest.mark.parametrize("name", ["my_module:build", None, "timm:resnet18"])
+def test_the_card_says_that_a_network_of_its_author_has_to_be_given(name):
+    model = aib.attach(SmallNet(), "features", 4, latent_dim=8, image_size=32)
+    model.recipe |= {"backbone": name} if name else {}
+    card = str(model.card("me/mine"))
+    own = name or "my_module:build"
+    needed = f'aib.from_pretrained("me/mine", backbone="{own}")', f"hf:me/mine --backbone {own}`"
+    assert [words in card for words in needed] == [not own.startswith("timm:")] * 2
 
 
 def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):

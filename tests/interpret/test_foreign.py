@@ -179,6 +179,23 @@ def test_a_network_without_a_grid_has_no_gradcam_and_a_note():
     assert any("Grad-CAM needs a layer" in note for note in found.notes)
 
 
+def test_a_scripted_network_has_no_gradcam_and_a_note():
+    pytest.importorskip("captum")
+    network = SmallNet().eval()
+    scripted = torch.jit.trace(network, torch.zeros(1, 3, 32, 32), check_trace=False)
+    found, _ = study(scripted, DATA, PLAN)
+    assert any("TorchScript" in note for note in found.notes)
+    expected = study(network, DATA, PLAN)[0].faithfulness["integrated_gradients"]
+    areas = [f.deletion.value for f in (found.faithfulness["integrated_gradients"], expected)]
+    assert areas[0] == pytest.approx(areas[1], abs=1e-4)
+
+
+def test_a_compiled_model_is_studied_as_the_model_that_was_compiled():
+    model = eval_model("tiny_aib_masked", DATA)
+    found, _ = study(torch.compile(model, backend="eager"), DATA, PLAN, expensive=False)
+    assert found.verdict == study(model, DATA, PLAN, expensive=False)[0].verdict is not None
+
+
 class Pair(SmallNet):
     def forward(self, x):
         return super().forward(x), x
@@ -198,6 +215,7 @@ class Pair(SmallNet):
         (SmallNet(7), {}, "7 classes and the data 10"),
         (SmallNet(), {"data": [DATA[0]]}, r"needs an aib.data.ImageSet .*, not a list"),
         (Pair(), {}, r"logits \[1,classes\], not tuple"),
+        (nn.Sequential(SmallNet(), nn.Softmax(1)), {}, "probabilities, not logits"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
         (
             SmallNet(),

@@ -12,6 +12,7 @@ from aib.errors import AibError
 from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.posthoc import gradcam_layer, posthoc_maps
 from tests.helpers import SmallNet, eval_model
+from tests.networks.small import Swin
 
 
 class Wrapped(SmallNet):
@@ -92,6 +93,8 @@ def test_bad_input_is_named():
         gradcam(lambda x: net(x), X, "features")
     with pytest.raises(AibError, match=r"\[B,C,h,w\].*\[3, 1\]"):
         gradcam(net, X, "fc")
+    with pytest.raises(AibError, match=r"\[B,C,h,w\].*\[3, 1, 8, 12\], as of channels last"):
+        gradcam(Swin(12), IMAGES, "features.1")
     with pytest.raises(AibError, match=r"\[3,classes\], not \[3, 3, 8, 8\]"):
         saliency(lambda x: x, X)
     with pytest.raises(AibError, match="not 4, 9, 8"):

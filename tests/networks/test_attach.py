@@ -13,7 +13,7 @@ import aib
 from aib.export import export
 from tests.helpers import images
 from tests.networks.libraries import GoogLeNet
-from tests.networks.small import DenseNet, ResNet, Swin
+from tests.networks.small import DenseNet, ResNet, Swin, ViT
 
 B, C, K = 2, 5, 8
 
@@ -56,6 +56,17 @@ class Idle(ResNet):
         self.fc = nn.Linear(16, 7)
 
 
+class Grey(ResNet):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 8, 3)
+
+
+class Captioned(ResNet):
+    def forward(self, x, caption):
+        return super().forward(x)
+
+
 def flat():
     return nn.Sequential(nn.Conv2d(3, 4, 3, 4), nn.Flatten(), nn.Linear(256, 8), nn.Linear(8, 3))
 
@@ -85,6 +96,9 @@ def relu_twice():
         ({"network": relu_twice, "at": "1"}, "'1' runs more than once"),
         ({"network": relu_twice, "at": "1", "masked": True}, "'1' runs more than once"),
         ({"network": Idle, "at": "idle"}, "'idle' does not run"),
+        ({"network": Grey}, "not pass to 'layer2' .*1 channels.*take images of three channels"),
+        ({"network": Captioned}, "not pass to 'layer2' .*missing 1 required positional"),
+        ({"network": ViT, "at": "blocks.1"}, r"gives \[2, 65, .*masked=True takes tokens"),
         ({"network": lambda: ResNet}, "backbone must be a network .*, not <class"),
         ({"head": "conv1"}, "head 'conv1' must be a Linear layer, not Conv2d"),
         ({"network": lambda: nn.Sequential(nn.Conv2d(3, 3, 1)), "at": "0"}, "no Linear layer"),
@@ -105,6 +119,20 @@ def test_a_network_that_nothing_is_attached_to_is_no_model(name, tmp_path):
     function = export if name == "export" else getattr(aib, name)
     with pytest.raises(aib.AibError, match=f"{name} takes a model of aib, not a ResNet"):
         function(ResNet(), other)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_parts_of_a_layer_are_counted_from_its_end_too(masked):
+    """As docs/networks.md writes its defaults."""
+    options = {"masked": masked, "latent_dim": None, "quantizer": None}
+    assert attached(at="layer2.-1", **options).recipe["at"] == "layer2.1"
+    with pytest.raises(aib.AibError, match="no layer 'layer2.-3'; close to it: layer2"):
+        attached(at="layer2.-3", **options)
+
+
+def test_a_model_in_half_precision_says_what_explains_a_picture():
+    with pytest.raises(aib.AibError, match=r"torch.float16, as the weights .*model.float\(\)"):
+        aib.explain(attached().half(), (255 * images().sigmoid()).byte())
 
 
 def test_images_that_are_no_tensor_are_an_error():
@@ -128,7 +156,7 @@ def test_an_option_that_the_file_does_not_name_has_its_default(tmp_path):
 
 def test_an_attached_network_does_not_load_into_another_one(tmp_path):
     attached(DenseNet, "features").save_pretrained(tmp_path)
-    with pytest.raises(aib.AibError, match=r"no layer 'features'|no layer 'classifier'"):
+    with pytest.raises(aib.AibError, match=r"from a ResNet: .* has no layer"):
         aib.from_pretrained(tmp_path, backbone=ResNet())
 
 
@@ -192,7 +220,7 @@ def test_the_callers_network_is_copied_with_its_weights_and_not_changed(masked, 
 def test_features_with_channels_last_are_refused(network):
     shape = rf"\[2, 8, 8, {network.head.in_features}\] for 2 images of 32 x 32"
     for at in ("features.0", "features.1", "norm"):
-        with pytest.raises(aib.AibError, match=f"{at}' gives channels last, {shape}"):
+        with pytest.raises(aib.AibError, match=f"{at}' gives channels last, {shape}.*masked"):
             aib.attach(network, at=at, num_classes=C, image_size=32)
     model = aib.attach(network, at="permute", num_classes=C, image_size=32)
     assert model(images()).attention.mu.shape == (B, 8, 8)

@@ -56,3 +56,5 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(aib.AibError, match="leaves no parameter to train"):
         fit(model, image_set(), replace(SMALL, freeze=everything))
     assert all(p.requires_grad for p in model.parameters())
+    with pytest.raises(aib.AibError, match="no parameter to train: none requires a gradient"):
+        fit(model.requires_grad_(False), image_set(), SMALL)

@@ -8,6 +8,7 @@ a similarity of 1 until the cascade reaches it.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,8 +64,14 @@ def layers_from_output(model: nn.Module, maps: MapFunction, x: Tensor) -> list[s
         or callable(getattr(module, "reset_parameters", None))
     }
     ran: list[nn.Module] = []
+
+    def record(module: nn.Module, *_: Any) -> None:
+        ran.append(module)
+        if isinstance(module, nn.MultiheadAttention):  # it takes its weights, and does not run it
+            ran.append(module.out_proj)
+
     for owner in owners:  # of a copy: the hooks stay
-        owner.register_forward_hook(lambda m, *_: ran.append(m))
+        owner.register_forward_hook(record)
     maps(model, x)
     first_run = list(dict.fromkeys(ran))  # a module that runs twice counts where it first runs
     behind = [module for module in owners if module not in set(first_run)]

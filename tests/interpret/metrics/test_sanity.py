@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+import aib
 from aib.interpret.maps import own_maps
 from aib.interpret.metrics.sanity import randomise, randomise_layers
 from tests.helpers import eval_model
+from tests.networks.small import ViT
 
 
 class Net(nn.Module):
@@ -58,6 +60,17 @@ def test_the_cascade_starts_at_the_output_and_layers_behind_the_map_do_not_move_
     assert head.cosine == pytest.approx(1) and head.pearson == pytest.approx(1)
     assert head.spearman == pytest.approx(1) and head.flat == 0
     assert changes["stem.0"].pearson < 0.9
+
+
+def test_the_last_layer_of_an_attention_comes_just_before_the_attention():
+    torch.manual_seed(0)
+    model = aib.attach(ViT(), "blocks.1", 4, image_size=32, masked=True)
+    changes = randomise_layers(model, own_maps, X32)
+    names = [change.layer for change in changes]
+    for block in ("body.blocks.0", "body.blocks.1"):
+        last = names.index(f"{block}.self_attention.out_proj")
+        assert names[last + 1] == f"{block}.self_attention"
+    assert names[0] == "head" and changes[0].pearson == pytest.approx(1)
 
 
 def test_the_model_and_the_generator_stay_as_they_were(net):
