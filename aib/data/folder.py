@@ -261,7 +261,7 @@ def image_files(folder: Path) -> list[Path]:
     found, waiting = [], [folder]
     seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
     while waiting:
-        for top, folders, names in os.walk(waiting.pop(0)):
+        for top, folders, names in os.walk(waiting.pop(0), onerror=_raise_unless_missing):
             real = os.path.realpath(top)
             if real in seen:
                 folders.clear()
@@ -278,6 +278,11 @@ def image_files(folder: Path) -> list[Path]:
         and (p.is_file() or not p.exists())  # a link without its target: reported as unreadable
         and not p.name.startswith(".")
     )
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise AibError(f"{error.filename} cannot be read: {error.strerror}") from error
 
 
 def images_without_masks(folder: Path) -> list[Path]:

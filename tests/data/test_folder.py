@@ -1,6 +1,7 @@
 """Folders of images: classes, splits, image modes, rotation, options in the name."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -99,6 +100,22 @@ def test_links_to_folders_are_followed_once(tmp_path):
     (tmp_path / "more/class_0/back").symlink_to(first)
     images = load(f"folder:{tmp_path / 'photos'}", "train", holdout=0)
     assert images.labels.tolist() == [0] * 5 + [1] * 2
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monkeypatch):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    closed = tmp_path / "class_0" / "closed"
+    closed.mkdir()
+    list_folder = os.scandir
+
+    def denied(path="."):  # permissions would not stop a test that runs as root
+        if os.fspath(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(closed))
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(AibError, match="class_0/closed cannot be read: Permission denied"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
 
 
 @pytest.mark.parametrize("options", ["", ":check=false"])
