@@ -126,6 +126,8 @@ def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
 def _top(path: Path, split: str) -> Path:
     """The folder of the split's classes; a flat folder is its own training split."""
     if found := _split_folder(path, split):
+        if split == "train":
+            _check_split(path)
         return found
     if split == "train" and not any(has_split(path, name) for name in SPLITS):
         _check_flat(path)
@@ -142,6 +144,20 @@ def _split_folder(path: Path, split: str) -> Path | None:
         return None  # the folder may be a class
     known = (split, *OTHER_NAMES.get(split, ()))
     return next((path / name for name in _sub_folders(path) if name.lower() in known), None)
+
+
+def _check_split(path: Path) -> None:
+    """Raise an error for a folder train/ that may be one class among others, with sub-folders."""
+    inside = _sub_folders(path / "train")
+    if not inside or has_split(path, "val") or has_split(path, "test"):
+        return
+    beside = (name for name in _sub_folders(path) if name not in ("train", MASKS, *inside))
+    if other := next((name for name in beside if _photographs(path / name)), None):
+        raise AibError(
+            f"{path / 'train'} has sub-folders and lies beside {other}/: if its sub-folders are "
+            f"the classes, name the data folder:{path / 'train'}; if 'train' is a class, move all "
+            "classes into a folder train/"
+        )
 
 
 def _check_flat(path: Path) -> None:

@@ -68,6 +68,18 @@ def test_a_class_called_train_is_told_where_to_go(tmp_path):
         load(f"folder:{tmp_path}", "train")
 
 
+def test_a_class_called_train_with_sub_folders_is_not_taken_for_the_split(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    official.write_folder(tmp_path / "train", classes=2, per_class=2)
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4  # of the same classes
+    (tmp_path / "class_0").rename(tmp_path / "car")
+    with pytest.raises(AibError, match="has sub-folders and lies beside car/: .* a class, m"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
+    assert len(load(f"folder:{tmp_path}/train", "train", holdout=0)) == 4  # as the error says
+    official.write_folder(tmp_path / "test", classes=2)
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4
+
+
 def test_a_folder_without_training_images_is_told_where_to_put_them(tmp_path):
     official.write_folder(tmp_path / "test")
     with pytest.raises(AibError, match="has no train/ folder: .* under train/ and test/"):
