@@ -8,11 +8,11 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate
 from aib.files import quoted, read_json
-from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
 from aib.interpret.stored import study_folder
 from aib.interpret.studies import Plan
+from aib.progress import Tick, silent
 from aib.report.gallery import Gallery, make_gallery
 from aib.runs import RESULT, Run, read_metrics
 from aib.settings import Settings
