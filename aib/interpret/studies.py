@@ -1,5 +1,6 @@
 """The study of one model's maps: every measurement of this package, on one set of images."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
-from aib.errors import AibError, missing_extra
+from aib.errors import AibError, AibWarning, missing_extra
 from aib.evaluation import passes_in
 from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
@@ -27,6 +28,7 @@ from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
+from aib.interpret.verdict import evaluator_weakness
 from aib.masked import Masked
 from aib.paper import PAPER_SCORES
 from aib.preprocessing import Preprocessing
@@ -154,6 +156,13 @@ def study(
                 seed=plan.seed,
                 tick=tick,
             )
+            judged = comparison.evaluator
+            if judged and (weakness := evaluator_weakness(judged, comparison.subset_images)):
+                warnings.warn(
+                    f"{judged.run} cannot judge maps: {weakness}; train this evaluator for longer",
+                    AibWarning,
+                    stacklevel=2,
+                )
             map_stability = {
                 kind: measure(few, maps=f, tick=tick).stability for kind, f in maps.items()
             }

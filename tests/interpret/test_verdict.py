@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from aib.data import Batches
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.evaluator import kept_curves
 from aib.interpret.metrics.reliance import Drop, Reliance
+from aib.interpret.results import Study
 from tests.interpret import planted
 
 
@@ -132,6 +133,21 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
         assert own.over_random.high < 0
         assert "no gradient leads" in found.notes[-1]
         assert set(found.faithfulness) == {"own", "centre", "random"}
+
+
+def test_an_evaluator_that_guesses_does_not_judge():
+    """A map that a trained one finds faithful is not blamed for it."""
+    evaluator = planted.evaluator()
+    torch.nn.init.zeros_(evaluator.head.weight)  # it names the first class
+    plan = Plan({}, subset=60, evaluator=evaluator, evaluator_name="runs/new")
+    with pytest.warns(AibWarning, match="runs/new cannot judge maps: .* 60 whole images") as found:
+        results, _ = study(planted.Selector(), planted.feed(300), plan)
+    share = f"{results.evaluator.accuracy:.1f}%"
+    assert share in str(found[0].message)
+    assert results.verdict.name == "used"
+    assert f"The evaluator could not judge the map: it gets {share} of" in results.verdict.text
+    assert "is not shown to find more evidence" not in results.verdict.text
+    assert Study.from_dict(results.to_dict()).verdict == results.verdict
 
 
 @pytest.mark.parametrize(("count", "name"), [(9, "used"), (10, "faithful")])
