@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from aib.configs.own import own_images
 from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.evaluation import Evaluation
 from aib.figures.picture import is_figure
 from aib.pretrained import packaged_models
@@ -197,6 +198,20 @@ def test_training_reports_damaged_files_of_every_split(tmp_path) -> None:
 def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):
     image.save(tmp_path / "image.png")
     assert open_rgb(tmp_path / "image.png").getpixel((0, 0)) == (shade,) * 3
+
+
+def test_twelve_bits_are_scaled_where_the_file_says_so_and_reported_where_not(tmp_path):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    white = tmp_path / "class_0" / "white.tif"
+    Image.fromarray(np.full((4, 4), 65_535, np.uint16)).save(white)
+    bits = [struct.pack("<HHIHH", 258, 3, 1, count, 0) for count in (16, 12)]  # BitsPerSample
+    assert bits[0] in white.read_bytes()
+    white.write_bytes(white.read_bytes().replace(*bits))
+    assert open_rgb(white).getpixel((0, 0)) == (255, 255, 255)
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 5
+    Image.fromarray(np.full((4, 4), 4095, np.uint16)).save(tmp_path / "class_0" / "dark.tif")
+    with pytest.warns(AibWarning, match=r"1 of the images .* such as .*dark.tif: .* of 12 bits"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
 
 
 @pytest.mark.parametrize(("largest", "shade"), [(1.0, 255), (0.5, 127), (200.0, 200)])
