@@ -177,6 +177,27 @@ def test_a_map_that_is_shown_and_not_applied_gets_no_verdict():
         study(Pretender(), planted.feed(20), Plan({}), expensive=False)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_every_image_tells_whether_the_map_is_applied(precision):
+    """Also where few images do, and none of the first batch."""
+    images = planted.glyph_images(300)
+    last = images.preprocessing.normalise(images.images[-6:])
+
+    class Rarely(planted.Selector):
+        def decide(self, x, sampling, given):
+            out = super().decide(x, sampling, given)
+            if given.attention_map is not None:
+                return out
+            few = (x[:, None] == last).flatten(2).all(2).any(1)[:, None]  # [B,1]
+            logits = out.sample_logits
+            return replace(out, sample_logits=torch.where(few, logits.roll(1, -1), logits))
+
+    plan = Plan({}, precision=precision)
+    study(planted.Selector(), Batches(images, 100), plan, expensive=False)
+    with pytest.raises(AibError, match="does not apply the map that it shows: .* of 6 of 300 imag"):
+        study(Rarely(), Batches(images, 100), plan, expensive=False)
+
+
 def test_a_map_that_may_only_not_look_strange_is_not_faithful():
     """The decision is the same under any map with one square: whose it is makes no difference."""
 
