@@ -13,6 +13,7 @@ from aib.errors import AibError, first_line
 from aib.export.formats import need_onnx, open_onnx, quietly, to_onnx
 from aib.export.int8 import to_int8
 from aib.export.one_pass import OnePass, describe, settled, traceable
+from aib.progress import Tick, silent
 
 BATCHES = (1, 32)
 CALLS = 3  # of a variant before the next one is called
@@ -22,7 +23,6 @@ PAUSE = 0.02
 CALIBRATION = 32  # random images: the ranges of int8 do not change its speed
 
 Variant = Callable[[Tensor], Any]
-Tick = Callable[[str, int], None]
 
 
 def bench_latency(
@@ -30,7 +30,7 @@ def bench_latency(
     *,
     seconds: float = 3.0,
     compile: bool = True,
-    tick: Tick = lambda what, steps: None,
+    tick: Tick = silent,
 ) -> dict[str, Any]:
     """Milliseconds of one deterministic pass, pixels to outputs, per variant and batch size.
 

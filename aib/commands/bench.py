@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aib.commands.options import parse_samples, print_json, progress
+from aib.commands.options import parse_samples, print_json
 from aib.options import Propose
+from aib.progress import progress_bar
 from aib.validation import Cache, Count, Positive, Precision, check
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def infer(
     work = common.workload(device)
     result = bench_infer(work, samples=parse_samples(samples), seconds=seconds)
     if not no_latency and device.type == "cpu":
-        with progress(1 + len(BATCHES)) as tick:
+        with progress_bar(1 + len(BATCHES)) as tick:
             result["latency"] = bench_latency(
                 work.make_model(),
                 seconds=seconds,

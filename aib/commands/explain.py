@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from aib.commands.options import parse_samples, print_json, progress
+from aib.commands.options import parse_samples, print_json
 from aib.errors import AibError
+from aib.progress import progress_bar
 from aib.validation import THRESHOLD, Fraction, Method, check, check_seed
 
 
@@ -90,7 +91,7 @@ def explain(
     records: list[dict[str, Any]] = []
     saved: list[str] = []
     skipped: dict[str, str] = {}
-    with ExitStack() as writing, progress(len(files)) as tick:
+    with ExitStack() as writing, progress_bar(len(files)) as tick:
         for path, name in zip(files, names, strict=True):
             tick("explaining", 1)
             try:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.options import print_json, progress
+from aib.commands.options import print_json
 from aib.errors import AibError
+from aib.progress import progress_bar
 from aib.validation import Count, Format, check, check_seed
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def export_(
     opened = open_run(find_model(run), "cpu", backbone)
     target = check_target(out or default_target(opened.output, format), format)
     images = int8_images(opened, data, root, calibrate, seed) if int8 else None
-    with progress(STEPS + 2 * int8) as tick:
+    with progress_bar(STEPS + 2 * int8) as tick:
         exported = export(
             opened.model,
             target,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.options import print_json, progress, rich_table, wide_console
+from aib.commands.options import print_json, rich_table, wide_console
 from aib.errors import AibError
 from aib.files import check_suffix, check_writable, read_json, write_json
+from aib.progress import progress_bar
 from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def interpret(
         threshold_feed,
     )
     from aib.interpret.stored import EXPENSIVE
-    from aib.interpret.studies import Plan
+    from aib.interpret.studies import Plan, study_steps
     from aib.runs import RESULT, open_run, open_runs
 
     if not runs and model is None:
@@ -154,11 +155,11 @@ def interpret(
         None if quick else threshold_feed(run, feed, str(name), plan, root or own_root, opened[0])
         for run, feed in zip(opened, feeds, strict=True)
     ]
-    counts = [feed.num_images for feed in feeds]
-    work = sum(n * (len(known) + 2) + 5 * min(subset, n) * (not quick) for n in counts)
-    work += sum(5 * feed.num_images for feed in thresholds if feed is not None)
-    work += sum(n for run, n in zip(opened, counts, strict=True) if run.model.takes_mask)
-    with progress(work) as tick:
+    steps = sum(
+        study_steps(run.model, feed, plan, 0, not quick, with_masks)
+        for run, feed, with_masks in zip(opened, feeds, thresholds, strict=True)
+    )
+    with progress_bar(steps) as tick:
         measured = [
             study_run(
                 run,

@@ -1,15 +1,13 @@
-"""What commands share: options from a signature or dataclass, presets, tables, JSON, a bar."""
+"""What commands share: options from a signature or dataclass, presets, tables, JSON."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -92,17 +90,3 @@ def rich_table(table: Table) -> RichTable:
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
-
-
-@contextmanager
-def progress(total: int, transient: bool = True) -> Iterator[Callable[[str, int], None]]:
-    """Show a bar on a terminal's standard error, for long measurements.
-
-    Yields a function to call with (current task, images done since then).
-    """
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn())
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, disable=hidden, transient=transient) as bar:
-        task = bar.add_task("starting", total=total)
-        yield lambda what, images: bar.update(task, description=what, advance=images)

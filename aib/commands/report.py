@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.options import progress
 from aib.errors import AibError
 from aib.files import check_suffix, check_writable, write_text
+from aib.progress import progress_bar
 from aib.validation import check_seed
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def report(
     contents = []
     for run in opened:
         # seven modified sets, replaced maps (twice), changed masks, the rest
-        with progress(images * (10 + run.model.takes_mask)) as tick:
+        with progress_bar(images * (10 + run.model.takes_mask)) as tick:
             contents.append(
                 gather(
                     run,

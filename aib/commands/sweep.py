@@ -12,7 +12,6 @@ import tyro
 from aib.commands.options import (
     parse,
     print_json,
-    progress,
     rich_table,
     run_name,
     take_preset,
@@ -20,6 +19,7 @@ from aib.commands.options import (
 )
 from aib.errors import counted
 from aib.files import write_text
+from aib.progress import progress_bar
 from aib.settings import Settings
 from aib.validation import Count, check
 
@@ -108,7 +108,7 @@ def sweep(plan: "Plan", folder: Path, options: Options) -> None:
     )
     failed: dict[str, str] = {}
     ended = itertools.count(1)
-    with SignalCatcher() as stop, progress(len(left), transient=False) as tick:
+    with SignalCatcher() as stop, progress_bar(len(left), transient=False) as tick:
 
         def on_end(run: "PlannedRun", error: str | None) -> None:
             found = read_measurement(folder / run.name)

@@ -18,6 +18,7 @@ from aib.preprocessing import Resize
 # Above any photograph, and small enough for the memory of a worker process.
 MAX_PIXELS = 100_000_000
 MIN_SIDE = 2
+BITS_PER_SAMPLE = 258  # tag of TIFF
 # Pillow opens more formats, but not all are safe: for PostScript it starts another program.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
@@ -134,14 +135,16 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """The image upright, in RGB."""
     if not all(image.size):
         raise AibError("an image has {} x {} pixels, and needs at least one".format(*image.size))
+    bits = getattr(image, "tag_v2", {}).get(BITS_PER_SAMPLE, ())  # lost when it is turned
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        scale = 1 / 257 if values.max() > 255 else 1.0
+        white = 2**12 - 1 if bits == (12,) else 2**16 - 1
+        white = white if values.max() > 255 else 255
         if image.mode == "F" and values.max() <= 1:
-            scale = 255.0
-        return Image.fromarray((values * scale).clip(0, 255).astype(np.uint8)).convert("RGB")
+            white = 1
+        return Image.fromarray((values * 255 / white).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         # Transparent pixels hold arbitrary colours; white is what viewers show.
         image = image.convert("RGBA")

@@ -40,6 +40,8 @@ OTHER_NAMES = {
 }
 MASKS = "masks"
 SAMPLED_MASKS = 100  # that are decoded to find the values that masks have
+DEEP = {".png", ".tif", ".tiff", ".pgm", ".ppm"}  # may have 16 bits
+NEARLY_BLACK = 15  # of 255: the largest value of 12 bits, taken for one of 16
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
@@ -65,7 +67,7 @@ def read(
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
     labels = {f: i for i, name in enumerate(classes) for f in _photographs(top / name)}
-    errors = _decoding_errors([f for f in labels if check or f.suffix.lower() in UNREAD])
+    errors, dark = _decode_all([f for f in labels if check or f.suffix.lower() in UNREAD])
     if errors and strict:
         raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
     paths = tuple(file for file in labels if file not in errors)
@@ -86,6 +88,11 @@ def read(
     if not masks and top != path and _holds_masks(path / MASKS, classes):
         _warn(f"the masks in {path / MASKS} are not used: those of {split} belong in {folders[1]}")
     _warn_of_masks(labels, top)
+    if dark:
+        _warn(
+            f"{len(dark):,} of the images are nearly black, such as {dark[0]}: if they have values "
+            "of 12 bits in 16, multiply those by 16"
+        )
     values = partial(from_user, ours=_have_our_values(masks))
     files = ImageFiles(paths, masks=masks, mask_values=values)
     if check and masks:
@@ -126,6 +133,8 @@ def require_two_classes(path: Path, classes: tuple[str, ...]) -> None:
 def _top(path: Path, split: str) -> Path:
     """The folder of the split's classes; a flat folder is its own training split."""
     if found := _split_folder(path, split):
+        if split == "train":
+            _check_split(path)
         return found
     if split == "train" and not any(has_split(path, name) for name in SPLITS):
         _check_flat(path)
@@ -142,6 +151,20 @@ def _split_folder(path: Path, split: str) -> Path | None:
         return None  # the folder may be a class
     known = (split, *OTHER_NAMES.get(split, ()))
     return next((path / name for name in _sub_folders(path) if name.lower() in known), None)
+
+
+def _check_split(path: Path) -> None:
+    """Raise an error for a folder train/ that may be one class among others, with sub-folders."""
+    inside = _sub_folders(path / "train")
+    if not inside or has_split(path, "val") or has_split(path, "test"):
+        return
+    beside = (name for name in _sub_folders(path) if name not in ("train", MASKS, *inside))
+    if other := next((name for name in beside if _photographs(path / name)), None):
+        raise AibError(
+            f"{path / 'train'} has sub-folders and lies beside {other}/: if its sub-folders are "
+            f"the classes, name the data folder:{path / 'train'}; if 'train' is a class, move all "
+            "classes into a folder train/"
+        )
 
 
 def _check_flat(path: Path) -> None:
@@ -261,7 +284,7 @@ def image_files(folder: Path) -> list[Path]:
     found, waiting = [], [folder]
     seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
     while waiting:
-        for top, folders, names in os.walk(waiting.pop(0)):
+        for top, folders, names in os.walk(waiting.pop(0), onerror=_raise_unless_missing):
             real = os.path.realpath(top)
             if real in seen:
                 folders.clear()
@@ -280,6 +303,11 @@ def image_files(folder: Path) -> list[Path]:
     )
 
 
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise AibError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
 def images_without_masks(folder: Path) -> list[Path]:
     """All image files below the folder but those that are read as masks."""
     files = image_files(folder)
@@ -290,24 +318,27 @@ def images_without_masks(folder: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=2**18)  # the same folder is often read again, for its held-out images
-def _check_decodes(path: Path, modified: int, size: int) -> None:
-    """Raise an error if the file cannot be decoded; once it was, only after a change again."""
-    open_rgb(path, reduce=1)
+def _largest_value(path: Path, modified: int, size: int) -> int:
+    """Decode the file, again only after a change. An error says why it cannot be decoded."""
+    return int(np.asarray(open_rgb(path, reduce=1)).max())
 
 
-def _decoding_errors(files: Collection[Path]) -> dict[Path, str]:
-    """An error message for each file that cannot be decoded."""
+def _decode_all(files: Collection[Path]) -> tuple[dict[Path, str], list[Path]]:
+    """An error message for each file that cannot be decoded, and the files that may have 16 bits
+    and are nearly black."""
 
-    def error(path: Path) -> str:
+    def decode(path: Path) -> str | int:
         try:
             facts = path.stat()
-            _check_decodes(path, facts.st_mtime_ns, facts.st_size)
+            return _largest_value(path, facts.st_mtime_ns, facts.st_size)
         except OSError as error:
             return f"{path} cannot be opened: {error.strerror}"
         except AibError as error:
             return str(error)
-        return ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
-        found = zip(files, pool.map(error, files), strict=True)
-        return {path: message for path, message in found if message}
+        found = dict(zip(files, pool.map(decode, files), strict=True))
+    errors = {path: value for path, value in found.items() if isinstance(value, str)}
+    values = {path: value for path, value in found.items() if isinstance(value, int)}
+    dark = [path for path, largest in values.items() if 0 < largest <= NEARLY_BLACK]
+    return errors, [path for path in dark if path.suffix.lower() in DEEP]

@@ -28,6 +28,7 @@ from aib.export.formats import (
 from aib.export.int8 import Int8, quantise
 from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.files import check_writable, write_whole
+from aib.progress import Tick, silent
 from aib.validation import check as check_value
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
@@ -52,7 +53,7 @@ def export(
     *,
     data: str | None = None,
     checksum: str | None = None,
-    tick: Callable[[str, int], None] = lambda what, steps: None,
+    tick: Tick = silent,
 ) -> Exported:
     """Write one deterministic pass of `model` to `path`; the model stays as it is.
 

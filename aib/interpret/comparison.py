@@ -18,9 +18,9 @@ from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
 from aib.interpret.metrics.localise import Localisation
 from aib.interpret.metrics.road import road
 from aib.interpret.metrics.wsol import WSOL, Thresholds
-from aib.interpret.per_image import Tick, silent
 from aib.interpret.posthoc import completeness, has_captum
 from aib.interpret.results import Faithfulness, Located
+from aib.progress import Tick, silent
 
 MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 STEPS = 16  # of the deletion and insertion curves

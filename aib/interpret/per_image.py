@@ -4,7 +4,7 @@ Every batch is read once, and explained once as it is and once under each modifi
 stay on the device until the end; there is no loop over images.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,10 @@ from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Stability
+from aib.progress import Tick, silent
 from aib.validation import check_decided
 
-Tick = Callable[[str, int], None]  # progress: what is being done, and for how many more images
 Columns = dict[str, Tensor | None]
-
-
-def silent(what: str, images: int) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True)

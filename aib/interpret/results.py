@@ -13,7 +13,7 @@ from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
-from aib.interpret.verdict import Verdict, judge
+from aib.interpret.verdict import Verdict, evaluator_weakness, judge
 from aib.validation import parse_json
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
@@ -148,12 +148,14 @@ class Study:
         """What the map is worth, by what was measured; None where nothing could be replaced."""
         if not isinstance(self.reliance, Reliance):
             return None
-        curve = None if self.evaluator is None else self.evaluator.maps.get("own")
+        judged = self.evaluator
+        curve = None if judged is None else judged.maps.get("own")
         return judge(
             self.reliance,
             self.encoding,
             over_centre=curve.over_centre if curve else None,
             over_random=curve.over_random if curve else None,
+            weakness=evaluator_weakness(judged, self.subset_images) if judged else None,
         )
 
     def measured_on(self, part: str = "") -> str:

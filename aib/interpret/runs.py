@@ -18,12 +18,13 @@ from aib.environment import environment, pick_device
 from aib.errors import AibError, AibWarning
 from aib.interpret.comparison import no_masks
 from aib.interpret.foreign import ForeignClassifier, count_classes
-from aib.interpret.per_image import ImageMetrics, Tick, silent
+from aib.interpret.per_image import ImageMetrics
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.networks.by_name import build_network, classes_of, preprocessing_of
 from aib.options import is_library_name
 from aib.paper import has_papers_form
+from aib.progress import Tick, silent
 from aib.runs import Run
 
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files

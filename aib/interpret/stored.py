@@ -62,7 +62,7 @@ def stored_verdict(run: Run) -> StoredVerdict | None:
     measured = f"measured on {found.measured_on()}"
     if found.weights_sha256 != run.checksum:
         measured += ", with other weights than these"
-    if run.repo and path.parent == run.folder:
+    if is_of_repository(run):
         measured += ", as its repository says"
     return StoredVerdict(verdict, measured)
 
@@ -77,6 +77,11 @@ def study_folder(run: Run) -> Path:
     if its_own is None or its_own.get("schema") != here.get("schema"):
         return run.output
     return run.folder if lost_parts(its_own, here) else run.output
+
+
+def is_of_repository(run: Run) -> bool:
+    """Whether the run's study comes from the Hub with the model."""
+    return run.repo is not None and study_folder(run) == run.folder
 
 
 def lost_parts(study: dict[str, Any], other: dict[str, Any]) -> list[str]:

@@ -1,6 +1,8 @@
 """The study of one model's maps: every measurement of this package, on one set of images."""
 
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
-from aib.errors import AibError, missing_extra
+from aib.errors import AibError, AibWarning, missing_extra
 from aib.evaluation import passes_in
 from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
@@ -22,18 +24,19 @@ from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
-from aib.interpret.metrics.swap import swap_maps
-from aib.interpret.per_image import ImageMetrics, Tick, measure_images, silent
+from aib.interpret.metrics.swap import check_unchanged, is_changed, swap_maps
+from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
+from aib.interpret.verdict import evaluator_weakness
 from aib.masked import Masked
 from aib.paper import PAPER_SCORES
 from aib.preprocessing import Preprocessing
+from aib.progress import Tick, progress_bar, silent
 from aib.validation import Precision
 
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
-MAX_CHANGE = 0.05  # of the probabilities with its own map given; rounding changes far less
 ALL = modifications()
 
 
@@ -72,7 +75,8 @@ def study(
     notes: tuple[str, ...] = (),
     expensive: bool = True,
     threshold_images: Batches | None = None,
-    tick: Tick = silent,
+    progress: bool = True,
+    tick: Tick | None = None,
 ) -> tuple[Study, ImageMetrics]:
     """Measure one model on labelled images; `expensive` adds the parts on the subset.
 
@@ -82,8 +86,10 @@ def study(
     which is no aib model; by default the data's.
 
     `origin` holds the fields of `Study` that say where it comes from. `threshold_images` choose the
-    held-out thresholds of localisation: images with masks that are not in `data`. `tick`, for a
-    progress bar, is called with the name of the current part and the number of images just done.
+    held-out thresholds of localisation: images with masks that are not in `data`.
+
+    `progress` shows a bar on a terminal; a `tick` of your own is called instead, with the name of
+    the current part and the number of images just done.
     """
     model, feed = prepare(model, data, preprocessing)
     plan = plan or Plan()
@@ -119,18 +125,18 @@ def study(
     randomised: Tensor | None = None
     map_stability: dict[str, dict[str, Stability]] = {}
     measure = partial(
-        measure_images,
-        model,
-        modifications=fitting,
-        foreign=plan.foreign,
-        seed=plan.seed,
-        tick=tick,
+        measure_images, model, modifications=fitting, foreign=plan.foreign, seed=plan.seed
     )
+    if tick is None and progress:
+        total = study_steps(model, feed, plan, len(maps), expensive, threshold_images)
+        bar: AbstractContextManager[Tick] = progress_bar(total)
+    else:
+        bar = nullcontext(tick or silent)
     judges = () if plan.evaluator is None else (plan.evaluator,)
-    with evaluating(model), passes_in(plan.precision, model, *judges):
+    with bar as tick, evaluating(model), passes_in(plan.precision, model, *judges):
         if model.takes_map:
             _check_applied(model, _first_images(model, feed, feed.batch_size))
-        each = measure(feed)
+        each = measure(feed, tick=tick)
         if expensive:
             few = feed.sample(plan.subset, plan.seed)
             kinds, layer, problems = _possible_kinds(model, few, each.has_maps)
@@ -149,7 +155,16 @@ def study(
                 seed=plan.seed,
                 tick=tick,
             )
-            map_stability = {kind: measure(few, maps=f).stability for kind, f in maps.items()}
+            judged = comparison.evaluator
+            if judged and (weakness := evaluator_weakness(judged, comparison.subset_images)):
+                warnings.warn(
+                    f"{judged.run} cannot judge maps: {weakness}; train this evaluator for longer",
+                    AibWarning,
+                    stacklevel=2,
+                )
+            map_stability = {
+                kind: measure(few, maps=f, tick=tick).stability for kind, f in maps.items()
+            }
             if each.has_maps:
                 randomised = _first_images(model, few, RANDOMISED)
         reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
@@ -187,6 +202,24 @@ def study(
     return results, each
 
 
+def study_steps(
+    model: Classifier,
+    feed: Batches,
+    plan: Plan,
+    maps: int = 0,
+    expensive: bool = True,
+    threshold_images: Batches | None = None,
+) -> int:
+    """How many images `study` reports to `tick` in all its parts, for a progress bar."""
+    modified = len(plan.modifications)
+    steps = feed.num_images * (modified + 2 * model.takes_map + model.takes_mask)
+    if expensive:
+        kinds = len(map_kinds(True)) + maps
+        steps += min(plan.subset, feed.num_images) * (kinds + maps * modified)
+        steps += kinds * (threshold_images.num_images if threshold_images else 0)
+    return steps
+
+
 def replace_maps(
     model: Classifier, feed: Batches, seed: int = 0, *, masks: bool = True, tick: Tick = silent
 ) -> tuple[Reliance | str, Encoding | None]:
@@ -209,22 +242,22 @@ def replace_maps(
         return model.applied_map(own_maps(model, x))
 
     decisions = swap_maps(predict, applied, batches, seed=seed)
+    check_unchanged(decisions.changed)
     return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
 
 
 @torch.no_grad()
 def _check_applied(model: Classifier, x: Tensor) -> None:
-    """Raise if the model decides otherwise with its own map given to it."""
+    """Raise if the model decides otherwise with its own map given to it.
+
+    `replace_maps` asks all images; some of them tell it before the long measurements.
+    """
     own = model.applied_map(own_maps(model, x))
     free, given = (
-        model(x, deterministic=True, attention_map=one).logits.softmax(1)  # [B,C]
+        model(x, deterministic=True, attention_map=one).logits  # [B,C]
         for one in (None, own)
     )
-    if float((free - given).abs().amax(1).mean()) > MAX_CHANGE:
-        raise AibError(
-            "the model does not apply the map that it shows: its probabilities change with this "
-            "map given to it, so replacing the map would measure nothing"
-        )
+    check_unchanged(is_changed(free, given))
 
 
 def measure_mask(

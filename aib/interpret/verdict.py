@@ -14,7 +14,8 @@ from typing import Literal
 
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.encoding import SWAPS, Encoding
-from aib.interpret.metrics.reliance import Drop, Reliance, points
+from aib.interpret.metrics.evaluator import EvaluatorResults
+from aib.interpret.metrics.reliance import HARM, Drop, Reliance, points
 
 Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
 
@@ -61,11 +62,13 @@ def judge(
     *,
     over_centre: Estimate | None = None,
     over_random: Estimate | None = None,
+    weakness: str | None = None,
 ) -> Verdict:
     """The verdict from the drops of accuracy, the tests of encoding and an evaluator.
 
     `over_centre` and `over_random`: how much better the map's pixels are than those controls, by
-    the evaluator's area under the curve. Whatever was not measured limits the verdict.
+    the evaluator's area under the curve; `weakness`: why that evaluator cannot judge. Whatever was
+    not measured limits the verdict.
     """
     harm, point = reliance.harm, _point(reliance.harm)
     # A masked model has only ever seen masks that belong to an image: no others count.
@@ -96,7 +99,7 @@ def judge(
     if costly <= STRANGE:
         strange = "Only a mean or shuffled map is shown to cost that, not another image's"
         return Verdict("used", (*used, *why, strange))
-    faithful, evidence = _evidence(over_centre, over_random)
+    faithful, evidence = _evidence(over_centre, over_random, weakness)
     return Verdict("faithful" if faithful else "used", (*used, *why, evidence))
 
 
@@ -135,10 +138,24 @@ def _signs(encoding: Encoding) -> tuple[str, ...]:
     return tuple(signs)
 
 
-def _evidence(centre: Estimate | None, random: Estimate | None) -> tuple[bool, str]:
+def evaluator_weakness(found: EvaluatorResults, images: int) -> str | None:
+    """Why this evaluator, measured on so many images, cannot judge maps; None if it can."""
+    if found.accuracy - found.chance >= 100 * ROOM * HARM:
+        return None
+    return (
+        f"it gets {found.accuracy:.1f}% of {images:,} whole images right, and guessing would get "
+        f"{found.chance:.1f}%"
+    )
+
+
+def _evidence(
+    centre: Estimate | None, random: Estimate | None, weakness: str | None
+) -> tuple[bool, str]:
     """Whether an evaluator finds more evidence in the map than in both controls."""
     if centre is None or random is None:
         return False, 'No evaluator was used, and without one the verdict is at most "used"'
+    if weakness:
+        return False, f"The evaluator could not judge the map: {weakness}"
     worse = [name for name, e in (("centre", centre), ("random", random)) if not _above(e, 0.0)]
     if worse:
         controls = " and ".join(worse)

@@ -8,11 +8,11 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation import Evaluation, evaluate
 from aib.files import quoted, read_json
-from aib.interpret.per_image import Tick, silent
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
-from aib.interpret.stored import study_folder
+from aib.interpret.stored import is_of_repository, study_folder
 from aib.interpret.studies import Plan
+from aib.progress import Tick, silent
 from aib.report.gallery import Gallery, make_gallery
 from aib.runs import RESULT, Run, read_metrics
 from aib.settings import Settings
@@ -126,7 +126,10 @@ def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: T
 
 
 def read_study(run: Run, data: str | None) -> tuple[Study | None, str]:
-    """interpret.json, or a note on why it is not used: it must be of these weights and data."""
+    """interpret.json, or a note on why it is not used: it must be of these weights and data.
+
+    A study of a repository has a note that it was not made here.
+    """
     stored = read_json(study_folder(run) / RESULT)
     if stored is None:
         return None, ""
@@ -136,4 +139,10 @@ def read_study(run: Run, data: str | None) -> tuple[Study | None, str]:
         return None, f"{RESULT} is about {stored.get('data')}, not {data}, and is left out."
     if stored.get("weights_sha256") != run.checksum:
         return None, f"{RESULT} was measured with other weights than the run's and is left out."
-    return Study.from_dict(stored), ""
+    note = ""
+    if is_of_repository(run):
+        note = (
+            f"The verdict and the study of the maps are those of the repository {run.repo}: "
+            f"`aib interpret {quoted(run.source)}` measures here."
+        )
+    return Study.from_dict(stored), note

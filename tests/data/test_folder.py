@@ -1,6 +1,8 @@
 """Folders of images: classes, splits, image modes, rotation, options in the name."""
 
 import json
+import os
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +16,7 @@ from aib.configs.own import own_images
 from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.evaluation import Evaluation
 from aib.figures.picture import is_figure
 from aib.pretrained import packaged_models
@@ -67,6 +69,18 @@ def test_a_class_called_train_is_told_where_to_go(tmp_path):
         load(f"folder:{tmp_path}", "train")
 
 
+def test_a_class_called_train_with_sub_folders_is_not_taken_for_the_split(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    official.write_folder(tmp_path / "train", classes=2, per_class=2)
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4  # of the same classes
+    (tmp_path / "class_0").rename(tmp_path / "car")
+    with pytest.raises(AibError, match="has sub-folders and lies beside car/: .* a class, m"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
+    assert len(load(f"folder:{tmp_path}/train", "train", holdout=0)) == 4  # as the error says
+    official.write_folder(tmp_path / "test", classes=2)
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4
+
+
 def test_a_folder_without_training_images_is_told_where_to_put_them(tmp_path):
     official.write_folder(tmp_path / "test")
     with pytest.raises(AibError, match="has no train/ folder: .* under train/ and test/"):
@@ -99,6 +113,22 @@ def test_links_to_folders_are_followed_once(tmp_path):
     (tmp_path / "more/class_0/back").symlink_to(first)
     images = load(f"folder:{tmp_path / 'photos'}", "train", holdout=0)
     assert images.labels.tolist() == [0] * 5 + [1] * 2
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monkeypatch):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    closed = tmp_path / "class_0" / "closed"
+    closed.mkdir()
+    list_folder = os.scandir
+
+    def denied(path="."):  # permissions would not stop a test that runs as root
+        if os.fspath(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(closed))
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(AibError, match="class_0/closed cannot be read: Permission denied"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
 
 
 @pytest.mark.parametrize("options", ["", ":check=false"])
@@ -168,6 +198,20 @@ def test_training_reports_damaged_files_of_every_split(tmp_path) -> None:
 def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):
     image.save(tmp_path / "image.png")
     assert open_rgb(tmp_path / "image.png").getpixel((0, 0)) == (shade,) * 3
+
+
+def test_twelve_bits_are_scaled_where_the_file_says_so_and_reported_where_not(tmp_path):
+    official.write_folder(tmp_path, classes=2, per_class=2)
+    white = tmp_path / "class_0" / "white.tif"
+    Image.fromarray(np.full((4, 4), 65_535, np.uint16)).save(white)
+    bits = [struct.pack("<HHIHH", 258, 3, 1, count, 0) for count in (16, 12)]  # BitsPerSample
+    assert bits[0] in white.read_bytes()
+    white.write_bytes(white.read_bytes().replace(*bits))
+    assert open_rgb(white).getpixel((0, 0)) == (255, 255, 255)
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 5
+    Image.fromarray(np.full((4, 4), 4095, np.uint16)).save(tmp_path / "class_0" / "dark.tif")
+    with pytest.warns(AibWarning, match=r"1 of the images .* such as .*dark.tif: .* of 12 bits"):
+        load(f"folder:{tmp_path}", "train", holdout=0)
 
 
 @pytest.mark.parametrize(("largest", "shade"), [(1.0, 255), (0.5, 127), (200.0, 200)])

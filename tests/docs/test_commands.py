@@ -105,6 +105,7 @@ def test_no_way_is_left_over():
     assert [way.pattern for way in WAYS if way not in used] == []
 
 
+@pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # runs are not trained
 @pytest.mark.parametrize("command", [marked(c) for c in COMMANDS if not is_only_parsed(c)])
 def test_it_runs(command, workshop, request, capsys):
     way = way_of(command)

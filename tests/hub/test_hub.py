@@ -19,6 +19,7 @@ from aib.interpret.stored import stored_verdict
 from aib.pretrained import packaged_models
 from aib.report.gather import gather
 from aib.report.push import write_upload
+from aib.report.run_page import run_page
 from aib.runs import open_run
 from tests.helpers import SmallNet, images, make_run, photo, same_weights, shapes, small_model
 from tests.hub.server import be_offline, serving
@@ -311,7 +312,7 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
     [test] = read_json(opened.output / "evaluation.json")
     content = gather(opened, stored=True)
     assert set(content.evaluations) == {"shapes test", test}
-    assert content.study.data == "shapes:count=8"
+    assert content.study.data == "shapes:count=8" and content.notes == ()
     [picture] = content.pictures
     assert picture == opened.output / "figures" / "modified.png"
     assert stored_verdict(opened).measured.endswith("images of shapes:count=8")
@@ -353,7 +354,9 @@ def test_a_quick_study_made_here_does_not_hide_a_full_one_of_the_repository(hub,
     opened = open_run(Path("hf:me/mine"), "cpu")
     assert (opened.output / "interpret.json").is_file()
     assert stored_verdict(opened).verdict.name == "faithful"
-    assert gather(opened, stored=True).study.evaluator is not None
+    content = gather(opened, stored=True)
+    assert content.study.evaluator is not None
+    assert "the study of the maps are those of the repository me/mine" in run_page([content])
 
 
 def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):

@@ -122,6 +122,7 @@ def runs(tmp_path_factory):
     return {key: make_run(folder / key, name) for key, name in names.items()}
 
 
+@pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
 def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys):
     words = ["interpret", str(runs["model"]), "--images", "12", "--subset", "10", *FEW]
     assert main([*words, "--evaluator", str(runs["evaluator"])]) == 0

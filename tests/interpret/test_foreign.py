@@ -13,6 +13,7 @@ from aib.errors import AibError
 from aib.interpret import Plan, modifications, study
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
+from aib.interpret.studies import study_steps
 from aib.interpret.tables import all_tables
 from aib.preprocessing import Preprocessing
 from tests.helpers import SmallNet, eval_model, shapes
@@ -227,3 +228,18 @@ class Pair(SmallNet):
 def test_mistakes_are_answered_in_a_sentence(network, arguments, said):
     with pytest.raises(AibError, match=said):
         study(network, **{"data": DATA, "plan": PLAN} | arguments)
+
+
+@pytest.mark.parametrize("kind", ["tiny", "tiny_aib", "tiny_aib_masked"])
+def test_a_bar_shows_the_progress_on_a_terminal(kind, monkeypatch, capsys):
+    model, given = eval_model(kind, DATA), {"constant": lambda x: x.new_ones(len(x), 4, 4)}
+    ticks = []
+    study(model, DATA, PLAN, maps=given, tick=lambda what, done: ticks.append(done))
+    steps = study_steps(model, Batches(DATA, 5), PLAN, len(given))
+    assert sum(ticks) == steps - PLAN.subset * (kind == "tiny")  # it has no map of its own
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)  # rich then takes any output for a terminal
+    study(model, DATA, PLAN, expensive=False, progress=False)
+    assert capsys.readouterr().err == ""
+    study(model, DATA, PLAN, expensive=False)
+    assert "starting" in capsys.readouterr().err

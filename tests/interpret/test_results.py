@@ -50,6 +50,7 @@ def measured(request):
     )[0]
 
 
+@pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
 def test_a_study_is_read_back_as_it_was_written(measured):
     text = json.dumps(measured.to_dict(), allow_nan=False)
     again = Study.from_dict(json.loads(text))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from aib.data import Batches, load
-from aib.interpret import studies
+from aib.interpret import studies, swap_maps
 from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
 from aib.interpret.studies import Plan
 from aib.runs import open_run
@@ -135,9 +135,14 @@ def test_a_quantised_mask_gets_its_own_map_back_as_it_was_applied(monkeypatch):
     """Otherwise swaps would also measure what quantising the map changes."""
     model = eval_model("tiny_aib_masked", quantise_map=True, num_anchors=2)
     given = {}
+
+    def recorded(predict, maps, batches, **options):
+        given["m"] = maps
+        return swap_maps(predict, maps, batches, **options)
+
     monkeypatch.setattr(studies, "map_reliance", lambda decisions, masked: decisions)
     monkeypatch.setattr(studies, "map_encoding", lambda decisions, seed: None)
-    monkeypatch.setattr(studies, "swap_maps", lambda predict, maps, *_, **__: given.update(m=maps))
+    monkeypatch.setattr(studies, "swap_maps", recorded)
     studies.replace_maps(model, Batches(shapes(4), 4))
     x = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():

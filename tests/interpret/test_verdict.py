@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from aib.data import Batches
-from aib.errors import AibError
+from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.evaluator import kept_curves
 from aib.interpret.metrics.reliance import Drop, Reliance
+from aib.interpret.results import Study
 from tests.interpret import planted
 
 
@@ -134,6 +135,21 @@ def test_planted_models_get_the_verdict_they_deserve(kind):
         assert set(found.faithfulness) == {"own", "centre", "random"}
 
 
+def test_an_evaluator_that_guesses_does_not_judge():
+    """A map that a trained one finds faithful is not blamed for it."""
+    evaluator = planted.evaluator()
+    torch.nn.init.zeros_(evaluator.head.weight)  # it names the first class
+    plan = Plan({}, subset=60, evaluator=evaluator, evaluator_name="runs/new")
+    with pytest.warns(AibWarning, match="runs/new cannot judge maps: .* 60 whole images") as found:
+        results, _ = study(planted.Selector(), planted.feed(300), plan)
+    share = f"{results.evaluator.accuracy:.1f}%"
+    assert share in str(found[0].message)
+    assert results.verdict.name == "used"
+    assert f"The evaluator could not judge the map: it gets {share} of" in results.verdict.text
+    assert "is not shown to find more evidence" not in results.verdict.text
+    assert Study.from_dict(results.to_dict()).verdict == results.verdict
+
+
 @pytest.mark.parametrize(("count", "name"), [(9, "used"), (10, "faithful")])
 def test_a_few_images_make_no_map_faithful(count, name):
     """However few they are: if all of them prefer the map, so do all resamples."""
@@ -159,6 +175,27 @@ class Pretender(planted.Selector):
 def test_a_map_that_is_shown_and_not_applied_gets_no_verdict():
     with pytest.raises(AibError, match="does not apply the map that it shows"):
         study(Pretender(), planted.feed(20), Plan({}), expensive=False)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_every_image_tells_whether_the_map_is_applied(precision):
+    """Also where few images do, and none of the first batch."""
+    images = planted.glyph_images(300)
+    last = images.preprocessing.normalise(images.images[-6:])
+
+    class Rarely(planted.Selector):
+        def decide(self, x, sampling, given):
+            out = super().decide(x, sampling, given)
+            if given.attention_map is not None:
+                return out
+            few = (x[:, None] == last).flatten(2).all(2).any(1)[:, None]  # [B,1]
+            logits = out.sample_logits
+            return replace(out, sample_logits=torch.where(few, logits.roll(1, -1), logits))
+
+    plan = Plan({}, precision=precision)
+    study(planted.Selector(), Batches(images, 100), plan, expensive=False)
+    with pytest.raises(AibError, match="does not apply the map that it shows: .* of 6 of 300 imag"):
+        study(Rarely(), Batches(images, 100), plan, expensive=False)
 
 
 def test_a_map_that_may_only_not_look_strange_is_not_faithful():

@@ -265,6 +265,7 @@ def test_what_does_not_fit_a_network_is_named(flags, words, photos, hub, capsys)
 @pytest.mark.parametrize(
     "network", ["--model torchvision:googlenet", "--backbone my_module:build --at features"]
 )
+@pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
 def test_an_evaluator_of_a_network_judges_its_maps(network, photos, hub, capsys):
     own = network.split()[:2] if "--backbone" in network else []
     flags = [*network.split(), "--num-anchors", "4", "--latent-dim", "8", *SHORT]

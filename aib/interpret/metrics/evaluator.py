@@ -17,6 +17,7 @@ from aib.classifier import evaluating
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, mean_estimates
 from aib.interpret.metrics.checks import resize_maps
 from aib.interpret.metrics.faithfulness import removal_order
+from aib.interpret.metrics.reliance import guessing
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
 
@@ -38,6 +39,7 @@ class EvaluatorResults:
     run: str  # where the evaluator comes from
     accuracy: float  # with all pixels, in percent
     maps: dict[str, KeptCurve]  # by kind of map
+    chance: float = 0.0  # accuracy of guessing, in percent; not in older files
 
 
 class Judge:
@@ -45,11 +47,13 @@ class Judge:
 
     def __init__(self, evaluator: Evaluator, run: str = "evaluator", *, seed: int = 0):
         self.evaluator, self.run, self.seed = evaluator, run, seed
+        self.labels: list[Tensor] = []  # [B]
         self.whole: list[Tensor] = []  # bool [B]
         self.kept: dict[str, list[Tensor]] = {}  # by kind of map, bool [B,5]
 
     def see(self, x: Tensor, labels: Tensor) -> None:
         """Add a batch of images with all of their pixels."""
+        self.labels.append(labels)
         self.whole.append(self._is_right(x, labels, torch.ones_like(x[:, 0])))
 
     def update(self, kind: str, x: Tensor, labels: Tensor, maps: Tensor) -> None:
@@ -67,7 +71,8 @@ class Judge:
         """Accuracies with their intervals."""
         accuracy = 100 * float(torch.cat(self.whole).double().mean())
         correct = {kind: torch.cat(parts) for kind, parts in self.kept.items()}
-        return EvaluatorResults(self.run, accuracy, kept_curves(correct, seed=self.seed))
+        chance = 100 * guessing(torch.cat(self.labels), self.evaluator.num_classes)
+        return EvaluatorResults(self.run, accuracy, kept_curves(correct, seed=self.seed), chance)
 
     @torch.no_grad()
     def _is_right(self, x: Tensor, labels: Tensor, mask: Tensor) -> Tensor:

@@ -49,9 +49,13 @@ def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
     own = decisions.right()
     replaced = {name: drop_between(own, decisions.right(name)) for name in REPLACEMENTS}
     accuracy = float(own.double().mean())
-    frequent = int(decisions.labels.bincount().max()) / len(own)
-    chance = max(1 / decisions.num_classes, frequent)
+    chance = guessing(decisions.labels, decisions.num_classes)
     return Reliance(len(own), accuracy, replaced, HARM, chance, masked)
+
+
+def guessing(labels: Tensor, num_classes: int) -> float:
+    """Accuracy of naming the most frequent class, or any class if that is better."""
+    return max(1 / num_classes, int(labels.bincount().max()) / len(labels))
 
 
 def drop_between(own: Tensor, replaced: Tensor) -> Drop:

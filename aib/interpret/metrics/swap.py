@@ -18,6 +18,9 @@ from aib.errors import AibError
 from aib.interpret.metrics.checks import class_logits
 from aib.interpret.metrics.seeded import Stream, random_words
 
+MAX_CHANGE = 0.05  # of an image's probabilities with its own map given; rounding changes far less
+MAX_CHANGED = 0.01  # of the images: more could cost a point of accuracy by themselves
+
 Predict = Callable[[Tensor, Tensor | None], Any]  # images and maps to logits
 Attend = Callable[[Tensor], Tensor]  # images to maps
 
@@ -44,6 +47,7 @@ class Decisions:
     under: dict[str, Tensor]  # the same with the map replaced; "blank": own map, blank image
     partners: Partners
     num_classes: int
+    changed: Tensor  # [N], bool: the own map, given to the model, changes the probabilities
 
     def right(self, name: str | None = None) -> Tensor:
         """Which predictions are correct, bool [N]: under the own maps, or with them replaced."""
@@ -114,6 +118,7 @@ def swap_maps(
         logits = decide(batch.images, None)
         num_classes, own = logits.shape[1], logits.argmax(dim=1)
         found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}
+        found["changed"] = is_changed(logits, decide(batch.images, maps))
         size = (maps.shape[1], maps.shape[2])
         shares = None if batch.masks is None else covered(batch.masks, size)  # [B,h,w]
         if shares is not None:
@@ -151,7 +156,24 @@ def swap_maps(
         under={name: torch.cat(parts).cpu() for name, parts in under.items()},
         partners=Partners(*(partner.cpu() for partner in partners)),
         num_classes=num_classes,
+        changed=whole["changed"].cpu(),
     )
+
+
+def is_changed(free: Tensor, given: Tensor) -> Tensor:
+    """Whether the probabilities change between logits [B,C] by more than rounding, bool [B]."""
+    return (free.float().softmax(1) - given.float().softmax(1)).abs().amax(1) > MAX_CHANGE
+
+
+def check_unchanged(changed: Tensor) -> None:
+    """Raise an error unless nearly all images keep their decision with their own map given."""
+    count, images = int(changed.sum()), len(changed)
+    if count > MAX_CHANGED * images:
+        raise AibError(
+            "the model does not apply the map that it shows: with this map given to it, the "
+            f"probabilities of {count:,} of {images:,} images change, so that replacing the map "
+            "would measure nothing"
+        )
 
 
 def covered(masks: Tensor, size: tuple[int, int]) -> Tensor | None:

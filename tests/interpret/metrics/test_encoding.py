@@ -30,6 +30,7 @@ def random_decisions(count: int = 60, seed: int = 0, classes: int = 4) -> Decisi
         under=under | {"other_class": other},
         partners=partners,
         num_classes=classes,
+        changed=torch.zeros(count, dtype=torch.bool),
     )
 
 
