@@ -10,28 +10,25 @@ import hashlib
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from aib.data.decode import open_mask, open_rgb
+from aib.data.decode import open_mask
+from aib.data.image_files import UNREAD, decode_all, image_files, photographs
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import from_user, is_ours
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
 from aib.figures.manifest import MANIFEST, is_manifest
-from aib.figures.picture import is_figure
 from aib.preprocessing import Preprocessing, Resize
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
-SUFFIXES |= {".jfif", ".jpe"}  # other names of JPEG
-UNREAD = {".heic", ".heif", ".avif", ".jxl"}  # listed, so that they are reported as skipped
 SPLITS = ("train", "val", "test")
 OTHER_NAMES = {
     "train": ("training",),
@@ -40,8 +37,6 @@ OTHER_NAMES = {
 }
 MASKS = "masks"
 SAMPLED_MASKS = 100  # that are decoded to find the values that masks have
-DEEP = {".png", ".tif", ".tiff", ".pgm", ".ppm"}  # may have 16 bits
-NEARLY_BLACK = 15  # of 255: the largest value of 12 bits, taken for one of 16
 IMAGE_SIZE = 224  # default; set by folder:photos:image_size=32
 
 
@@ -66,8 +61,8 @@ def read(
     unknown = [name for name in _classes(top) if name not in classes]
     if unknown:
         raise AibError(f"{top / unknown[0]} is a class that the training images do not have")
-    labels = {f: i for i, name in enumerate(classes) for f in _photographs(top / name)}
-    errors, dark = _decode_all([f for f in labels if check or f.suffix.lower() in UNREAD])
+    labels = {f: i for i, name in enumerate(classes) for f in photographs(top / name)}
+    errors, dark = decode_all([f for f in labels if check or f.suffix.lower() in UNREAD])
     if errors and strict:
         raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
     paths = tuple(file for file in labels if file not in errors)
@@ -159,7 +154,7 @@ def _check_split(path: Path) -> None:
     if not inside or has_split(path, "val") or has_split(path, "test"):
         return
     beside = (name for name in _sub_folders(path) if name not in ("train", MASKS, *inside))
-    if other := next((name for name in beside if _photographs(path / name)), None):
+    if other := next((name for name in beside if photographs(path / name)), None):
         raise AibError(
             f"{path / 'train'} has sub-folders and lies beside {other}/: if its sub-folders are "
             f"the classes, name the data folder:{path / 'train'}; if 'train' is a class, move all "
@@ -267,45 +262,7 @@ def _classes(top: Path) -> tuple[str, ...]:
 def _sub_folders(folder: Path) -> list[str]:
     found = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     # A class into which `aib explain` wrote has a manifest and photographs.
-    return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or _photographs(p))
-
-
-def _photographs(folder: Path) -> list[Path]:
-    """The image files of a class; not the pictures that aib drew, which may lie beside them."""
-    return [path for path in image_files(folder) if not is_figure(path)]
-
-
-def image_files(folder: Path) -> list[Path]:
-    """All image files below the folder, sorted, without hidden ones; none if it is not there.
-
-    Links to folders are followed, after all folders that are really there. None is read twice, and
-    none above this one, which would hold other classes.
-    """
-    found, waiting = [], [folder]
-    seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
-    while waiting:
-        for top, folders, names in os.walk(waiting.pop(0), onerror=_raise_unless_missing):
-            real = os.path.realpath(top)
-            if real in seen:
-                folders.clear()
-                continue
-            seen.add(real)
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            inside = [Path(top, name) for name in sorted(folders)]
-            waiting += [path for path in inside if path.is_symlink()]
-            found += [Path(top, name) for name in names]
-    return sorted(
-        p
-        for p in found
-        if p.suffix.lower() in SUFFIXES | UNREAD
-        and (p.is_file() or not p.exists())  # a link without its target: reported as unreadable
-        and not p.name.startswith(".")
-    )
-
-
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise AibError(f"{error.filename} cannot be read: {error.strerror}") from error
+    return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or photographs(p))
 
 
 def images_without_masks(folder: Path) -> list[Path]:
@@ -315,30 +272,3 @@ def images_without_masks(folder: Path) -> list[Path]:
     named = {p for p in below - {folder} if p.name == MASKS}
     masks = {p for p in named if _holds_masks(p, _sub_folders(p.parent))}
     return [path for path in files if masks.isdisjoint(path.parents)]
-
-
-@lru_cache(maxsize=2**18)  # the same folder is often read again, for its held-out images
-def _largest_value(path: Path, modified: int, size: int) -> int:
-    """Decode the file, again only after a change. An error says why it cannot be decoded."""
-    return int(np.asarray(open_rgb(path, reduce=1)).max())
-
-
-def _decode_all(files: Collection[Path]) -> tuple[dict[Path, str], list[Path]]:
-    """An error message for each file that cannot be decoded, and the files that may have 16 bits
-    and are nearly black."""
-
-    def decode(path: Path) -> str | int:
-        try:
-            facts = path.stat()
-            return _largest_value(path, facts.st_mtime_ns, facts.st_size)
-        except OSError as error:
-            return f"{path} cannot be opened: {error.strerror}"
-        except AibError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
-        found = dict(zip(files, pool.map(decode, files), strict=True))
-    errors = {path: value for path, value in found.items() if isinstance(value, str)}
-    values = {path: value for path, value in found.items() if isinstance(value, int)}
-    dark = [path for path, largest in values.items() if 0 < largest <= NEARLY_BLACK]
-    return errors, [path for path in dark if path.suffix.lower() in DEEP]

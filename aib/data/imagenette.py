@@ -3,7 +3,7 @@
 import torch
 
 from aib.data.files import check_count, require
-from aib.data.folder import image_files
+from aib.data.image_files import image_files
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.specs import IMAGENETTE
 

@@ -150,7 +150,7 @@ def test_a_file_is_decoded_once_to_find_out_whether_it_is_damaged(tmp_path, monk
         decoded.append(path.name)
         return open_rgb(path, **options)
 
-    monkeypatch.setattr("aib.data.folder.open_rgb", counted)
+    monkeypatch.setattr("aib.data.image_files.open_rgb", counted)
     sizes = [len(load(f"folder:{tmp_path}", split, holdout=0.2)) for split in ("train", "val")]
     assert (sizes, len(decoded)) == ([12, 3], 15)
     (tmp_path / "class_0" / "0.png").write_bytes(b"no longer a picture")
