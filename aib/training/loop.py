@@ -249,7 +249,7 @@ class Loop:
         self.take_step.check_finite(self.step)
         sums = self.sums.sums.cpu()
         progress = {"step": self.step, "looked_at": self.logged_step, "sums": sums}
-        progress["seconds"] = time.monotonic() - self.began
+        progress |= {"seconds": time.monotonic() - self.began, "images": self.batches.num_images}
         self.run.save(progress | self.take_step.state_dict())
         self.save_time = time.monotonic()
 
@@ -261,7 +261,10 @@ class Loop:
             self.take_step.load_state_dict(state)
             self.sums.sums.copy_(state["sums"])
             self.step, self.logged_step = int(state["step"]), int(state["looked_at"])
-            self.seconds = float(state.get("seconds", 0.0))  # older versions did not save it
+            self.seconds = float(state.get("seconds", 0.0))
+            then, now = state.get("images"), self.batches.num_images
+            if then not in (None, now):  # older versions did not save it
+                raise ValueError(f"it is of {then} training images, and there are {now}")
             if not 0 <= self.logged_step <= self.step <= self.total_steps:
                 raise ValueError(f"it is of step {self.step} of {self.total_steps}")
             self.take_step.set_rates(max(0, self.step - 1))

@@ -25,13 +25,14 @@ from aib.errors import AibError, AibWarning
 from aib.runs import open_run, read_metrics, read_settings, train_seconds
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
+from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
 from tests.data import official
-from tests.helpers import SmallNet, image_set, same_weights, small_model
+from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model, start_run
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -212,11 +213,14 @@ def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     assert all(torch.equal(value, want[name]) for name, value in started.state_dict().items())
 
 
-class StopAfterFour(Reporter):
-    """Presses Ctrl-C during the fourth step."""
+class StopAfter(Reporter):
+    """Presses Ctrl-C during a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
 
     def metrics(self, row: dict[str, Any]) -> None:
-        if row["step"] == 4:
+        if row["step"] == self.step:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -239,7 +243,7 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
         return aib.fit(model or small_model(), images, s, run=run, resume=True)
 
     with pytest.raises(Interrupted, match=f"stopped after step 4 of 10; resume with {how}"):
-        aib.fit(small_model(), data, s, run=folder, report=StopAfterFour())
+        aib.fit(small_model(), data, s, run=folder, report=StopAfter(4))
     stopped = read_metrics(Path(folder))[-1]
     assert stopped["step"] == 4
     for call, error in (
@@ -282,3 +286,12 @@ def test_a_finished_training_that_is_resumed_has_its_results(tmp_path: Path) -> 
     assert again.last == first.last and again.last["step"] == again.steps == 4
     assert first.validation is not None and again.validation is not None
     assert again.validation.nll == first.validation.nll
+
+
+def test_a_run_is_not_resumed_with_more_images_than_it_had(tmp_path: Path) -> None:
+    model = small_model(num_classes=4)
+    run = start_run(tmp_path / "run", model, SMALL)
+    with pytest.raises(Interrupted, match="after step 3 of 10"):
+        fit(model, image_set(40), SMALL, run=run, report=StopAfter(3))
+    with pytest.raises(AibError, match="it is of 40 training images, and there are 48"):
+        fit(small_model(num_classes=4), image_set(48), SMALL, run=run, resume=True)
