@@ -302,7 +302,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def train_seconds(folder: Path) -> float:
-    """Seconds of training in total; metrics.jsonl counts from zero again after each resume."""
+    """Seconds of training in total; older versions counted from zero again after each resume."""
     seconds = [row["seconds"] for row in read_metrics(folder) if "seconds" in row]
     ends = [now for now, after in zip(seconds, [*seconds[1:], 0.0], strict=True) if after < now]
     return sum(ends)

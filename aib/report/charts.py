@@ -137,7 +137,8 @@ def _chart(
 def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) -> list[Chart]:
     """Error, loss, bits and anchors in use over the training steps.
 
-    Without `exact_kl` there are no bits: the KL term is the released code's penalty.
+    Without `exact_kl` the KL term is the released code's penalty, no information; its total is in
+    bits.
     """
     trained = thin_out([row for row in metrics if "nll" in row])
     held_out = [row | row["validation"] for row in metrics if "validation" in row]
@@ -157,7 +158,7 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
     anchors = line("perplexity", color=4)
     return [
         *line_chart("Error", errors, "step", "%"),
-        *line_chart("Loss", losses, "step", "nats"),
+        *line_chart("Loss", losses, "step", "nats" if exact_kl else "nats; the total in bits"),
         *line_chart(
             "Information in the latent",
             [latent] if exact_kl and any(latent.y) else [],

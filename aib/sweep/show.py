@@ -102,13 +102,17 @@ def _images(results: SweepResults) -> str:
 
 
 def note_on_seeds(results: SweepResults) -> str:
-    """A sentence where runs with different seeds have different training images."""
+    """A sentence where runs with different seeds have different images."""
     varied = [panel.points for panel in results.panels if panel.setting == "data"]
     names = [str(point.value) for point in varied[0]] if varied else [results.base.data]
     sampled = any(name.partition(":")[0] in ("shapes", "shapes_spurious") for name in names)
-    if not sampled or len(results.seeds) < 2:
+    held_out = any(run.split == "val" for run in results.finished)
+    if len(results.seeds) < 2 or not (sampled or held_out):
         return ""
-    return " A run's seed also draws its training shapes; the test set is one."
+    if not sampled:
+        return " A run's seed also draws its held-out images, unless the data has its own."
+    rest = " and the held-out ones among them" if held_out else "; the test set is one"
+    return f" A run's seed also draws its training shapes{rest}."
 
 
 def error_bar_note(results: SweepResults) -> str:

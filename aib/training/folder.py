@@ -204,12 +204,13 @@ class RunFolder:
         """config.json as last read or written: values by name, without MACHINE settings."""
         return _flatten(read_config(self.folder / CONFIG))
 
-    def truncate_metrics(self, step: int) -> None:
-        """Remove rows after `step`, which a resumed run writes again."""
+    def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
+        """Remove rows after `step`, which a resumed run writes again; return the others."""
         rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
         self.check_exists()
         write_text(self.metrics, text)
+        return rows
 
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""

@@ -36,7 +36,7 @@ class Fitted:
 
     model: Classifier
     steps: int
-    seconds: float
+    seconds: float  # with those before it was interrupted
     last: dict[str, Any]  # the last row of metrics
     validation: Evaluation | None = None  # of the held-out images, at the end
 
@@ -105,15 +105,18 @@ class Loop:
         self.sums = MetricSums(fabric.device)
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
+        self.seconds = 0.0  # of training until the checkpoint that was restored
+        self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
 
     def train(self, stop: SignalCatcher) -> Fitted:
         """Run all remaining epochs."""
-        s, began = self.settings, time.monotonic()
+        s, now = self.settings, time.monotonic()
+        self.began = now - self.seconds
         self.report.begin(self.total_steps, self.step, s.epochs)
         self.take_step.objective.train()
         self.take_step.frozen.hold()
-        self.log_time = self.save_time = began
+        self.log_time = self.save_time = now
         estimate = DurationEstimate(
             self.report,
             self.total_steps - self.step,
@@ -121,7 +124,6 @@ class Loop:
             self.validation_seconds,
             warm_up=1 if self.fabric.device.type == "cpu" else GPU_WARM_UP,
         )
-        row: dict[str, Any] = {}
         try:
             while self.step < self.total_steps:
                 epoch, first = divmod(self.step, self.steps_per_epoch)
@@ -136,7 +138,7 @@ class Loop:
                     estimate.count()
                     epoch_ends = self.step % self.steps_per_epoch == 0
                     if epoch_ends or self.step % s.log_every == 0:
-                        row = self.log_metrics(epoch, began)
+                        self.log_metrics(epoch)
                         if epoch_ends:
                             self.end_epoch(epoch)  # before saving: a resume starts the next one
                         if time.monotonic() - self.save_time >= 60 * s.checkpoint_every:
@@ -147,8 +149,10 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
-        final = self.take_step.finish()
-        return Fitted(final, self.step, time.monotonic() - began, row, self.last_validation)
+        final, seconds = self.take_step.finish(), time.monotonic() - self.began
+        if self.last_validation is None and self.validation and self.fabric.is_global_zero:
+            self.last_validation = evaluate_by(s, final, self.validation)  # no step was left
+        return Fitted(final, self.step, seconds, self.last, self.last_validation)
 
     def validation_seconds(self) -> float:
         """How long the evaluations until the end will take, by a few of the held-out images."""
@@ -164,7 +168,7 @@ class Loop:
         count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
         return each * len(images) * count
 
-    def log_metrics(self, epoch: int, began: float) -> dict[str, Any]:
+    def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
         s = self.settings
         self.sums.check_finite()
@@ -183,11 +187,11 @@ class Loop:
             row["perplexity"] = float(self.quantizer.perplexity())
         now = time.monotonic()  # after `pop_means`, which waited for the device
         row["images_per_second"] = images / max(1e-9, now - self.log_time)
-        row["seconds"] = now - began
+        row["seconds"] = now - self.began
         self.logged_step, self.log_time = self.step, now
         self.log(row)
         self.report.metrics(row)
-        return row
+        self.last = row
 
     def end_epoch(self, epoch: int) -> None:
         """Validate if due, log the anchors and revive unused ones."""
@@ -219,7 +223,8 @@ class Loop:
             return
         if self.run:
             self.run.log(row)
-        numbers = {k: v for k, v in row.items() if isinstance(v, int | float)}
+        held_out = {f"validation/{k}": v for k, v in row.get("validation", {}).items()}
+        numbers = {k: v for k, v in (row | held_out).items() if isinstance(v, int | float)}
         self.fabric.log_dict(numbers, step=row["step"])
 
     def stop_if_asked(self, stop: SignalCatcher) -> None:
@@ -244,6 +249,7 @@ class Loop:
         self.take_step.check_finite(self.step)
         sums = self.sums.sums.cpu()
         progress = {"step": self.step, "looked_at": self.logged_step, "sums": sums}
+        progress |= {"seconds": time.monotonic() - self.began, "images": self.batches.num_images}
         self.run.save(progress | self.take_step.state_dict())
         self.save_time = time.monotonic()
 
@@ -255,6 +261,10 @@ class Loop:
             self.take_step.load_state_dict(state)
             self.sums.sums.copy_(state["sums"])
             self.step, self.logged_step = int(state["step"]), int(state["looked_at"])
+            self.seconds = float(state.get("seconds", 0.0))
+            then, now = state.get("images"), self.batches.num_images
+            if then not in (None, now):  # older versions did not save it
+                raise ValueError(f"it is of {then} training images, and there are {now}")
             if not 0 <= self.logged_step <= self.step <= self.total_steps:
                 raise ValueError(f"it is of step {self.step} of {self.total_steps}")
             self.take_step.set_rates(max(0, self.step - 1))
@@ -263,7 +273,8 @@ class Loop:
                 f"{self.run.checkpoint} does not fit this run: {first_line(error)}"
             ) from error
         if self.fabric.is_global_zero:
-            self.run.truncate_metrics(self.step)
+            rows = self.run.truncate_metrics(self.step)
+            self.last = next((row for row in reversed(rows) if "total" in row), {})
 
     def check_space(self) -> None:
         """Raise if the disk cannot hold what the run will write."""

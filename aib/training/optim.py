@@ -95,7 +95,8 @@ def learning_rate(s: Settings, step: int, steps_per_epoch: int) -> float:
     """The learning rate of a step. It depends on the step alone, so resuming needs no state."""
     epoch = step / steps_per_epoch
     if epoch < s.warmup:
-        return s.lr * (step + 1) / max(1.0, s.warmup * steps_per_epoch)
+        # At most lr, also if the warm-up ends between two steps.
+        return s.lr * min(1.0, (step + 1) / (s.warmup * steps_per_epoch))
     if s.schedule == "cosine":
         share = (epoch - s.warmup) / max(1e-9, s.epochs - s.warmup)
         return s.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))

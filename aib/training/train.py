@@ -134,12 +134,11 @@ def _train(
         raise
     if not fabric.is_global_zero:
         return None
-    evaluation = fitted.validation if settings.final_split == "val" else None
-    if evaluation is None:  # or nothing was left to train on resume
-        images = final[0] if final else validation
-        assert images is not None
-        images = images.prepared_for(model.preprocessing)
+    evaluation = fitted.validation
+    if final:
+        images = final[0].prepared_for(model.preprocessing)
         evaluation = evaluate_by(settings, fitted.model, images)
+    assert evaluation is not None  # what is not in `final` was held out
     run.write_evaluation(settings.reported, evaluation.to_dict())
     return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 

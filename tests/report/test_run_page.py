@@ -260,7 +260,9 @@ def test_the_penalty_of_the_released_code_is_not_called_information(run):
     content = gather(open_run(run, "cpu"), stored=True)
     assert "Information in the latent" in run_page([content])
     released = replace(content, settings=content.settings.updated(profile="released"))
-    assert "Information in the latent" not in run_page([released])
+    page = run_page([released])
+    assert "Information in the latent" not in page
+    assert "(nats; the total in bits)" in page and "(nats; the" not in run_page([content])
 
 
 def test_a_damaged_evaluation_is_an_error_of_one_line(run, tmp_path, capsys):

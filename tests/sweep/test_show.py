@@ -33,6 +33,15 @@ def test_a_note_says_that_seeds_also_choose_the_training_shapes(swept):
         assert not any(OTHER_IMAGES in table.note for table in tables)
 
 
+def test_a_note_says_that_seeds_also_choose_the_held_out_images(swept):
+    results = read_results(swept)
+    runs = {name: replace(run, split="val") for name, run in results.runs.items()}
+    for data, note in (("shapes", "and the held-out ones among them"), ("cifar10", "held-out")):
+        held_out = replace(results, runs=runs, base=replace(results.base, data=data))
+        text = error_bar_note(held_out)
+        assert "A run's seed also draws its" in text and note in text and "test set" not in text
+
+
 def error_bars(axis):
     """Ends of the error bars of a panel."""
     segments = [s for c in axis.containers for s in c.lines[2][0].get_segments()]

@@ -266,12 +266,17 @@ def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
 
 
 def test_metrics_are_logged_to_tensorboard(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     model = tiny()
     s = replace(SMALL, loggers=("tensorboard",))
     run = start_run(tmp_path / "run", model, s)
-    fit(model, image_set(), s, run=run)
-    assert list((run.folder / "tensorboard").glob("events.*"))
+    fitted = fit(model, image_set(), s, run=run, validation=image_set(12))
+    found = events.EventAccumulator(str(run.folder / "tensorboard")).Reload()
+    assert [event.step for event in found.Scalars("nll")] == [3, 5, 6, 9, 10]
+    held_out = found.Scalars("validation/top1_error")
+    assert [event.step for event in held_out] == [5, 10]
+    assert fitted.validation is not None
+    assert held_out[-1].value == pytest.approx(fitted.validation.top1_error)
 
 
 def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

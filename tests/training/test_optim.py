@@ -3,6 +3,7 @@
 import math
 from copy import deepcopy
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -108,6 +109,16 @@ def test_warmup_is_linear_and_cosine_ends_at_zero() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert learning_rate(s, 50, 5) == pytest.approx(0, abs=1e-9)
     assert learning_rate(replace(s, warmup=0.5), 0, 10) == pytest.approx(0.2 * 0.4)
+
+
+@pytest.mark.parametrize("schedule", ["steps", "cosine"])
+def test_a_warmup_that_ends_between_two_steps_stays_below_the_peak(
+    schedule: Literal["steps", "cosine"],
+) -> None:
+    s = Settings(schedule=schedule, warmup=0.5, epochs=10, lr=0.4)
+    rates = [learning_rate(s, step, 5) for step in range(50)]
+    assert rates[:3] == pytest.approx([0.4 / 2.5, 0.4 * 2 / 2.5, 0.4])
+    assert max(rates) == pytest.approx(0.4)
 
 
 def test_beta_rises_linearly_to_its_value() -> None:

@@ -22,16 +22,17 @@ import aib
 from aib.cli import main
 from aib.data import load
 from aib.errors import AibError, AibWarning
-from aib.runs import open_run, read_metrics, read_settings
+from aib.runs import open_run, read_metrics, read_settings, train_seconds
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
+from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import build_model, train
 from tests.data import official
-from tests.helpers import SmallNet, same_weights, small_model
+from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model, start_run
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -212,11 +213,14 @@ def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
     assert all(torch.equal(value, want[name]) for name, value in started.state_dict().items())
 
 
-class StopAfterFour(Reporter):
-    """Presses Ctrl-C during the fourth step."""
+class StopAfter(Reporter):
+    """Presses Ctrl-C during a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
 
     def metrics(self, row: dict[str, Any]) -> None:
-        if row["step"] == 4:
+        if row["step"] == self.step:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -239,8 +243,9 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
         return aib.fit(model or small_model(), images, s, run=run, resume=True)
 
     with pytest.raises(Interrupted, match=f"stopped after step 4 of 10; resume with {how}"):
-        aib.fit(small_model(), data, s, run=folder, report=StopAfterFour())
-    assert read_metrics(Path(folder))[-1]["step"] == 4
+        aib.fit(small_model(), data, s, run=folder, report=StopAfter(4))
+    stopped = read_metrics(Path(folder))[-1]
+    assert stopped["step"] == 4
     for call, error in (
         (lambda: aib.fit(small_model(), data, s, run=folder), f"interrupted run; .*{how}"),
         (lambda: aib.from_pretrained(folder), f"interrupted run, .*{how}"),
@@ -257,9 +262,36 @@ def test_a_training_in_python_is_resumed_by_the_same_call(
     assert main(["train", "--resume", folder]) == 2
     assert f"resume it in Python, with `aib.fit(..., run={folder!r}" in capsys.readouterr().err
 
-    assert same_weights(resume(replace(s, log_every=2)).model, whole)
+    resumed = resume(replace(s, log_every=2))
+    assert same_weights(resumed.model, whole)
     assert same_weights(aib.from_pretrained(folder), whole)
+    rows = [row for row in read_metrics(Path(folder)) if "seconds" in row]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6, 8, 10]
+    assert rows[4]["seconds"] > stopped["seconds"]  # of the training, not of its last part
+    assert resumed.seconds >= rows[-1]["seconds"] == train_seconds(Path(folder))
     with pytest.raises(AibError, match="holds a finished run"):
         aib.fit(small_model(), data, s, run=folder)
     assert main(["eval", folder]) == 2
     assert "name its data with --data" in capsys.readouterr().err
+
+
+def test_a_finished_training_that_is_resumed_has_its_results(tmp_path: Path) -> None:
+    s = Settings(epochs=2, batch_size=8, accelerator="cpu")
+
+    def train_again(**options: Any) -> Fitted:
+        data = {"data": image_set(16, 10), "validation": image_set(12, 10)}
+        return aib.fit(small_model(), settings=s, run=tmp_path / "run", **data, **options)
+
+    first, again = train_again(), train_again(resume=True)
+    assert again.last == first.last and again.last["step"] == again.steps == 4
+    assert first.validation is not None and again.validation is not None
+    assert again.validation.nll == first.validation.nll
+
+
+def test_a_run_is_not_resumed_with_more_images_than_it_had(tmp_path: Path) -> None:
+    model = small_model(num_classes=4)
+    run = start_run(tmp_path / "run", model, SMALL)
+    with pytest.raises(Interrupted, match="after step 3 of 10"):
+        fit(model, image_set(40), SMALL, run=run, report=StopAfter(3))
+    with pytest.raises(AibError, match="it is of 40 training images, and there are 48"):
+        fit(small_model(num_classes=4), image_set(48), SMALL, run=run, resume=True)
