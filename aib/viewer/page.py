@@ -30,6 +30,7 @@ CSS = """
 .gradio-container .aib-tiles .grid-container { grid-auto-rows: auto; align-items: start;
   grid-template: none / repeat(var(--grid-cols), minmax(0, 1fr)); }
 .gradio-container .aib-tiles .thumbnail-item { aspect-ratio: auto; height: auto; }
+.gradio-container .aib-tiles img { max-height: 40rem; object-fit: contain; }
 .gradio-container .aib-tiles .caption-label { position: static; max-width: none; border: 0;
   padding: .25rem; white-space: normal; }
 """

@@ -203,7 +203,7 @@ def coloured(
 
 def with_scale(picture: Array, colors: str = MAP_COLORS, lowest: float = 0) -> Array:
     """The picture above a bar of its colours, the lowest value at the left; grey below `lowest`."""
-    height, width = max(picture.shape[0] // 20, 1), picture.shape[1]
+    height, width = max(max(picture.shape[:2]) // 20, 1), picture.shape[1]
     values = np.arange(width) / max(width - 1, 1)
     bar = colored(values, colors)  # [W,3]
     bar[values < lowest] = 96

@@ -121,6 +121,12 @@ def test_the_opacity_mixes_map_and_picture():
         assert caption == "attention, 0 to 1"
 
 
+@pytest.mark.parametrize("size", [(10, 300), (300, 10), (100, 100)])
+def test_the_bar_of_colours_can_be_seen_below_a_picture_of_any_form(size):
+    picture = np.zeros((*size, 3), np.uint8)
+    assert len(panels.with_scale(picture)) - size[0] == max(size) // 20
+
+
 def test_samples_have_the_scale_of_the_map():
     pixels = torch.from_numpy(PICTURE.copy()).permute(2, 0, 1)
     sampled = torch.stack([torch.zeros(1, 8, 8), torch.ones(1, 8, 8)])
