@@ -32,7 +32,12 @@ Tile = tuple[Array, str]  # a picture uint8 [H,W,3] and its caption
 
 def decision(found: Explanation) -> dict[str, float]:
     """The likeliest classes with their probabilities."""
-    return dict(found.top(0, TOP))
+    shares: dict[str, float] = {}
+    for name, probability in found.top(0, TOP):
+        while name in shares:  # a second class of that name
+            name += " "
+        shares[name] = probability
+    return shares
 
 
 def details(found: Explanation) -> str:
