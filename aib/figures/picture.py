@@ -11,9 +11,11 @@ from PIL.PngImagePlugin import PngImageFile, PngInfo
 from torch import Tensor
 
 from aib.figures.overlay import MAP_COLORS, Array, overlay
+from aib.figures.row import text_font
 from aib.files import as_text, write_whole
 
 GAP = 2  # pixels between two tiles
+LABEL = 8  # points
 MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
 
@@ -83,26 +85,28 @@ def draw_mosaic(
 ) -> Any:
     """Draw tiles of one size as a grid with names of rows and columns.
 
-    `cell` is in inches; by default photographs get more than images of a few pixels.
+    `cell` is in inches; by default photographs get more than images of a few pixels, and any tile
+    as much as the longest name above it.
     """
     from matplotlib.figure import Figure
 
     height, width = rows[0][0].shape[:2]
-    cell = cell or (0.72 if width <= 64 else 1.0)
+    columns, lines = (list(map(_literal, names)) for names in (column_names, row_names))
+    longest = max(text_font(LABEL).getlength(n) for name in columns for n in name.split("\n")) / 72
+    cell = cell or max(0.72 if width <= 64 else 1.0, longest + 0.05)
     down, right = height + GAP, width + GAP
     sheet = np.full((len(rows) * down - GAP, len(rows[0]) * right - GAP, 3), 255, np.uint8)
     for i, row in enumerate(rows):
         for j, tile in enumerate(row):
             top, left = i * down, j * right
             sheet[top : top + height, left : left + width] = tile
-    figure = Figure(figsize=(cell * len(rows[0]) + 1.6, cell * len(rows) + 0.8))
-    axis = figure.subplots()
+    figure = Figure(figsize=(cell * len(rows[0]), cell * len(rows)))
+    axis = figure.add_axes((0, 0, 1, 1))  # names lie outside; `save_figure` makes room for them
     axis.imshow(sheet, interpolation="nearest")
-    columns, lines = (list(map(_literal, names)) for names in (column_names, row_names))
     axis.set_xticks([j * right + width / 2 for j in range(len(rows[0]))], columns)
     axis.set_yticks([i * down + height / 2 for i in range(len(rows))], lines)
     axis.xaxis.tick_top()
-    axis.tick_params(length=0, labelsize=8)
+    axis.tick_params(length=0, labelsize=LABEL)
     axis.spines[:].set_visible(False)
     if title:
         axis.set_title(_literal(title), fontsize=10, pad=10)

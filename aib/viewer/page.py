@@ -30,6 +30,7 @@ CSS = """
 .gradio-container .aib-tiles .grid-container { grid-auto-rows: auto; align-items: start;
   grid-template: none / repeat(var(--grid-cols), minmax(0, 1fr)); }
 .gradio-container .aib-tiles .thumbnail-item { aspect-ratio: auto; height: auto; }
+.gradio-container .aib-tiles img { max-height: 40rem; object-fit: contain; }
 .gradio-container .aib-tiles .caption-label { position: static; max-width: none; border: 0;
   padding: .25rem; white-space: normal; }
 """
@@ -81,8 +82,10 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         maps = [column[COLUMN.index("maps")] for column in columns]
         everything = [scene, picture, *(part for column in columns for part in column)]
         view = [opacity, lowest]
-        # Nothing here is an API. A slider that is dragged sends its last value only.
+        # Nothing here is an API. Every event is answered, one after another, so that each starts
+        # from the picture that the one before left; a slider that is dragged sends its last value.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        quiet |= {"concurrency_id": "picture", "trigger_mode": "multiple"}
         last = quiet | {"trigger_mode": "always_last"}
         page.load(readable(act.start), view, everything, **quiet)
         file.upload(readable(act.upload), [file, *view], [file, *everything], **quiet)
@@ -202,10 +205,11 @@ class Handlers:
     def clear(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
         return self._draw(self.viewer.uncover(present(scene)), opacity, lowest)
 
-    def redraw(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
-        """Draw the maps again; no model runs."""
+    def redraw(self, scene: Scene | None, opacity: int, lowest: int) -> Any:
+        """Draw the maps again; no model runs. Gradio takes a single output without a list."""
         scene = present(scene)
-        return [self._maps(scene, run, opacity, lowest) for run in range(len(self.viewer.runs))]
+        drawn = [self._maps(scene, run, opacity, lowest) for run in range(len(self.viewer.runs))]
+        return drawn if len(drawn) > 1 else drawn[0]
 
     def column(self, scene: Scene, run: int, opacity: int, lowest: int) -> list[Any]:
         before, now = scene.before[run], scene.now[run]

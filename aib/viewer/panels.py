@@ -32,7 +32,12 @@ Tile = tuple[Array, str]  # a picture uint8 [H,W,3] and its caption
 
 def decision(found: Explanation) -> dict[str, float]:
     """The likeliest classes with their probabilities."""
-    return dict(found.top(0, TOP))
+    shares: dict[str, float] = {}
+    for name, probability in found.top(0, TOP):
+        while name in shares:  # a second class of that name
+            name += " "
+        shares[name] = probability
+    return shares
 
 
 def details(found: Explanation) -> str:
@@ -203,7 +208,7 @@ def coloured(
 
 def with_scale(picture: Array, colors: str = MAP_COLORS, lowest: float = 0) -> Array:
     """The picture above a bar of its colours, the lowest value at the left; grey below `lowest`."""
-    height, width = max(picture.shape[0] // 20, 1), picture.shape[1]
+    height, width = max(max(picture.shape[:2]) // 20, 1), picture.shape[1]
     values = np.arange(width) / max(width - 1, 1)
     bar = colored(values, colors)  # [W,3]
     bar[values < lowest] = 96

@@ -45,6 +45,16 @@ def test_values_have_the_colours_of_their_bar(ends):
     assert abs(bar[0] - colors[255]).max() < 8 and abs(bar[-1] - colors[0]).max() < 8
 
 
+def test_the_ends_of_a_bar_do_not_cover_each_other_beside_a_low_panel():
+    panel = Panel("", np.zeros((2, 140)), (-888.0, 888.0))
+    for frame in ((0, 0, 1400, 20), (0, 0, 140, 140)):
+        picture = np.asarray(draw_row([panel], frame, title=""))
+        beside = picture[:, SIDE + 16 + 8 + 12 :]  # the numbers
+        dark = (beside < 100).all(-1).any(1)  # rows with ink
+        lines = np.flatnonzero(np.diff(dark.astype(int)) == 1)
+        assert len(lines) == 2
+
+
 def test_the_picture_holds_all_of_a_long_title_and_any_name():
     """Names come from folders: signs of formulas, line breaks, bytes that are no text."""
     short = drawn(Panel("", GREEN))

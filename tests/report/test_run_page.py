@@ -64,6 +64,13 @@ def test_the_page_has_every_part_and_is_self_contained(text):
     assert "var(--c0)" in text  # the charts' colours follow the page's
 
 
+def test_long_names_wrap_and_leave_room_for_the_other_columns():
+    name = "folder:/home/someone/photographs/of/a/year"
+    shown = blocks.table(Table("Error", ("data", "error %"), ((name, "1.0"), ("shapes", "2.0"))))
+    assert f'<td class="long">{name}</td><td>1.0</td>' in shown and "<td>shapes</td>" in shown
+    assert "td.long { white-space: normal" in render("", [])
+
+
 def test_names_from_files_are_escaped(tmp_path):
     folder = make_run(tmp_path / "<b>run", "tiny_aib_qt")
     assert main(["report", str(folder), "--stored", "--out", str(tmp_path / "p.html")]) == 0

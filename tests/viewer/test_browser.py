@@ -146,6 +146,23 @@ def test_a_click_hides_a_block_and_the_button_gives_it_back(page):
     assert page.pictures("aib-change-maps-1") == []
 
 
+def test_each_of_two_quick_clicks_counts(page):
+    def pick(*examples: int) -> None:
+        script = """examples.forEach((example, i) => setTimeout(() =>
+            document.querySelectorAll("#aib-examples button.thumbnail-item")[example].click(),
+            20 * i))"""
+        page.browser.execute_script(script.replace("examples", str([*examples]), 1))
+
+    first = page.pictures("aib-picture")
+    pick(2)
+    page.until(lambda: page.pictures("aib-picture") != first)
+    wanted = page.pictures("aib-picture")
+    pick(0)
+    page.until(lambda: page.pictures("aib-picture") == first)
+    pick(1, 2)
+    page.until(lambda: page.pictures("aib-picture") == wanted)
+
+
 def test_nothing_is_wider_than_a_phone(page):
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)

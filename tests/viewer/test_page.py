@@ -82,7 +82,7 @@ def test_the_sliders_redraw_the_maps_without_running_a_model(tmp_path, monkeypat
     act = handlers(tmp_path)
     scene, _, _, _, first, *_ = act.start(55, 0)
     monkeypatch.setattr(act.viewer, "_explain", None)
-    [faint], [few] = act.redraw(scene, 10, 0), act.redraw(scene, 55, 19)
+    faint, few = act.redraw(scene, 10, 0), act.redraw(scene, 55, 19)
     changed = [
         [not np.array_equal(a, b) for (a, _), (b, _) in zip(first["value"], other, strict=True)]
         for other in (faint["value"], few["value"])

@@ -51,6 +51,15 @@ def test_the_likeliest_classes_in_order_with_their_spread():
     assert "of 3.32 bits" in text and "of 4x12 samples: class1 50.0 ± 1.4%, class3 25.0" in text
 
 
+def test_classes_of_one_name_are_both_shown():
+    """ImageNet has two cranes."""
+    shares = torch.tensor([[0.5, 0.3, 0.2]])
+    found = explanation(probabilities=shares, class_names=("crane", "crane", "pill"))
+    shown = panels.decision(found)
+    assert [name.strip() for name in shown] == ["crane", "crane", "pill"]
+    assert [*shown.values()] == shares[0].tolist()
+
+
 def test_the_probability_shown_need_not_be_the_mean_of_the_samples():
     """In the released profile it is that of the mean logits."""
     each = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]]])
@@ -119,6 +128,12 @@ def test_the_opacity_mixes_map_and_picture():
             mixed = opacity * colour(value) + (1 - opacity) * PICTURE[at[0] // 8, at[1] // 8]
             assert np.abs(tile[at] - mixed).max() <= 1
         assert caption == "attention, 0 to 1"
+
+
+@pytest.mark.parametrize("size", [(10, 300), (300, 10), (100, 100)])
+def test_the_bar_of_colours_can_be_seen_below_a_picture_of_any_form(size):
+    picture = np.zeros((*size, 3), np.uint8)
+    assert len(panels.with_scale(picture)) - size[0] == max(size) // 20
 
 
 def test_samples_have_the_scale_of_the_map():

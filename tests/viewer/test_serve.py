@@ -5,6 +5,7 @@ import io
 import socket
 import weakref
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -181,3 +182,22 @@ def test_answers_that_are_never_fetched_make_room(tmp_path, monkeypatch):
         gone.join("load", 55, 0)
         assert all(Visitor(url).call("load", 55, 0)["success"] for _ in range(2))
         assert next(gone.messages())["session_not_found"]
+
+
+def test_a_slider_draws_the_map_of_a_single_run_again(visitor):
+    visitor.call("load", 55, 0)
+    answer = visitor.call("input", None, 20, 0)
+    assert answer["success"], answer
+    [maps] = answer["output"]["data"]
+    assert len(maps["value"]) == 3
+
+
+def test_a_slider_waits_for_the_picture_that_is_being_explained(tmp_path, monkeypatch):
+    redrawn, start, redraw = Event(), page.Handlers.start, page.Handlers.redraw
+    monkeypatch.setattr(page.Handlers, "start", lambda *args: redrawn.wait(1) or start(*args))
+    monkeypatch.setattr(page.Handlers, "redraw", lambda *args: redrawn.set() or redraw(*args))
+    with running(viewer(tmp_path, samples=(1, 1)), tmp_path / "cache") as url:
+        visitor = Visitor(url)
+        visitor.join("load", 55, 0)
+        answer = visitor.call("input", None, 20, 0)
+        assert answer["success"], answer  # it would draw the picture before: here there is none
