@@ -106,6 +106,7 @@ class Loop:
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
         self.seconds = 0.0  # of training until the checkpoint that was restored
+        self.began = time.monotonic()  # without interruptions; `train` sets it anew
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
 
