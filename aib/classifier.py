@@ -152,8 +152,8 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             break
         if x.dtype != wanted and not _autocast_takes(x):
             raise AibError(
-                f"images must be {wanted}, as the weights are, not {x.dtype}: convert one of "
-                "them; pixels are read as float32, as model.float() takes them"
+                f"images must be {wanted}, as the weights are, not {x.dtype}: use "
+                "model.float(), or convert the images"
             )
         if min(x.shape[2:]) < self.min_size:
             raise AibError(

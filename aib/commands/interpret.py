@@ -156,8 +156,8 @@ def interpret(
         for run, feed in zip(opened, feeds, strict=True)
     ]
     steps = sum(
-        study_steps(run.model, feed, plan, 0, not quick, with_masks)
-        for run, feed, with_masks in zip(opened, feeds, thresholds, strict=True)
+        study_steps(run.model, feed, plan, expensive=not quick, threshold_images=threshold)
+        for run, feed, threshold in zip(opened, feeds, thresholds, strict=True)
     )
     with progress_bar(steps) as tick:
         measured = [

@@ -140,10 +140,12 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        white = 2**12 - 1 if bits == (12,) else 2**16 - 1
-        white = white if values.max() > 255 else 255
-        if image.mode == "F" and values.max() <= 1:
-            white = 1
+        if bits == (12,):
+            white = 2**12 - 1
+        elif values.max() > 255:
+            white = 2**16 - 1
+        else:
+            white = 1 if image.mode == "F" and values.max() <= 1 else 255
         return Image.fromarray((values * 255 / white).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         # Transparent pixels hold arbitrary colours; white is what viewers show.

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from aib.data.decode import open_mask
-from aib.data.image_files import UNREAD, decode_all, image_files, photographs
+from aib.data.image_files import SUFFIXES, UNREAD, decode_all, image_files, photographs
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import from_user, is_ours
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
@@ -85,8 +85,8 @@ def read(
     _warn_of_masks(labels, top)
     if dark:
         _warn(
-            f"{len(dark):,} of the images are nearly black, such as {dark[0]}: if they have values "
-            "of 12 bits in 16, multiply those by 16"
+            f"{len(dark):,} of the images are nearly black, such as {dark[0]}: if they hold 12 "
+            "bits in 16, or fewer, scale them to the full range"
         )
     values = partial(from_user, ours=_have_our_values(masks))
     files = ImageFiles(paths, masks=masks, mask_values=values)
@@ -153,13 +153,15 @@ def _check_split(path: Path) -> None:
     inside = _sub_folders(path / "train")
     if not inside or has_split(path, "val") or has_split(path, "test"):
         return
-    beside = (name for name in _sub_folders(path) if name not in ("train", MASKS, *inside))
-    if other := next((name for name in beside if photographs(path / name)), None):
-        raise AibError(
-            f"{path / 'train'} has sub-folders and lies beside {other}/: if its sub-folders are "
-            f"the classes, name the data folder:{path / 'train'}; if 'train' is a class, move all "
-            "classes into a folder train/"
-        )
+    for name in _sub_folders(path):
+        with suppress(OSError):  # a folder that may not be read, such as lost+found, is no class
+            files = [] if name in ("train", MASKS, *inside) else (path / name).iterdir()
+            if any(file.suffix.lower() in SUFFIXES for file in files):
+                raise AibError(
+                    f"{path / 'train'} has sub-folders and lies beside {name}/, which holds "
+                    "images: if the sub-folders are the classes, move the other folder elsewhere; "
+                    "if 'train' is a class, move all classes into a folder train/"
+                )
 
 
 def _check_flat(path: Path) -> None:

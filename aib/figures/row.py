@@ -70,7 +70,7 @@ def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
     ends = [_draw_text(f"{end:.3g}", 11) for end in (high, low) if panel.ends is not None]
     beside = GAP // 2 + BAR + 4 + max(end.width for end in ends) if ends else 0
     deep = max(height, sum(end.height for end in ends))  # a low panel has a higher bar
-    start = text.height + GAP // 2  # of the bar; the tile ends with it
+    start = text.height + GAP // 2  # of the bar; tile and bar end at the same height
     # The title is centred above the tile.
     margin = max((text.width - width) // 2, 0)
     cell_size = margin + width + max(beside, margin), start + deep

@@ -75,7 +75,10 @@ made with aib: attention with an information bottleneck.
         argument, option, needed = "", "", ""
         if self.backbone:
             argument, option = f', backbone="{self.backbone}"', f" --backbone {self.backbone}"
-            needed = "\n\nThe network's code is not here: `module:function` is what returns it."
+            needed = (
+                "\n\nThe code of the network is not part of the model: `backbone` names a "
+                "function, as `module:function`, that returns it."
+            )
         return f"""```python
 import aib
 

@@ -42,7 +42,11 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
     Channels weighted by their mean gradient, summed, negative values set to 0.
     """
     module = _module(model, layer)
-    with _prepared(model, x, target) as (attr, forward, inputs, classes):
+    outputs: list[Any] = []
+    with (
+        _prepared(model, x, target) as (attr, forward, inputs, classes),
+        module.register_forward_hook(lambda _m, _x, f: outputs.append(getattr(f, "shape", None))),
+    ):
         method = attr.LayerGradCam(forward, module)
         maps = method.attribute(inputs, target=classes, relu_attributions=True)
     if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(x):
@@ -51,10 +55,11 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
             f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
-    if x.shape[2] == x.shape[3] and maps.shape[2] != maps.shape[3]:
+    _, *sides = outputs[0]
+    if x.shape[2] == x.shape[3] and sides[0] == sides[1] != sides[2]:
         raise AibError(
-            "Grad-CAM needs a layer that gives [B,C,h,w], of square images with h = w; its map "
-            f"here is {shape(maps)}, as of channels last"
+            "Grad-CAM needs a layer that gives [B,C,h,w]; this one gives channels last, "
+            f"{list(outputs[0])}"
         )
     return resize_maps(widen(maps.detach()[:, 0]), (x.shape[2], x.shape[3]))
 
@@ -155,11 +160,11 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
 
     A network whose features lie otherwise is an error: captum would sum over the wrong axes.
     """
-    if any(isinstance(m, torch.jit.ScriptModule) for m in model.modules()):
-        raise AibError("Grad-CAM reads the features of a layer, which TorchScript does not show")
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
-    names = {m: name for name, m in model.named_modules() if name and m not in beside}
+    scripted = {m for m in model.modules() if isinstance(m, torch.jit.ScriptModule)}
+    hidden = beside | scripted
+    names = {m: name for name, m in model.named_modules() if name and m not in hidden}
     ran: list[tuple[str, str]] = []  # layers with a grid or tokens, and how these lie
 
     def record(module: nn.Module, _inputs: Any, output: Any) -> None:
@@ -182,6 +187,7 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
             "features [B,c,h,w], and this model has none"
             + (" but for its first: it works on tokens" if embeds else "")
             + (": its channels are last" if grids and not embeds else "")
+            + (": TorchScript does not show its layers" if scripted and not grids else "")
         )
     return grids[-1][0]
 

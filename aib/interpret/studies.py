@@ -24,7 +24,7 @@ from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
-from aib.interpret.metrics.swap import check_unchanged, is_changed, swap_maps
+from aib.interpret.metrics.swap import check_unchanged, swap_maps
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
@@ -134,8 +134,8 @@ def study(
         bar = nullcontext(tick or silent)
     judges = () if plan.evaluator is None else (plan.evaluator,)
     with bar as tick, evaluating(model), passes_in(plan.precision, model, *judges):
-        if model.takes_map:
-            _check_applied(model, _first_images(model, feed, feed.batch_size))
+        # First, as it raises an error for a model that does not apply the map that it shows.
+        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         each = measure(feed, tick=tick)
         if expensive:
             few = feed.sample(plan.subset, plan.seed)
@@ -158,16 +158,13 @@ def study(
             judged = comparison.evaluator
             if judged and (weakness := evaluator_weakness(judged, comparison.subset_images)):
                 warnings.warn(
-                    f"{judged.run} cannot judge maps: {weakness}; train this evaluator for longer",
-                    AibWarning,
-                    stacklevel=2,
+                    f"{judged.run} cannot judge maps: {weakness}", AibWarning, stacklevel=2
                 )
             map_stability = {
                 kind: measure(few, maps=f, tick=tick).stability for kind, f in maps.items()
             }
             if each.has_maps:
                 randomised = _first_images(model, few, RANDOMISED)
-        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         mask = measure_mask(model, feed, plan.seed, tick)
     if randomised is not None:  # in full precision: random layers may leave little contrast
         changes = randomise_layers(model, own_maps, randomised, seed=plan.seed)
@@ -210,7 +207,7 @@ def study_steps(
     expensive: bool = True,
     threshold_images: Batches | None = None,
 ) -> int:
-    """How many images `study` reports to `tick` in all its parts, for a progress bar."""
+    """How many images `study` reports to `tick` at most, for a progress bar."""
     modified = len(plan.modifications)
     steps = feed.num_images * (modified + 2 * model.takes_map + model.takes_mask)
     if expensive:
@@ -244,20 +241,6 @@ def replace_maps(
     decisions = swap_maps(predict, applied, batches, seed=seed)
     check_unchanged(decisions.changed)
     return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
-
-
-@torch.no_grad()
-def _check_applied(model: Classifier, x: Tensor) -> None:
-    """Raise if the model decides otherwise with its own map given to it.
-
-    `replace_maps` asks all images; some of them tell it before the long measurements.
-    """
-    own = model.applied_map(own_maps(model, x))
-    free, given = (
-        model(x, deterministic=True, attention_map=one).logits  # [B,C]
-        for one in (None, own)
-    )
-    check_unchanged(is_changed(free, given))
 
 
 def measure_mask(

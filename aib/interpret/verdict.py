@@ -140,7 +140,7 @@ def _signs(encoding: Encoding) -> tuple[str, ...]:
 
 def evaluator_weakness(found: EvaluatorResults, images: int) -> str | None:
     """Why this evaluator, measured on so many images, cannot judge maps; None if it can."""
-    if found.accuracy - found.chance >= 100 * ROOM * HARM:
+    if found.chance is None or found.accuracy - found.chance >= 100 * ROOM * HARM:
         return None
     return (
         f"it gets {found.accuracy:.1f}% of {images:,} whole images right, and guessing would get "

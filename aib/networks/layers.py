@@ -65,11 +65,12 @@ def find_layer(network: nn.Module, name: str) -> nn.Module:
 
 
 def name_from_start(network: nn.Module, name: str) -> str:
-    """A layer's name, in which a number below zero counts a layer's parts from their end."""
+    """Resolve negative numbers in a layer's name: `blocks.-1` is the last block."""
     parts: list[str] = []
     for part in name.split("."):
         if part.startswith("-") and part[1:].isdigit():
-            children = [one for one, _ in find_layer(network, ".".join(parts)).named_children()]
+            inside = find_layer(network, ".".join(parts)).named_modules(remove_duplicate=False)
+            children = [one for one, _ in inside if one and "." not in one]
             part = children[int(part)] if int(part) >= -len(children) else part
         parts.append(part)
     return ".".join(parts)

@@ -83,8 +83,8 @@ def _pass(
         if not features:
             raise AibError(
                 f"a {x.shape[2]} x {x.shape[3]} image does not pass to {at!r} "
-                f"({first_line(error)}); the network has to take images of three channels and "
-                "nothing else: give its own image_size"
+                f"({first_line(error)}): attach needs a network that takes only images, of three "
+                "channels; if their size is wrong, give its own image_size"
             ) from error
         raise AibError(
             f"a {x.shape[2]} x {x.shape[3]} image does not pass from {at!r} to the end "

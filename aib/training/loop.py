@@ -36,7 +36,7 @@ class Fitted:
 
     model: Classifier
     steps: int
-    seconds: float  # with those before it was interrupted
+    seconds: float  # of training, those before an interruption included
     last: dict[str, Any]  # the last row of metrics
     validation: Evaluation | None = None  # of the held-out images, at the end
 
@@ -106,7 +106,7 @@ class Loop:
         self.step = 0
         self.logged_step = 0  # metrics are summed since then
         self.seconds = 0.0  # of training until the checkpoint that was restored
-        self.began = time.monotonic()  # without interruptions; `train` sets it anew
+        self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
 
@@ -265,7 +265,10 @@ class Loop:
             self.seconds = float(state.get("seconds", 0.0))
             then, now = state.get("images"), self.batches.num_images
             if then not in (None, now):  # older versions did not save it
-                raise ValueError(f"it is of {then} training images, and there are {now}")
+                raise ValueError(
+                    f"it is of {then:,} training images, and there are {now:,}: restore them, or "
+                    "start a new run"
+                )
             if not 0 <= self.logged_step <= self.step <= self.total_steps:
                 raise ValueError(f"it is of step {self.step} of {self.total_steps}")
             self.take_step.set_rates(max(0, self.step - 1))

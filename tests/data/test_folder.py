@@ -69,14 +69,30 @@ def test_a_class_called_train_is_told_where_to_go(tmp_path):
         load(f"folder:{tmp_path}", "train")
 
 
-def test_a_class_called_train_with_sub_folders_is_not_taken_for_the_split(tmp_path):
+def denying(folder):
+    """os.scandir for which a folder may not be read; permissions would not stop a test as root."""
+    list_folder = os.scandir
+
+    def scandir(path="."):
+        if os.fspath(path) == str(folder):
+            raise PermissionError(13, "Permission denied", str(folder))
+        return list_folder(path)
+
+    return scandir
+
+
+def test_a_class_called_train_with_sub_folders_is_not_taken_for_the_split(tmp_path, monkeypatch):
     official.write_folder(tmp_path, classes=2)
     official.write_folder(tmp_path / "train", classes=2, per_class=2)
     assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4  # of the same classes
     (tmp_path / "class_0").rename(tmp_path / "car")
-    with pytest.raises(AibError, match="has sub-folders and lies beside car/: .* a class, m"):
+    with pytest.raises(AibError, match="has sub-folders and lies beside car/, .* move the other"):
         load(f"folder:{tmp_path}", "train", holdout=0)
-    assert len(load(f"folder:{tmp_path}/train", "train", holdout=0)) == 4  # as the error says
+    closed = tmp_path / "lost+found"
+    closed.mkdir()
+    monkeypatch.setattr(os, "scandir", denying(closed))
+    (tmp_path / "car").rename(tmp_path.with_name(f"{tmp_path.name}_car"))  # as the error says
+    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4
     official.write_folder(tmp_path / "test", classes=2)
     assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4
 
@@ -119,14 +135,7 @@ def test_a_folder_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monke
     official.write_folder(tmp_path, classes=2, per_class=2)
     closed = tmp_path / "class_0" / "closed"
     closed.mkdir()
-    list_folder = os.scandir
-
-    def denied(path="."):  # permissions would not stop a test that runs as root
-        if os.fspath(path) == str(closed):
-            raise PermissionError(13, "Permission denied", str(closed))
-        return list_folder(path)
-
-    monkeypatch.setattr(os, "scandir", denied)
+    monkeypatch.setattr(os, "scandir", denying(closed))
     with pytest.raises(AibError, match="class_0/closed cannot be read: Permission denied"):
         load(f"folder:{tmp_path}", "train", holdout=0)
 
@@ -202,15 +211,17 @@ def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, s
 
 def test_twelve_bits_are_scaled_where_the_file_says_so_and_reported_where_not(tmp_path):
     official.write_folder(tmp_path, classes=2, per_class=2)
-    white = tmp_path / "class_0" / "white.tif"
-    Image.fromarray(np.full((4, 4), 65_535, np.uint16)).save(white)
     bits = [struct.pack("<HHIHH", 258, 3, 1, count, 0) for count in (16, 12)]  # BitsPerSample
-    assert bits[0] in white.read_bytes()
-    white.write_bytes(white.read_bytes().replace(*bits))
-    assert open_rgb(white).getpixel((0, 0)) == (255, 255, 255)
+    path = tmp_path / "class_0" / "image.tif"
+    for packed, shade in (("0ff0ff", 15), ("ffffff", 255)):  # two pixels of 255, or of 4095
+        Image.fromarray(np.full((4, 4), 65_535, np.uint16)).save(path)
+        content, pixels = path.read_bytes(), b"\xff" * 32
+        assert bits[0] in content and pixels in content
+        path.write_bytes(content.replace(*bits).replace(pixels, bytes.fromhex(packed) * 10))
+        assert open_rgb(path).getpixel((0, 0)) == (shade,) * 3
     assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 5
     Image.fromarray(np.full((4, 4), 4095, np.uint16)).save(tmp_path / "class_0" / "dark.tif")
-    with pytest.warns(AibWarning, match=r"1 of the images .* such as .*dark.tif: .* of 12 bits"):
+    with pytest.warns(AibWarning, match=r"1 of the images .* such as .*dark.tif: .* 12 bits"):
         load(f"folder:{tmp_path}", "train", holdout=0)
 
 

@@ -189,6 +189,8 @@ def test_a_scripted_network_has_no_gradcam_and_a_note():
     expected = study(network, DATA, PLAN)[0].faithfulness["integrated_gradients"]
     areas = [f.deletion.value for f in (found.faithfulness["integrated_gradients"], expected)]
     assert areas[0] == pytest.approx(areas[1], abs=1e-4)
+    in_part = nn.Sequential(torch.jit.script(nn.Identity()), network)
+    assert study(in_part, DATA, PLAN)[0].gradcam_layer.startswith("network.1.")
 
 
 def test_a_compiled_model_is_studied_as_the_model_that_was_compiled():

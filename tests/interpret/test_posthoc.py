@@ -93,8 +93,10 @@ def test_bad_input_is_named():
         gradcam(lambda x: net(x), X, "features")
     with pytest.raises(AibError, match=r"\[B,C,h,w\].*\[3, 1\]"):
         gradcam(net, X, "fc")
-    with pytest.raises(AibError, match=r"\[B,C,h,w\].*\[3, 1, 8, 12\], as of channels last"):
+    with pytest.raises(AibError, match=r"\[B,C,h,w\]; .* channels last, \[3, 8, 8, 12\]"):
         gradcam(Swin(12), IMAGES, "features.1")
+    narrow = nn.Sequential(nn.Conv2d(3, 5, 3, (2, 1)), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert gradcam(narrow, IMAGES, "0").shape == (3, *IMAGES.shape[2:])
     with pytest.raises(AibError, match=r"\[3,classes\], not \[3, 3, 8, 8\]"):
         saliency(lambda x: x, X)
     with pytest.raises(AibError, match="not 4, 9, 8"):

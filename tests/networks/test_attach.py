@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import aib
 from aib.export import export
+from aib.networks.layers import name_from_start
 from tests.helpers import images
 from tests.networks.libraries import GoogLeNet
 from tests.networks.small import DenseNet, ResNet, Swin, ViT
@@ -96,7 +97,7 @@ def relu_twice():
         ({"network": relu_twice, "at": "1"}, "'1' runs more than once"),
         ({"network": relu_twice, "at": "1", "masked": True}, "'1' runs more than once"),
         ({"network": Idle, "at": "idle"}, "'idle' does not run"),
-        ({"network": Grey}, "not pass to 'layer2' .*1 channels.*take images of three channels"),
+        ({"network": Grey}, "not pass to 'layer2' .*1 channels.*takes only images, of three"),
         ({"network": Captioned}, "not pass to 'layer2' .*missing 1 required positional"),
         ({"network": ViT, "at": "blocks.1"}, r"gives \[2, 65, .*masked=True takes tokens"),
         ({"network": lambda: ResNet}, "backbone must be a network .*, not <class"),
@@ -128,6 +129,12 @@ def test_parts_of_a_layer_are_counted_from_its_end_too(masked):
     assert attached(at="layer2.-1", **options).recipe["at"] == "layer2.1"
     with pytest.raises(aib.AibError, match="no layer 'layer2.-3'; close to it: layer2"):
         attached(at="layer2.-3", **options)
+
+
+def test_a_part_that_occurs_twice_counts_twice():
+    relu = nn.ReLU()
+    network = nn.Sequential(nn.Conv2d(3, 3, 1), relu, nn.Conv2d(3, 3, 1), relu)
+    assert name_from_start(network, "-1") == "3"
 
 
 def test_a_model_in_half_precision_says_what_explains_a_picture():

@@ -112,7 +112,7 @@ def test_warmup_is_linear_and_cosine_ends_at_zero() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["steps", "cosine"])
-def test_a_warmup_that_ends_between_two_steps_stays_below_the_peak(
+def test_a_warmup_that_ends_between_two_steps_does_not_exceed_the_peak(
     schedule: Literal["steps", "cosine"],
 ) -> None:
     s = Settings(schedule=schedule, warmup=0.5, epochs=10, lr=0.4)

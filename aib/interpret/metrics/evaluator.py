@@ -39,7 +39,7 @@ class EvaluatorResults:
     run: str  # where the evaluator comes from
     accuracy: float  # with all pixels, in percent
     maps: dict[str, KeptCurve]  # by kind of map
-    chance: float = 0.0  # accuracy of guessing, in percent; not in older files
+    chance: float | None = None  # accuracy of guessing, in percent; not in older files
 
 
 class Judge:
@@ -71,7 +71,7 @@ class Judge:
         """Accuracies with their intervals."""
         accuracy = 100 * float(torch.cat(self.whole).double().mean())
         correct = {kind: torch.cat(parts) for kind, parts in self.kept.items()}
-        chance = 100 * guessing(torch.cat(self.labels), self.evaluator.num_classes)
+        chance = 100 * guessing(torch.cat(self.labels))
         return EvaluatorResults(self.run, accuracy, kept_curves(correct, seed=self.seed), chance)
 
     @torch.no_grad()

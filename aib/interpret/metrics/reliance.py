@@ -40,7 +40,7 @@ class Reliance:
     accuracy: float  # with the model's own maps
     replaced: dict[str, Drop]  # by their mean, shuffled in space, by another image's
     harm: float  # the least drop that counts
-    chance: float  # accuracy of guessing: the most frequent class, or any of them
+    chance: float  # accuracy of guessing the most frequent class
     masked: bool = False  # the model masks pixels, and was trained with its own masks only
 
 
@@ -49,13 +49,13 @@ def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
     own = decisions.right()
     replaced = {name: drop_between(own, decisions.right(name)) for name in REPLACEMENTS}
     accuracy = float(own.double().mean())
-    chance = guessing(decisions.labels, decisions.num_classes)
+    chance = guessing(decisions.labels)
     return Reliance(len(own), accuracy, replaced, HARM, chance, masked)
 
 
-def guessing(labels: Tensor, num_classes: int) -> float:
-    """Accuracy of naming the most frequent class, or any class if that is better."""
-    return max(1 / num_classes, int(labels.bincount().max()) / len(labels))
+def guessing(labels: Tensor) -> float:
+    """Accuracy of naming the most frequent class."""
+    return int(labels.bincount().max()) / len(labels)
 
 
 def drop_between(own: Tensor, replaced: Tensor) -> Drop:

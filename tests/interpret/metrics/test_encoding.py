@@ -63,7 +63,6 @@ def test_guessing_names_the_most_frequent_class():
     labels = torch.tensor([0] * 19 + [3])
     assert map_reliance(replace(d, labels=labels)).chance == 19 / 20
     assert map_reliance(replace(d, labels=torch.arange(20) % 4)).chance == 1 / 4
-    assert map_reliance(replace(d, labels=torch.arange(20) % 4, num_classes=2)).chance == 1 / 2
 
 
 def test_falling_back_to_the_most_frequent_class_is_not_following_the_map():
