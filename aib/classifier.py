@@ -244,13 +244,16 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
 
     def card(self, repo: str = "owner/name", **known: Any) -> Card:
         """The model card; `known` are fields of `Card` that the model itself does not know."""
+        backbone = ""
+        if self.recipe and needs_backbone(self.recipe):
+            backbone = str(self.recipe.get("backbone") or "my_module:build")
         return Card(
             name=model_name(self),
             num_classes=self.num_classes,
             image_size=self.preprocessing.image_size,
             class_names=self.preprocessing.class_names,
             repo=repo,
-            backbone=_own_network(self.recipe),
+            backbone=backbone,
             **known,
         )
 
@@ -271,12 +274,9 @@ def model_name(model: Classifier) -> str:
     return str(recipe.get("name") or recipe.get("backbone") or type(model).__name__)
 
 
-def _own_network(recipe: dict[str, Any]) -> str:
-    """What `from_pretrained` needs as backbone; "" for what is built by its name alone."""
-    name = str(recipe.get("backbone") or "")
-    if recipe.get("kind") in (None, "named") or is_library_name(name):
-        return ""
-    return name or "my_module:build"
+def needs_backbone(recipe: dict[str, Any]) -> bool:
+    """Whether a model was made from a network that neither aib nor a library has."""
+    return recipe.get("kind") != "named" and not is_library_name(str(recipe.get("backbone")))
 
 
 def check_model(model: nn.Module, caller: str) -> None:

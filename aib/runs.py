@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from filelock import FileLock
 
-from aib.classifier import Classifier, model_name
+from aib.classifier import Classifier, model_name, needs_backbone
 from aib.data import ImageSet, has_split, load, same_images
 from aib.data.folder import describe_files
 from aib.data.folder import read as read_folder
@@ -20,7 +20,6 @@ from aib.errors import AibError, AibWarning
 from aib.evaluation import Evaluation, match_classes, read_evaluations
 from aib.files import describe_write_error, quoted, read_json, sha256, write_text
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
-from aib.options import is_library_name
 from aib.pretrained import from_pretrained, packaged_models, saved_here
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, how_to_resume, read_config, weights_sha256
@@ -197,21 +196,16 @@ def open_runs(
     target = pick_device(device)
     runs = []
     for given, folder, name, repo in zip(folders, found, names, repos, strict=True):
-        needed = backbone if needs_backbone(folder) else None
+        config = read_config(folder / CONFIG)
+        needed = backbone if needs_backbone(config["model"]) else None
         model = from_pretrained(folder, backbone=needed).to(target)
-        settings = read_settings(folder) if "settings" in read_config(folder / CONFIG) else None
+        settings = read_settings(folder) if "settings" in config else None
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
             # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         label = name if names.count(name) == 1 else str(given)
         runs.append(Run(folder, label, model, settings, repo))
     return runs
-
-
-def needs_backbone(folder: Path) -> bool:
-    """Whether a saved model was made from a network that neither aib nor a library has."""
-    recipe = read_config(folder / CONFIG)["model"]
-    return recipe.get("kind") != "named" and not is_library_name(str(recipe.get("backbone")))
 
 
 def read_settings(folder: Path) -> Settings:

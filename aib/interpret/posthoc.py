@@ -55,8 +55,7 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
             f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
             f"its map here is {found} (after several attention samples: use samples=(1, 1))"
         )
-    _, *sides = outputs[0]
-    if x.shape[2] == x.shape[3] and sides[0] == sides[1] != sides[2]:
+    if _grid_layout(outputs[0], x, least=1) == "nhwc":
         raise AibError(
             "Grad-CAM needs a layer that gives [B,C,h,w]; this one gives channels last, "
             f"{list(outputs[0])}"
@@ -168,7 +167,7 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
     ran: list[tuple[str, str]] = []  # layers with a grid or tokens, and how these lie
 
     def record(module: nn.Module, _inputs: Any, output: Any) -> None:
-        layout = _grid_layout(output, x) if isinstance(output, Tensor) else None
+        layout = _grid_layout(output.shape, x) if isinstance(output, Tensor) else None
         if layout:
             ran.append((names[module], layout))
 
@@ -192,14 +191,14 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
     return grids[-1][0]
 
 
-def _grid_layout(f: Tensor, x: Tensor) -> str | None:
-    """How features of square images lie, if they have 4 x 4 positions; the first one that fits."""
-    if f.ndim == 3:
-        return "tokens" if f.shape[1] >= MIN_POSITIONS**2 else None
-    if f.ndim != 4:
+def _grid_layout(f: torch.Size, x: Tensor, least: int = MIN_POSITIONS) -> str | None:
+    """How features of square images lie, if they have enough positions; the first that fits."""
+    if len(f) == 3:
+        return "tokens" if f[1] >= least**2 else None
+    if len(f) != 4:
         return None
-    for layout, side in (("nchw", f.shape[2:]), ("nhwc", f.shape[1:3])):
-        if min(side) >= MIN_POSITIONS and (side[0] == side[1] or x.shape[2] != x.shape[3]):
+    for layout, side in (("nchw", f[2:]), ("nhwc", f[1:3])):
+        if min(side) >= least and (side[0] == side[1] or x.shape[2] != x.shape[3]):
             return layout
     return None
 

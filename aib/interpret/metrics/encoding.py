@@ -12,7 +12,7 @@ from torch import Tensor
 from aib.evaluation import wilson_interval
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.probe import jittered_gaussian, probe
-from aib.interpret.metrics.reliance import Drop, drop_between
+from aib.interpret.metrics.reliance import Drop, drop_between, guessing
 from aib.interpret.metrics.swap import Decisions
 
 SWAPS = ("same_class", "other_class")
@@ -56,7 +56,7 @@ def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
         follows_chance=chance,
         blank=share(decisions.right("blank")),
         probe={name: share(said == truth) for name, said in probed.items()},
-        probe_chance=float(truth.bincount().max()) / len(truth),
+        probe_chance=guessing(truth),
         probe_images=len(truth),
         variation=float((decisions.maps - decisions.maps[partner]).abs().mean()),
     )
