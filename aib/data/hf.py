@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from aib.data.dataset import COLUMNS, FEATURES, find_columns, from_dataset
 from aib.data.decode import to_image
 from aib.data.imageset import ImageSet
-from aib.data.own import COLUMNS, FEATURES, find_columns, from_dataset
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, first_line, missing_extra
 from aib.preprocessing import Preprocessing, Resize

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 import aib
 from aib.data import Batches, ImageSet, adapt, from_dataset
 from aib.data.decode import to_tensor
-from aib.data.own import Prepared
+from aib.data.prepared import Prepared
 from aib.errors import AibWarning
 from tests.helpers import RecordingReporter, image_set, photo, pixels, same_weights, small_model
 

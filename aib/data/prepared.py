@@ -1,0 +1,149 @@
+"""Batches of tensors that are normalised already, as a user's own loader gives them."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, SequentialSampler
+
+from aib.data.dataset import find_columns, inner_attribute, kind_of, names_of_classes
+from aib.errors import AibError, AibWarning
+from aib.preprocessing import Preprocessing
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Batches of tensors that are normalised already: they are given to the model as they are.
+
+    In training an incomplete last batch is dropped, as in `Batches`.
+    """
+
+    loader: DataLoader
+    columns: tuple[Any, Any]  # where a batch has its images and its labels
+    preprocessing: Preprocessing  # mean and std are empty if they are unknown
+    num_classes: int
+    batch_size: int
+    train: bool = False
+    seed: int | None = None  # of the order, if the loader is ours
+    device: torch.device | str = "cpu"
+    name: str = "custom"
+    split: str = "test"
+
+    @property
+    def num_images(self) -> int:
+        return len(self.loader.sampler)  # type: ignore[arg-type]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every epoch has the images in the same order."""
+        return isinstance(self.loader.sampler, SequentialSampler)
+
+    def __len__(self) -> int:
+        """Number of batches per epoch."""
+        return self.num_images // self.batch_size if self.train else len(self.loader)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """x float32 [B,3,S,S] and y int64 [B] from step `start` of the epoch on.
+
+        The batches before `start` are read and dropped.
+        """
+        if self.seed is not None:
+            mixed = np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]
+            self.loader.generator.manual_seed(int(mixed))
+        for batch in islice(self.loader, start, len(self)):
+            x, y = (batch[column] for column in self.columns)
+            self._check(x, y)
+            # A copy: the training may overwrite it.
+            yield x.to(self.device, torch.float32, copy=True), y.to(self.device, torch.int64)
+
+    def _check(self, x: Any, y: Any) -> None:
+        side = self.preprocessing.image_size
+        if not (isinstance(x, Tensor) and list(x.shape[1:]) == [3, side, side] and len(x)):
+            raise AibError(
+                f"batches must have images [B,3,{side},{side}] like the first one, not {kind_of(x)}"
+            )
+        if not isinstance(y, Tensor) or y.shape != x.shape[:1] or y.is_floating_point():
+            raise AibError(f"batches must have labels [B] of an integer type, not {kind_of(y)}")
+        low, high = int(y.min()), int(y.max())
+        if low < 0 or high >= self.num_classes:
+            raise AibError(
+                f"the data has labels from {low} to {high}, and the model {self.num_classes} "
+                f"classes, 0 to {self.num_classes - 1}"
+            )
+        if self.train and len(x) != self.batch_size:
+            raise AibError(f"every training batch must have {self.batch_size} images, not {len(x)}")
+
+
+def prepare(
+    loader: DataLoader,
+    given: Preprocessing | None,
+    *,
+    batch_size: int,
+    model: Preprocessing,
+    train: bool,
+    **options: Any,
+) -> Prepared:
+    """Batches of a loader, once its first one has been looked at."""
+    batch = next(iter(loader), None) if len(loader) else None
+    if batch is None:
+        raise AibError("the DataLoader is empty: its data set has no images")
+    columns = find_columns(loader.dataset, batch)
+    x = batch[columns[0]]
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise AibError(
+            f"a DataLoader must give normalised floats [B,3,S,S], not {kind_of(x)}: to have pixels "
+            "normalised and augmented, give the data set itself"
+        )
+    if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
+        raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
+    names = names_of_classes(loader.dataset, columns[1])
+    if not train:  # training takes over the names of the data
+        _check_indices(names, model.class_names)
+    policy = given or _read_transform(inner_attribute(loader.dataset, "transform"), x.shape[-1])
+    (policy if policy.mean else model).warn_of_pixels(x)
+    policy = replace(policy, class_names=policy.class_names or names)
+    if policy.image_size != x.shape[-1]:
+        sizes = f"{policy.image_size} pixels, and the data has {x.shape[-1]}"
+        raise AibError(f"preprocessing says images of {sizes}")
+    return Prepared(loader, columns, policy, batch_size=batch_size, train=train, **options)
+
+
+def _check_indices(names: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Warn of a class that has another index in the data than in the model."""
+    moved = [n for i, n in enumerate(names) if n in known and known.index(n) != i]
+    if moved:
+        name = moved[0]
+        warnings.warn(
+            f"the class {name!r} is {names.index(name)} in the data and {known.index(name)} in the "
+            "model, and labels beside tensors are taken as the model's: change them, or give PIL "
+            "images, whose classes are matched by name",
+            AibWarning,
+            stacklevel=2,
+        )
+
+
+def _read_transform(transform: Any, size: int) -> Preprocessing:
+    """What torchvision's kind of transforms tells; mean and std stay empty without Normalize."""
+    steps = list(_steps(transform))
+    scales = [s for s in steps if hasattr(s, "mean") and hasattr(s, "std")]
+    mean, std = (scales[-1].mean, scales[-1].std) if scales else ((), ())
+    crops = any(type(s).__name__ in ("CenterCrop", "RandomResizedCrop") for s in steps)
+    try:
+        mean, std = (tuple(float(value) for value in each) for each in (mean, std))
+        return Preprocessing(size, "crop" if crops else "squash", mean, std)
+    except (AibError, TypeError, ValueError):  # of one channel, or something else of that name
+        return Preprocessing(size, mean=(), std=())
+
+
+def _steps(transform: Any) -> Iterator[Any]:
+    inner = getattr(transform, "transforms", transform)
+    if isinstance(inner, Sequence | torch.nn.Sequential):
+        for step in inner:
+            yield from _steps(step)
+    elif transform is not None:
+        yield transform
