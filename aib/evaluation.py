@@ -2,28 +2,25 @@
 
 import math
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from aib.classifier import Classifier, check_model, seeded_evaluation
 from aib.data import Batches, ImageSet, Prepared, adapt
-from aib.data.stl10 import CIFAR10_NAME
-from aib.errors import AibError
 from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
+from aib.matching import prepare_images
+from aib.precision import autocast
 from aib.types import widen
 from aib.validation import Averaging, Precision, check_decided, parse_json
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BINS = 15  # of confidence, for the calibration error
 MATCHING = {"own": "", "raw": ", class indices as they are", "matched": ", classes matched by name"}
 
@@ -165,19 +162,6 @@ def evaluate(
     )
 
 
-def prepare_images(model: Classifier, data: ImageSet) -> tuple[Any, ImageSet]:
-    """The images as the model takes them, with its labels; and how the classes were matched."""
-    policy = model.preprocessing
-    images = data.prepared_for(policy) if policy.mean else data
-    if policy.class_names:
-        found = dict(match_classes(model, images))
-        how = next(name for name in ("own", "matched", "raw") if name in found)
-        return how, found[how]
-    if data.num_classes > model.num_classes:
-        raise AibError(f"the data has {data.num_classes} classes and the model {model.num_classes}")
-    return "own", images
-
-
 def describe_samples(samples: str) -> str:
     """The samples of an evaluation, for a sentence."""
     return "no noise" if samples == "deterministic" else f"{samples} samples"
@@ -238,71 +222,3 @@ class EvaluationMetrics:
             name: float(self.extra[name]) / n if name in self.extra else None
             for name in ("kl_bits", "area", "mask_bits")
         }
-
-
-def autocast(device: torch.device, precision: Precision) -> Any:
-    """A context for forward passes of this precision."""
-    if precision == "fp32":
-        return nullcontext()
-    return torch.autocast(device.type, DTYPES[precision])
-
-
-@contextmanager
-def passes_in(precision: Precision, *models: nn.Module) -> Iterator[None]:
-    """Run the forward passes of these models in a precision; what surrounds them stays as it is."""
-    entered = []
-
-    def enter(model: nn.Module, inputs: Any) -> None:
-        entered.append(autocast(next(model.parameters()).device, precision))
-        entered[-1].__enter__()
-
-    def leave(*_: Any) -> None:
-        entered.pop().__exit__(None, None, None)
-
-    with ExitStack() as hooks:
-        for model in models if precision != "fp32" else ():
-            hooks.enter_context(model.register_forward_pre_hook(enter))
-            hooks.enter_context(model.register_forward_hook(leave, always_call=True))
-        yield
-
-
-def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet]]:
-    """Relabel a data set with the model's classes; returns (how, data) pairs.
-
-    "own": the class names are the same, nothing changes. "raw": equally many classes under other
-    names (CIFAR-10 and STL-10), whose indices are used as they are. "matched": classes with a
-    shared name; images of other classes are left out. ImageNet has "Cardigan" and "cardigan", where
-    the same spelling decides, and "crane" twice, which cannot be told apart and is left out.
-    """
-    ours = [canonical(name) for name in model.preprocessing.class_names]
-    theirs = [canonical(name) for name in data.class_names]
-    if ours == theirs or (not ours and len(theirs) == model.num_classes):
-        return [("own", data)]
-    found: list[tuple[Any, ImageSet]] = []
-    if len(theirs) == model.num_classes:
-        found.append(("raw", data))
-    index = [-1] * len(theirs)
-    as_spelled = (model.preprocessing.class_names, data.class_names)  # decides where both match
-    for known, asked in ((ours, theirs), as_spelled):
-        times, wanted = Counter(known), Counter(asked)
-        only = {name: i for i, name in enumerate(known) if times[name] == 1 == wanted[name]}
-        index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
-    if max(index, default=-1) >= 0:
-        labels = torch.tensor(index)[data.labels]
-        keep = (labels >= 0).nonzero().flatten()
-        if len(keep):
-            subset = data.subset(keep)
-            names = replace(subset.preprocessing, class_names=model.preprocessing.class_names)
-            found.append(("matched", replace(subset, labels=labels[keep], preprocessing=names)))
-    if not found:
-        raise AibError(
-            f"the model's {model.num_classes} classes do not fit {data.name}: it has {len(theirs)} "
-            "classes and no name in common"
-        )
-    return found
-
-
-def canonical(name: str) -> str:
-    """One spelling per class: lower case, underscores, CIFAR-10's name."""
-    word = name.lower().replace(" ", "_")
-    return CIFAR10_NAME.get(word, word)

@@ -17,9 +17,10 @@ from aib.data.folder import read as read_folder
 from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
-from aib.evaluation import Evaluation, match_classes, read_evaluations
+from aib.evaluation import Evaluation, read_evaluations
 from aib.files import describe_write_error, quoted, read_json, sha256, write_text
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
+from aib.matching import match_classes
 from aib.pretrained import from_pretrained, packaged_models, saved_here
 from aib.settings import Settings
 from aib.weights import CONFIG, WEIGHTS, how_to_resume, read_config, weights_sha256

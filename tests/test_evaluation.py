@@ -13,13 +13,9 @@ from aib.cli import main
 from aib.commands.eval import print_evaluation
 from aib.data import ImageSet, load
 from aib.errors import AibError, AibWarning
-from aib.evaluation import (
-    EvaluationMetrics,
-    evaluate,
-    match_classes,
-    passes_in,
-    wilson_interval,
-)
+from aib.evaluation import EvaluationMetrics, evaluate, wilson_interval
+from aib.matching import match_classes
+from aib.precision import passes_in
 from aib.preprocessing import Preprocessing
 from aib.runs import open_run
 from tests.data import official

@@ -16,9 +16,9 @@ from aib.bench.data import OneByOne, images_per_second
 from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.environment import environment
-from aib.evaluation import DTYPES, autocast
 from aib.loss import aib_loss
 from aib.options import Propose
+from aib.precision import DTYPES, autocast
 from aib.registry import create_model
 from aib.settings import Settings
 from aib.training.fit import fit

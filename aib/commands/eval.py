@@ -53,7 +53,8 @@ def eval_(
         json: print JSON.
     """
     from aib.environment import environment
-    from aib.evaluation import evaluate, match_classes
+    from aib.evaluation import evaluate
+    from aib.matching import match_classes
     from aib.runs import open_run, write_evaluation
 
     check_seed(seed)

@@ -14,7 +14,6 @@ from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.classifier import Classifier, evaluating
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, AibWarning, missing_extra
-from aib.evaluation import passes_in
 from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
@@ -31,6 +30,7 @@ from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.interpret.verdict import evaluator_weakness
 from aib.masked import Masked
 from aib.paper import PAPER_SCORES
+from aib.precision import passes_in
 from aib.preprocessing import Preprocessing
 from aib.progress import Tick, progress_bar, silent
 from aib.validation import Precision

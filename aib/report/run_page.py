@@ -6,11 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aib.environment import command_line
 from aib.evaluation import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, Table, number, table_of, without, without_empty_columns
-from aib.files import quoted
+from aib.figures.table import NOTHING, number, table_of, without, without_empty_columns
 from aib.interpret.results import ClassMetrics, Information, Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.paper import paper_error
@@ -25,7 +23,7 @@ from aib.report.charts import (
     training_charts,
 )
 from aib.report.gather import RunContent
-from aib.settings import Settings
+from aib.report.reproduce import reproduce
 
 CAPTIONS = {
     "modified": "Images modified in several ways, with their maps beneath",
@@ -108,7 +106,7 @@ def _sections(
         "training": ("Training", _charts(training_charts(run.metrics, _is_exact(run)))),
         "anchors": ("Anchors", _charts(anchors)),
         "classes": ("Classes", _classes(study.classes if study else ())),
-        "reproduce": ("How to reproduce", _reproduce(run)),
+        "reproduce": ("How to reproduce", reproduce(run)),
     }
     return [Section(title + name, prefix + part, shown) for part, (name, shown) in parts.items()]
 
@@ -261,53 +259,3 @@ def _classes(classes: Sequence[ClassMetrics]) -> list[Markup]:
 def _paper(run: RunContent) -> str:
     s = run.settings  # the paper trained on all training images
     return number(paper_error(s.model, s.data, s.recipe()) if s and not s.holdout else None, 2)
-
-
-def _reproduce(content: RunContent) -> list[Markup]:
-    environment, settings, study = content.environment, content.settings, content.study
-    measured = study.environment.get("command") if study else None
-    commands = [c for c in (environment.get("command"), measured) if c]
-    if settings and not environment.get("command"):
-        commands.insert(0, training_command(settings))
-    commands.append(command_line() or f"aib report {quoted(content.source)}")
-    facts = versions(environment)
-    facts += [f"seed {settings.seed}"] if settings else []
-    found = [blocks.code("\n".join(dict.fromkeys(commands)))]
-    if facts:
-        found.append(blocks.text(f"Trained with {', '.join(facts)}."))
-    if study and study.weights_sha256:
-        found.append(blocks.text(f"Weights: SHA-256 `{study.weights_sha256[:16]}…`"))
-    return found + ([settings_table("All settings", settings)] if settings else [])
-
-
-def versions(environment: Mapping[str, Any]) -> list[str]:
-    """Versions and hardware, as far as they are known."""
-    names = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
-    return [f"{name} {environment[key]}" for key, name in names.items() if environment.get(key)]
-
-
-def settings_table(summary: str, settings: Settings) -> Markup:
-    """All settings, in a table that opens on a click."""
-    rows = tuple((name, str(value)) for name, value in settings.to_dict().items())
-    found: Markup = blocks.details(summary, Table("Settings", ("setting", "value"), rows))
-    return found
-
-
-def training_command(settings: Settings) -> str:
-    """The command that trains with these settings; defaults are left out."""
-    defaults = Settings().to_dict()
-    changed = {k: v for k, v in settings.to_dict().items() if v != defaults[k]}
-    return " ".join(["aib train", *option_words(changed)])
-
-
-def option_words(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as options of `aib train`."""
-    words: list[str] = []
-    for name, value in settings.items():
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
-        else:
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [f"--{option}", *map(quoted, values)]
-    return words

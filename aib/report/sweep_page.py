@@ -7,7 +7,7 @@ from aib.evaluation import describe_split
 from aib.figures.embed import to_svg
 from aib.figures.table import NOTHING, Table, number, table_of
 from aib.report.blocks import Section, blocks, render
-from aib.report.run_page import settings_table, versions
+from aib.report.reproduce import settings_table, versions
 from aib.sweep.results import SweepResults
 from aib.sweep.show import MAX_LEGEND, draw_panels, error_bar_note, sweep_tables
 

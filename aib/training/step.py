@@ -11,9 +11,9 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from aib.classifier import Classifier
-from aib.evaluation import autocast
 from aib.loss import aib_loss
 from aib.options import STRETCH
+from aib.precision import autocast
 from aib.settings import Settings
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm

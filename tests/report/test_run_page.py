@@ -19,7 +19,8 @@ from aib.files import sha256
 from aib.interpret.results import SCHEMA, Information, Study
 from aib.report.blocks import Section, blocks, meaning, render
 from aib.report.gather import gather
-from aib.report.run_page import CAPTIONS, run_page, training_command
+from aib.report.reproduce import training_command
+from aib.report.run_page import CAPTIONS, run_page
 from aib.runs import open_run
 from aib.settings import Settings
 from tests.helpers import HtmlPage, make_run

@@ -6,7 +6,7 @@ from typing import Any
 
 from aib.configs import PRESETS
 from aib.files import without_folders
-from aib.report.run_page import option_words
+from aib.report.reproduce import option_words
 from aib.settings import Settings
 
 
