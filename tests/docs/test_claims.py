@@ -179,6 +179,16 @@ def test_what_the_mask_costs_on_cifar100():
     assert all(run.training_error < 2 for run in (*measured, third))
 
 
+def test_an_attention_branch_has_the_least_error_on_cifar100_within_the_intervals():
+    names = ("wrn_augmented", "wrn_abn_augmented", "wrn_aib_qt_augmented")
+    [plain], [branch], [ours] = (runs("cifar100_wrn", name) for name in names)
+    less = plain.error - branch.error
+    assert f"has {branch.error:.1f}%, {less:.1f} points less than plain WRN" in findings()
+    others = (plain.evaluation.top1_interval, ours.evaluation.top1_interval)
+    assert branch.evaluation.top1_interval[1] > max(low for low, _ in others)
+    assert branch.study is None
+
+
 @pytest.mark.parametrize(
     ("data", "verdict", "how"),
     [("cifar10", "used", "uses them as much"), ("cifar100", "undecided", "uses them is open")],
