@@ -168,6 +168,17 @@ def test_maps_of_other_weights_are_not_shown(hub, run):
     assert b"with other weights than these" in hub.files("me/mine")["README.md"]
 
 
+def test_results_of_an_earlier_upload_are_not_left_beside_other_weights(hub, run, tmp_path):
+    model, alone = small_model(), {"model.safetensors", "config.json", "README.md"}
+    model.save_pretrained(tmp_path / "saved")
+    (run / "metrics.jsonl").touch()
+    for push in (partial(aib.push_to_hub, tmp_path / "saved"), model.push_to_hub):
+        aib.push_to_hub(run, "me/mine")
+        hub.commit("me/mine", {"NOTES.md": b"of the owner"})
+        push("me/mine")
+        assert set(hub.files("me/mine")) == {*alone, "NOTES.md"}
+
+
 def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     for push in (small_model().push_to_hub, partial(aib.push_to_hub, run)):
