@@ -25,7 +25,7 @@ from aib.settings import MACHINE, Settings, setting_types
 from aib.training.train import build_model, load_data, with_test_images
 from aib.validation import Count, check, describe, fits, parse_json
 
-PLAN = "sweep.json"
+PLAN, LOCK = "sweep.json", "sweep.lock"  # the lock is held while a sweep runs
 SCHEMA = 1
 RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings with a default per family
 
@@ -200,13 +200,14 @@ class Plan:
         path = folder / PLAN
         if path.exists():
             base = read_plan(folder).base.to_dict()
-            differences = describe_changes(base, self.base.to_dict(), frozenset({"seed"}))
+            differences = describe_changes(base, self.base.to_dict(), frozenset({"seed", *MACHINE}))
             if differences:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
         elif folder.exists() and (
-            not folder.is_dir() or any(file.suffix != ".partial" for file in folder.iterdir())
+            not folder.is_dir()
+            or any(file.suffix != ".partial" and file.name != LOCK for file in folder.iterdir())
         ):
             raise AibError(f"{folder} exists and is not a sweep; choose another --out")
         write_json(path, self.to_dict())

@@ -142,6 +142,9 @@ def test_a_plan_may_be_replaced_by_one_with_the_same_base(tmp_path):
     with pytest.raises(aib.AibError, match=r"other settings: lr was 0\.1 and is now 0\.3"):
         sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(lr=0.3)).write(tmp_path / "s")
     assert len(read_plan(tmp_path / "s").grids) == 2
+    # As on resume, a run's settings of the machine may change.
+    sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(workers=0)).write(tmp_path / "s")
+    assert read_plan(tmp_path / "s").base.workers == 0
 
 
 def test_a_folder_that_is_not_a_sweep_is_not_written_to(tmp_path):
