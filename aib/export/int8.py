@@ -12,7 +12,7 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.export.formats import METADATA, need_onnx, open_onnx, quietly
 from aib.export.one_pass import INPUT
-from aib.files import write_whole
+from aib.files import without_folders, write_whole
 
 BATCH = 32
 # The rest (sigmoid, anchors, softplus) is a thousandth of the work and not worth its precision.
@@ -50,7 +50,7 @@ def quantise(
     fp32 = source.read_bytes()
     about = {
         "scheme": "static, QDQ; weights int8 for each channel, activations int8",
-        "calibrated_on": data,
+        "calibrated_on": without_folders(data),
         "calibration_images": len(calibration),
     }
     made = to_int8(fp32, calibration, about)

@@ -65,7 +65,8 @@ def write_upload(
     if run.settings is not None:
         settings = run.settings.to_dict()
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
-    write_json(folder / CONFIG, without_folders(config))
+    names = {"preprocessing": config["preprocessing"]}  # a class may be called /m/01g317
+    write_json(folder / CONFIG, without_folders(config) | names)
     for name in (EVALUATION, RESULT):
         if (found := read_json(run.folder / name)) is not None:
             write_json(folder / name, without_folders(found))

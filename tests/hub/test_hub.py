@@ -145,6 +145,16 @@ def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
     assert settings["data"] == "shapes" and "root" not in settings
 
 
+def test_names_of_classes_are_no_paths(tmp_path):
+    """Open Images names its classes so."""
+    model, names = small_model(), [f"/m/01g31{i}" for i in range(10)]
+    model.preprocessing = replace(model.preprocessing, class_names=tuple(names))
+    model.save_pretrained(tmp_path / "saved")
+    (tmp_path / "upload").mkdir()
+    write_upload(open_run(tmp_path / "saved", "cpu"), tmp_path / "upload", "me/mine")
+    assert read_json(tmp_path / "upload" / "config.json")["preprocessing"]["class_names"] == names
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
