@@ -255,6 +255,7 @@ def make_plan(
         # with the preset's own.
         known = {name: model.recipe[name] for name in RESOLVED if name in model.recipe}
         base = base.updated(**known)
+        grids = [_resolved(grid, base, images) for grid in grids]
     if not grids:
         grids = [grid for grid in quick_grids(base) if not _missing_part(model, grid)]
         check_grids(grids)
@@ -264,6 +265,15 @@ def make_plan(
     plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
     _validate(plan, images)
     return plan
+
+
+def _resolved(grid: Grid, base: Settings, images: ImageSet) -> Grid:
+    """The grid with the family's default in place of None, which stands for it."""
+    if grid.name not in RESOLVED or None not in grid.values:
+        return grid
+    default = _without_weights(base.updated(**{grid.name: None}), images).recipe.get(grid.name)
+    values = (default if value is None else value for value in grid.values)
+    return Grid(grid.name, tuple(dict.fromkeys(values)))
 
 
 def _missing_part(model: Classifier, grid: Grid) -> str:

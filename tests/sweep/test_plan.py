@@ -104,6 +104,9 @@ def test_defaults_of_the_model_family_are_resolved():
     made = make_plan("mine", SWEEP_BASE, [parse_grid("K=32,64")], seeds=2)
     assert made.base == RESOLVED_BASE and made.seeds == (3, 4)
     assert [run.name for run in made.runs][:2] == ["base,seed=3", "K=64,seed=3"]
+    # In a grid, too: "none" is no model without a latent, but the family's K.
+    made = make_plan("mine", SWEEP_BASE.updated(latent_dim=8), [parse_grid("K=none,8,32")])
+    assert made.grids == (Grid("latent_dim", (32, 8)),)
     # Compared models keep their own.
     made = make_plan("mine", SWEEP_BASE, [parse_grid("model=tiny_aib_qt,tiny_aib,vgg_aib")])
     assert {run.settings.options.latent_dim for run in made.runs} == {None}
