@@ -26,6 +26,7 @@ class Int8:
     path: Path
     bytes: int
     fp32_bytes: int
+    calibration_images: int  # fewer than asked for where the data has no more
     images: int  # compared, none of them used for calibration
     agreement: float  # share of images with the same prediction
     differences: dict[str, float]  # largest absolute difference of each output and of probabilities
@@ -64,6 +65,7 @@ def quantise(
         path=path,
         bytes=len(made),
         fp32_bytes=len(fp32),
+        calibration_images=len(calibration),
         images=len(compared),
         agreement=same.float().mean().item(),
         differences={name: gap.max().item() for name, gap in gaps.items()},

@@ -198,6 +198,7 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
 
     small = answer["int8"]
     fp32, int8 = saved / "model.onnx", saved / "model.int8.onnx"
+    assert small["calibration_images"] == 40
     assert small["bytes"] == int8.stat().st_size < fp32.stat().st_size == small["fp32_bytes"]
     assert read_metadata(int8)["int8"]["calibration_images"] == 40
     weights = {tensor.data_type for tensor in onnx.load(int8).graph.initializer if tensor.dims}
