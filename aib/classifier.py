@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from aib.errors import AibError
 from aib.explanation import Explanation
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
-from aib.hub.card import Card
+from aib.hub.card import PICTURE, Card
 from aib.hub.download import readable_errors
 from aib.options import STRETCH, is_library_name
 from aib.preprocessing import Preprocessing
@@ -20,7 +20,7 @@ from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Given, Noise, Output, ProfileName, Sampling
 from aib.validation import at_least, check
-from aib.weights import SCHEMA, save
+from aib.weights import MEASURED, SCHEMA, save
 
 
 class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
@@ -262,7 +262,11 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         return ModelCard(str(self.card(**known)))
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results."""
+        """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results.
+
+        Results of an earlier upload to this repository are removed: they are of other weights.
+        """
+        options = {"delete_patterns": [*MEASURED, PICTURE], **options}
         known = {"repo": repo_id, **(options.pop("model_card_kwargs", None) or {})}
         with readable_errors(repo_id, options.get("branch")):
             return str(super().push_to_hub(repo_id, model_card_kwargs=known, **options))

@@ -23,13 +23,18 @@ from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.matching import match_classes
 from aib.pretrained import from_pretrained, packaged_models, saved_here
 from aib.settings import Settings
-from aib.weights import CONFIG, WEIGHTS, how_to_resume, read_config, weights_sha256
+from aib.weights import (
+    CONFIG,
+    EVALUATION,
+    MEASURED,
+    METRICS,
+    WEIGHTS,
+    how_to_resume,
+    read_config,
+    weights_sha256,
+)
 
-# A run's folder, beside CONFIG, WEIGHTS and CHECKPOINT.
-METRICS, EVALUATION = "metrics.jsonl", "evaluation.json"
 EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
-RESULT = "interpret.json"
-MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 HUB = Path("hub")  # in the current folder: where commands write about models of the Hub
 
 

@@ -17,6 +17,8 @@ from aib.preprocessing import Preprocessing
 
 SCHEMA = 1
 WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
+METRICS, EVALUATION, RESULT = "metrics.jsonl", "evaluation.json", "interpret.json"
+MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from aib.commands.options import print_json
-from aib.errors import AibError
+from aib.errors import AibError, counted
 from aib.progress import progress_bar
 from aib.validation import Count, Format, check, check_seed
 
@@ -158,8 +158,9 @@ def print_int8(small: "Int8") -> None:
     share = small.bytes / small.fp32_bytes
     print(f"{small.path}: int8, {small.bytes / 1e6:.2f} MB, {100 * share:.0f}% of float32")
     print(
-        f"  {small.images} images not used for calibration: same prediction for "
-        f"{100 * small.agreement:.1f}%; difference from float32, largest and mean:"
+        f"  calibrated on {counted(small.calibration_images, 'image')}; {small.images} others: "
+        f"same prediction for {100 * small.agreement:.1f}%; difference from float32, largest and "
+        "mean:"
     )
     for name, difference in small.differences.items():
         print(f"    {name:<16} {difference:.1e}  {small.mean_differences[name]:.1e}")

@@ -102,7 +102,8 @@ def interpret(
     )
     from aib.interpret.stored import EXPENSIVE
     from aib.interpret.studies import Plan, study_steps
-    from aib.runs import RESULT, open_run, open_runs
+    from aib.runs import open_run, open_runs
+    from aib.weights import RESULT
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")

@@ -94,7 +94,7 @@ def report(
 def checked_page(contents: "list[RunContent]") -> str:
     """The page, with a readable error if a run's files were edited."""
     from aib.report.run_page import run_page
-    from aib.runs import METRICS, RESULT
+    from aib.weights import METRICS, RESULT
 
     try:
         return run_page(contents)

@@ -18,7 +18,7 @@ from aib.commands.options import (
     wide_console,
 )
 from aib.errors import counted
-from aib.files import write_text
+from aib.files import locked, write_text
 from aib.progress import progress_bar
 from aib.settings import Settings
 from aib.validation import Count, check
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
     default = Options(settings=preset.settings if preset else Settings())
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
     check("jobs", options.jobs, Count)
-    from aib.sweep.plan import make_plan, parse_grid
+    from aib.sweep.plan import LOCK, make_plan, parse_grid
 
     name = run_name(preset, options.settings)
     plan = make_plan(
@@ -82,7 +82,9 @@ def main(argv: list[str]) -> None:
     )
     folder = options.out or Path("runs") / f"sweep-{re.sub('[:/]', '-', name)}"
     if not options.list:
-        sweep(plan, folder, options)
+        busy = f"another sweep is running in {folder}; wait for its end, or choose another --out"
+        with locked(folder / LOCK, busy):
+            sweep(plan, folder, options)
         return
     from aib.sweep.run import is_done
 

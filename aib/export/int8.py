@@ -12,7 +12,7 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.export.formats import METADATA, need_onnx, open_onnx, quietly
 from aib.export.one_pass import INPUT
-from aib.files import write_whole
+from aib.files import without_folders, write_whole
 
 BATCH = 32
 # The rest (sigmoid, anchors, softplus) is a thousandth of the work and not worth its precision.
@@ -26,6 +26,7 @@ class Int8:
     path: Path
     bytes: int
     fp32_bytes: int
+    calibration_images: int  # fewer than asked for where the data has no more
     images: int  # compared, none of them used for calibration
     agreement: float  # share of images with the same prediction
     differences: dict[str, float]  # largest absolute difference of each output and of probabilities
@@ -50,7 +51,7 @@ def quantise(
     fp32 = source.read_bytes()
     about = {
         "scheme": "static, QDQ; weights int8 for each channel, activations int8",
-        "calibrated_on": data,
+        "calibrated_on": without_folders(data),
         "calibration_images": len(calibration),
     }
     made = to_int8(fp32, calibration, about)
@@ -64,6 +65,7 @@ def quantise(
         path=path,
         bytes=len(made),
         fp32_bytes=len(fp32),
+        calibration_images=len(calibration),
         images=len(compared),
         agreement=same.float().mean().item(),
         differences={name: gap.max().item() for name, gap in gaps.items()},

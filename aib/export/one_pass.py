@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from aib.classifier import Classifier, model_name
+from aib.files import without_folders
 from aib.preprocessing import normalise
 from aib.quantize import AnchorQuantizer, Quantized
 from aib.types import Output, widen
@@ -108,7 +109,7 @@ def describe(
         "model": model_name(model),
         "recipe": model.recipe,
         "profile": model.profile,
-        "data": data,
+        "data": without_folders(data),
         "weights_sha256": checksum or weights_sha256(model),
         "preprocessing": model.preprocessing.to_dict(),
         "input": {

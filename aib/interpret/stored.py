@@ -9,7 +9,8 @@ from aib.errors import AibError, AibWarning
 from aib.files import read_json
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.verdict import MEANING, Verdict
-from aib.runs import RESULT, Run
+from aib.runs import Run
+from aib.weights import RESULT
 
 ORIGIN = ("weights_sha256", "data", "split")
 EXPENSIVE = ("localisation", "faithfulness", "randomised_layers")  # that --quick leaves out

@@ -14,9 +14,9 @@ from aib.interpret.stored import is_of_repository, study_folder
 from aib.interpret.studies import Plan
 from aib.progress import Tick, silent
 from aib.report.gallery import Gallery, make_gallery
-from aib.runs import RESULT, Run, read_metrics
+from aib.runs import Run, read_metrics
 from aib.settings import Settings
-from aib.weights import CONFIG, read_config
+from aib.weights import CONFIG, RESULT, read_config
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from aib.files import read_json, without_folders, write_json
 from aib.hub.card import CARD, PICTURE
 from aib.hub.download import readable_errors
 from aib.interpret.stored import stored_verdict
-from aib.runs import EVALUATION, METRICS, RESULT, Run, find_model, open_run
+from aib.runs import Run, find_model, open_run
 from aib.settings import MACHINE
-from aib.weights import CONFIG, WEIGHTS, read_config
+from aib.weights import CONFIG, EVALUATION, MEASURED, METRICS, RESULT, WEIGHTS, read_config
 
 MAPS = Path("figures") / "modified.png"  # that `aib interpret` draws
 
@@ -50,6 +50,7 @@ def push_to_hub(
                 folder_path=scratch,
                 revision=branch,
                 commit_message=f"Upload {opened.name} with aib",
+                delete_patterns=[*MEASURED, PICTURE],  # of other weights
             )
     return str(commit)
 
@@ -64,7 +65,8 @@ def write_upload(
     if run.settings is not None:
         settings = run.settings.to_dict()
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
-    write_json(folder / CONFIG, without_folders(config))
+    names = {"preprocessing": config["preprocessing"]}  # a class may be called /m/01g317
+    write_json(folder / CONFIG, without_folders(config) | names)
     for name in (EVALUATION, RESULT):
         if (found := read_json(run.folder / name)) is not None:
             write_json(folder / name, without_folders(found))

@@ -25,7 +25,7 @@ from aib.settings import MACHINE, Settings, setting_types
 from aib.training.train import build_model, load_data, with_test_images
 from aib.validation import Count, check, describe, fits, parse_json
 
-PLAN = "sweep.json"
+PLAN, LOCK = "sweep.json", "sweep.lock"  # the lock is held while a sweep runs
 SCHEMA = 1
 RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings with a default per family
 
@@ -200,13 +200,14 @@ class Plan:
         path = folder / PLAN
         if path.exists():
             base = read_plan(folder).base.to_dict()
-            differences = describe_changes(base, self.base.to_dict(), frozenset({"seed"}))
+            differences = describe_changes(base, self.base.to_dict(), frozenset({"seed", *MACHINE}))
             if differences:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
         elif folder.exists() and (
-            not folder.is_dir() or any(file.suffix != ".partial" for file in folder.iterdir())
+            not folder.is_dir()
+            or any(file.suffix != ".partial" and file.name != LOCK for file in folder.iterdir())
         ):
             raise AibError(f"{folder} exists and is not a sweep; choose another --out")
         write_json(path, self.to_dict())
@@ -254,6 +255,7 @@ def make_plan(
         # with the preset's own.
         known = {name: model.recipe[name] for name in RESOLVED if name in model.recipe}
         base = base.updated(**known)
+        grids = [_resolved(grid, base, images) for grid in grids]
     if not grids:
         grids = [grid for grid in quick_grids(base) if not _missing_part(model, grid)]
         check_grids(grids)
@@ -263,6 +265,15 @@ def make_plan(
     plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
     _validate(plan, images)
     return plan
+
+
+def _resolved(grid: Grid, base: Settings, images: ImageSet) -> Grid:
+    """The grid with the family's default in place of None, which stands for it."""
+    if grid.name not in RESOLVED or None not in grid.values:
+        return grid
+    default = _without_weights(base.updated(**{grid.name: None}), images).recipe.get(grid.name)
+    values = (default if value is None else value for value in grid.values)
+    return Grid(grid.name, tuple(dict.fromkeys(values)))
 
 
 def _missing_part(model: Classifier, grid: Grid) -> str:

@@ -117,13 +117,17 @@ def test_an_attached_network_exports_from_python_and_the_command_asks_for_its_ba
     assert "backbone=" in capsys.readouterr().err
 
 
-def test_paths_may_be_strings(tmp_path):
+def test_paths_may_be_strings_and_folders_of_this_machine_are_cut(tmp_path):
     path = str(tmp_path / "model.onnx")
-    exported = export(filled_model("tiny"), path)
+    exported = export(filled_model("tiny"), path, data="folder:/home/me/birds")
     assert read_metadata(path) == exported.metadata
     images = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
-    small = quantise(path, str(tmp_path / "small.onnx"), images[:2], images[2:])
+    data = "folder:/home/me/cats"
+    small = quantise(path, str(tmp_path / "small.onnx"), images[:2], images[2:], data)
     assert small.path == tmp_path / "small.onnx"
+    about = read_metadata(small.path)
+    assert about["data"] == "folder:birds" and about["int8"]["calibrated_on"] == "folder:cats"
+    assert b"/home/me" not in small.path.read_bytes()
 
 
 def test_an_operation_that_onnx_does_not_have_is_named(tmp_path):
@@ -194,6 +198,7 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
 
     small = answer["int8"]
     fp32, int8 = saved / "model.onnx", saved / "model.int8.onnx"
+    assert small["calibration_images"] == 40
     assert small["bytes"] == int8.stat().st_size < fp32.stat().st_size == small["fp32_bytes"]
     assert read_metadata(int8)["int8"]["calibration_images"] == 40
     weights = {tensor.data_type for tensor in onnx.load(int8).graph.initializer if tensor.dims}

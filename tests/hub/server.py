@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,10 +22,13 @@ class Hub:
         self.branches: dict[str, dict[str, str]] = {}
         self.asked: list[str] = []  # files of downloads
 
-    def commit(self, repo: str, files: dict[str, bytes], branch: str = "main") -> str:
-        """Add files to a branch; return the commit."""
+    def commit(
+        self, repo: str, files: dict[str, bytes], branch: str = "main", deleted: Sequence[str] = ()
+    ) -> str:
+        """Add files to a branch, and delete others; return the commit."""
         known, branches = self.commits.setdefault(repo, {}), self.branches.setdefault(repo, {})
         whole = known.get(branches.get(branch, ""), {}) | files
+        whole = {name: content for name, content in whole.items() if name not in deleted}
         branches[branch] = hashlib.sha1(repr(sorted(whole.items())).encode()).hexdigest()
         known[branches[branch]] = whole
         return branches[branch]
@@ -44,8 +48,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_file(body=False)
 
     def do_GET(self) -> None:
-        if self.path.startswith("/api/models/"):  # huggingface_hub 0.33 asks before an upload
-            owner, name = self.path.split("/")[3:5]
+        if self.path.startswith("/api/models/"):
+            owner, name, *listed = self.path.partition("?")[0].split("/")[3:]
+            if listed:  # tree/REVISION
+                files = self.hub.files(f"{owner}/{name}", listed[1])
+                entries = [{"type": "file", "path": path, "size": 1, "oid": ""} for path in files]
+                return self.answer_json(entries)
+            # huggingface_hub 0.33 asks before an upload
             return self.answer_json({"id": f"{owner}/{name}", "xetEnabled": False})
         return self.send_file(body=True)
 
@@ -90,7 +99,8 @@ class Handler(BaseHTTPRequestHandler):
             for line in lines
             if line["key"] == "file"
         }
-        commit = self.hub.commit(f"{owner}/{name}", files, branch)
+        deleted = [line["value"]["path"] for line in lines if line["key"] == "deletedFile"]
+        commit = self.hub.commit(f"{owner}/{name}", files, branch, deleted)
         url = f"{self.url}/{owner}/{name}/commit/{commit}"
         return self.answer_json({"commitUrl": url, "commitOid": commit, "success": True})
 

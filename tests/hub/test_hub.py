@@ -145,6 +145,16 @@ def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
     assert settings["data"] == "shapes" and "root" not in settings
 
 
+def test_names_of_classes_are_no_paths(tmp_path):
+    """Open Images names its classes so."""
+    model, names = small_model(), [f"/m/01g31{i}" for i in range(10)]
+    model.preprocessing = replace(model.preprocessing, class_names=tuple(names))
+    model.save_pretrained(tmp_path / "saved")
+    (tmp_path / "upload").mkdir()
+    write_upload(open_run(tmp_path / "saved", "cpu"), tmp_path / "upload", "me/mine")
+    assert read_json(tmp_path / "upload" / "config.json")["preprocessing"]["class_names"] == names
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -166,6 +176,17 @@ def test_maps_of_other_weights_are_not_shown(hub, run):
     aib.push_to_hub(run, "me/mine")
     assert "maps.png" not in hub.files("me/mine")
     assert b"with other weights than these" in hub.files("me/mine")["README.md"]
+
+
+def test_results_of_an_earlier_upload_are_not_left_beside_other_weights(hub, run, tmp_path):
+    model, alone = small_model(), {"model.safetensors", "config.json", "README.md"}
+    model.save_pretrained(tmp_path / "saved")
+    (run / "metrics.jsonl").touch()
+    for push in (partial(aib.push_to_hub, tmp_path / "saved"), model.push_to_hub):
+        aib.push_to_hub(run, "me/mine")
+        hub.commit("me/mine", {"NOTES.md": b"of the owner"})
+        push("me/mine")
+        assert set(hub.files("me/mine")) == {*alone, "NOTES.md"}
 
 
 def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypatch):

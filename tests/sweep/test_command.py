@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from aib.cli import main
 from aib.commands.sweep import finish
+from aib.files import locked
 from aib.sweep.plan import parse_grid, read_plan
 from aib.sweep.results import SweepResults
 from aib.sweep.run import read_measurement
@@ -54,6 +55,16 @@ def test_results_are_shown_of_a_folder_whose_name_is_no_text(tmp_path):
     finish(plan, tmp_path, {}, json=False)
     assert "caf\\udce9" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "figures" / "ablation.png").is_file()
+
+
+def test_a_second_sweep_does_not_replace_the_plan_of_one_that_is_running(tmp_path, capsys):
+    plan = sweep_plan("beta=0.01,0.1", base=SMALL_RUN)
+    plan.write(tmp_path / "s")
+    words = [*OPTIONS, "--grid", "Q=2,5", "--out", str(tmp_path / "s")]
+    with locked(tmp_path / "s" / "sweep.lock", "busy"):
+        assert main(["sweep", *words]) == 2
+    assert "another sweep is running in" in capsys.readouterr().err
+    assert read_plan(tmp_path / "s").grids == plan.grids
 
 
 def test_no_run_is_started_if_another_has_other_settings(tmp_path, capsys):

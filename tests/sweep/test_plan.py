@@ -104,6 +104,9 @@ def test_defaults_of_the_model_family_are_resolved():
     made = make_plan("mine", SWEEP_BASE, [parse_grid("K=32,64")], seeds=2)
     assert made.base == RESOLVED_BASE and made.seeds == (3, 4)
     assert [run.name for run in made.runs][:2] == ["base,seed=3", "K=64,seed=3"]
+    # In a grid, too: "none" is no model without a latent, but the family's K.
+    made = make_plan("mine", SWEEP_BASE.updated(latent_dim=8), [parse_grid("K=none,8,32")])
+    assert made.grids == (Grid("latent_dim", (32, 8)),)
     # Compared models keep their own.
     made = make_plan("mine", SWEEP_BASE, [parse_grid("model=tiny_aib_qt,tiny_aib,vgg_aib")])
     assert {run.settings.options.latent_dim for run in made.runs} == {None}
@@ -142,6 +145,9 @@ def test_a_plan_may_be_replaced_by_one_with_the_same_base(tmp_path):
     with pytest.raises(aib.AibError, match=r"other settings: lr was 0\.1 and is now 0\.3"):
         sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(lr=0.3)).write(tmp_path / "s")
     assert len(read_plan(tmp_path / "s").grids) == 2
+    # As on resume, a run's settings of the machine may change.
+    sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(workers=0)).write(tmp_path / "s")
+    assert read_plan(tmp_path / "s").base.workers == 0
 
 
 def test_a_folder_that_is_not_a_sweep_is_not_written_to(tmp_path):
