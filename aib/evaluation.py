@@ -61,7 +61,7 @@ class Evaluation:
     calibration_bins: CalibrationBins | None = None  # None in files of older versions
     area: float | None = None  # masked models: mean of the mask, 0 to 1
     mask_bits: float | None = None  # masked models: bits per image that the mask lets through
-    weights_sha256: str | None = None  # of `aib eval`; None in files of older versions
+    weights_sha256: str | None = None  # of the run; None in files of older versions
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

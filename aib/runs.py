@@ -1,14 +1,11 @@
-"""Runs and saved models: their files, settings, model and images; models of package and Hub."""
+"""Runs and saved models, opened: model, settings and images; models of package and Hub."""
 
-import json
-import reprlib
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 
 from aib.classifier import Classifier, model_name, needs_backbone
 from aib.data import ImageSet, has_split, load, same_images
@@ -18,23 +15,14 @@ from aib.data.load import parse_name
 from aib.environment import pick_device
 from aib.errors import AibError, AibWarning
 from aib.evaluation import Evaluation, read_evaluations
-from aib.files import describe_write_error, quoted, read_json, sha256, write_text
+from aib.files import sha256
 from aib.hub.download import PREFIX, fetch_model, is_address, parse_address
 from aib.matching import match_classes
 from aib.pretrained import from_pretrained, packaged_models, saved_here
+from aib.run_files import check_files, check_here, read_data_files, read_settings
 from aib.settings import Settings
-from aib.weights import (
-    CONFIG,
-    EVALUATION,
-    MEASURED,
-    METRICS,
-    WEIGHTS,
-    how_to_resume,
-    read_config,
-    weights_sha256,
-)
+from aib.weights import CONFIG, EVALUATION, MEASURED, WEIGHTS, read_config, weights_sha256
 
-EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 HUB = Path("hub")  # in the current folder: where commands write about models of the Hub
 
 
@@ -60,7 +48,12 @@ class Run:
         return self.folder if self.repo is None else HUB / self.repo / self.folder.name
 
     def evaluations(self) -> dict[str, Evaluation]:
-        """Its evaluations by name; of the Hub's models also those made here."""
+        """Evaluations of these weights by name; of the Hub's models also those made here."""
+        found, checksum = self.stored_evaluations(), self.checksum
+        return {name: e for name, e in found.items() if e.weights_sha256 in (None, checksum)}
+
+    def stored_evaluations(self) -> dict[str, Evaluation]:
+        """The same with those of weights that were replaced since."""
         found = read_evaluations(self.folder / EVALUATION)
         return found | read_evaluations(self.output / EVALUATION) if self.repo else found
 
@@ -212,113 +205,6 @@ def open_runs(
         label = name if names.count(name) == 1 else str(given)
         runs.append(Run(folder, label, model, settings, repo))
     return runs
-
-
-def read_settings(folder: Path) -> Settings:
-    """The settings in a run's config.json."""
-    path = folder / CONFIG
-    if not path.is_file():
-        raise AibError(f"{folder} is not a run: it has no {CONFIG}")
-    config = read_config(path)
-    if not isinstance(config.get("settings"), dict):
-        what = "it is a saved model, not a run"
-        if "training" in config:
-            what = f"resume it in Python, with {how_to_resume(folder)}"
-        raise AibError(f"{path} has no settings of `aib train`: {what}")
-    return Settings.from_dict(config["settings"], path)
-
-
-def read_data_files(folder: Path) -> dict[str, Any]:
-    """The folder of a run's images, and the number and hash of the files that were split.
-
-    Empty for known data sets, for runs of earlier versions and on the Hub.
-    """
-    path = folder / CONFIG
-    found = read_config(path).get("data_files") if path.is_file() else None
-    return found if isinstance(found, dict) else {}
-
-
-def check_here(folder: Path, name: str, source: str, *, resume: bool = False) -> None:
-    """Raise if `name` is the relative path of the run's images and there is no such folder here.
-
-    Warn if there is another one, and that of the training is still where it was.
-    """
-    kind, path, _ = parse_name(name)
-    if kind != "folder" or path.is_absolute():
-        return
-    where = read_data_files(folder).get("folder", "/full/path")
-    named = f"name the images with --data {quoted(f'folder:{where}')}"
-    advice = f"resume it from there (the images were in {where})" if resume else named
-    if path.is_dir() and Path(where).is_dir() and not path.samefile(where):
-        warnings.warn(
-            f"{source} was trained on {where}, not on {path.resolve()}: if its images are others, "
-            f"{advice}",
-            AibWarning,
-            stacklevel=2,
-        )
-    if not path.is_dir():
-        raise AibError(
-            f"{path} is not a folder: it is relative to where the training of {source} ran; "
-            f"{advice}"
-        )
-
-
-def check_files(folder: Path, data: ImageSet) -> None:
-    """Raise if the data's split is drawn from other files than the run's own."""
-    then, now = read_data_files(folder), data.drawn_from
-    if now is not None and then.get("sha256") not in (None, now["sha256"]):
-        raise AibError(
-            f"{data.name} has changed since the training of {folder} ({then.get('files')} image "
-            f"files then, {now['files']} now, and their names or classes differ): which images "
-            "were held out is no longer known; restore the files, or name other images with --data"
-        )
-
-
-def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:
-    """The settings that differ, for an error message; "" if none does."""
-    changed = [name for name in old if name not in ignore and old[name] != new.get(name)]
-    return "; ".join(f"{n} was {_short(old[n])} and is now {_short(new.get(n))}" for n in changed)
-
-
-def _short(value: Any) -> Any:
-    return reprlib.repr(value) if isinstance(value, list) else value
-
-
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The rows of metrics.jsonl, without a last line that a kill cut short."""
-    path = folder / METRICS
-    if not path.is_file():
-        return []
-    rows: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            break  # only the line being written at the kill can be incomplete
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-            raise AibError(f"{path}: line {len(rows) + 1} is not a row of metrics; remove it")
-        rows.append(row)
-    return rows
-
-
-def train_seconds(folder: Path) -> float:
-    """Seconds of training in total; older versions counted from zero again after each resume."""
-    seconds = [row["seconds"] for row in read_metrics(folder) if "seconds" in row]
-    ends = [now for now, after in zip(seconds, [*seconds[1:], 0.0], strict=True) if after < now]
-    return sum(ends)
-
-
-def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> None:
-    """Add one evaluation to evaluation.json under `name`; other processes may do so, too."""
-    path = folder / EVALUATION
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / EVALUATION_LOCK):
-            text = json.dumps((read_json(path) or {}) | {name: evaluation}, indent=2) + "\n"
-            write_text(path, text)
-    except OSError as error:
-        reason = describe_write_error(error, path)
-        raise AibError(f"{path} could not be written: {reason}") from error
 
 
 def find_model(run: Path | None) -> Path:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from hashlib import sha256
 
 import pytest
 import torch
@@ -202,7 +203,10 @@ def test_the_command_prints_json_and_stores_it(tmp_path, capsys):
     assert "top-1 error" in text and f"the run is in {run}" in text
     result = evaluated(capsys, run, "--samples", "2x3")
     assert (result["samples"], result["images"]) == ("2x3", 48)
-    assert any("2x3" in key for key in json.loads((run / "evaluation.json").read_text()))
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert any("2x3" in key for key in stored)
+    weights = sha256((run / "model.safetensors").read_bytes()).hexdigest()
+    assert {one["weights_sha256"] for one in stored.values()} == {weights}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Opening runs and saved models: labels, images, packaged models."""
 
 import json
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import aib
 from aib.data import load
 from aib.errors import AibWarning
 from aib.files import write_whole
-from aib.runs import Run, find_model, open_run, open_runs, read_settings, write_evaluation
+from aib.report.gather import gather
+from aib.run_files import read_settings, write_evaluation
+from aib.runs import Run, find_model, open_run, open_runs
 from aib.settings import Settings
 from tests.data import official
-from tests.helpers import make_run, photo, small_model, start_run
+from tests.helpers import make_run, photo, shapes, small_model, start_run
 
 
 def folder_run(folder: Path, data: str) -> Run:
@@ -202,3 +205,12 @@ def test_an_interrupted_run_is_named_as_such(tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(folder / "checkpoint.pt")
     with pytest.raises(aib.AibError, match=rf"interrupted run.*aib train --resume {folder}`"):
         open_run(folder, "cpu")
+
+
+def test_evaluations_of_weights_that_were_replaced_are_left_out(tmp_path: Path) -> None:
+    run = open_run(make_run(tmp_path), "cpu")
+    found = aib.evaluate(run.model, shapes(8))
+    for name, checksum in (("now", run.checksum), ("before", "0" * 64), ("unknown", None)):
+        write_evaluation(tmp_path, name, replace(found, weights_sha256=checksum).to_dict())
+    assert list(run.evaluations()) == ["now", "unknown"]
+    assert "results of other weights" in gather(run, stored=True).notes[-1]

@@ -34,10 +34,12 @@ from aib.files import without_folders, write_json
 from aib.interpret import WSOL, own_maps
 from aib.options import ModelOptions
 from aib.registry import BACKBONES, MODELS, Entry
-from aib.runs import EVALUATION, open_run, train_seconds
+from aib.run_files import train_seconds
+from aib.runs import open_run
 from aib.settings import Settings
 from aib.training.progress import make_reporter
 from aib.training.train import train
+from aib.weights import EVALUATION
 from tools.results.command import portable
 
 PLAIN, MASKED = PRESETS["cub200_full"].settings, PRESETS["cub200_full_masked"].settings

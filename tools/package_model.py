@@ -33,9 +33,9 @@ from aib.hub.card import CARD, code, plain
 from aib.interpret.stored import RESULT
 from aib.pretrained import PACKAGED
 from aib.report.push import model_card, result_row
-from aib.runs import EVALUATION, open_run
+from aib.runs import open_run
 from aib.settings import Settings
-from aib.weights import CONFIG, WEIGHTS, read_config
+from aib.weights import CONFIG, EVALUATION, WEIGHTS, read_config
 from tools.results.collect import interpreted, reported_evaluation
 from tools.results.command import portable, train_command
 

@@ -55,7 +55,8 @@ def eval_(
     from aib.environment import environment
     from aib.evaluation import evaluate
     from aib.matching import match_classes
-    from aib.runs import open_run, write_evaluation
+    from aib.run_files import write_evaluation
+    from aib.runs import open_run
 
     check_seed(seed)
     opened = open_run(run, device, backbone)

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> None:
     if resumed is not None:
         if preset is not None:
             raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
-        from aib.runs import read_settings
+        from aib.run_files import read_settings
 
         default = read_settings(Path(resumed))
         if default.backbone is not None and _value_of("--backbone", argv) is None:

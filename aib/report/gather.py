@@ -14,9 +14,10 @@ from aib.interpret.stored import is_of_repository, study_folder
 from aib.interpret.studies import Plan
 from aib.progress import Tick, silent
 from aib.report.gallery import Gallery, make_gallery
-from aib.runs import Run, read_metrics
+from aib.run_files import read_metrics
+from aib.runs import Run
 from aib.settings import Settings
-from aib.weights import CONFIG, RESULT, read_config
+from aib.weights import CONFIG, EVALUATION, RESULT, read_config
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ def gather(
     # Pictures are drawn together with the study: of other weights, both are left out.
     pictures = tuple(sorted((study_folder(run) / "figures").glob("*.png"))) if study else ()
     evaluations, gallery = run.evaluations(), None
+    if len(evaluations) < len(run.stored_evaluations()):
+        notes.append(
+            f"{EVALUATION} has results of other weights than the run's: they are left out."
+        )
     calibrated = own = _own_evaluation(run, evaluations)
     if own and own.split == "val" and run.settings and run.settings.measured_split == "test":
         notes.append(

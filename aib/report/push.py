@@ -67,8 +67,10 @@ def write_upload(
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
     names = {"preprocessing": config["preprocessing"]}  # a class may be called /m/01g317
     write_json(folder / CONFIG, without_folders(config) | names)
-    for name in (EVALUATION, RESULT):
-        if (found := read_json(run.folder / name)) is not None:
+    measured = {EVALUATION: {name: e.to_dict() for name, e in run.evaluations().items()}}
+    measured[RESULT] = read_json(run.folder / RESULT) or {}
+    for name, found in measured.items():
+        if found:
             write_json(folder / name, without_folders(found))
     if (run.folder / METRICS).is_file():
         shutil.copyfile(run.folder / METRICS, folder / METRICS)

@@ -20,7 +20,7 @@ from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.options import OPTION_NEEDS
 from aib.registry import parts_of
-from aib.runs import describe_changes
+from aib.run_files import describe_changes
 from aib.settings import MACHINE, Settings, setting_types
 from aib.training.train import build_model, load_data, with_test_images
 from aib.validation import Count, check, describe, fits, parse_json

@@ -25,7 +25,8 @@ from aib.evaluation import read_evaluations
 from aib.files import finite, read_json, sha256, write_json
 from aib.interpret.per_image import measure_images
 from aib.interpret.runs import feed_for
-from aib.runs import EVALUATION, open_run, train_seconds
+from aib.run_files import train_seconds
+from aib.runs import open_run
 from aib.settings import Settings
 from aib.sweep.plan import PlannedRun, read_plan
 from aib.training.folder import RunFolder
@@ -33,7 +34,7 @@ from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.progress import LineReporter
 from aib.training.train import train
 from aib.validation import parse_json
-from aib.weights import CHECKPOINT, CONFIG, WEIGHTS
+from aib.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
 
 OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
 POLL = 0.2  # seconds

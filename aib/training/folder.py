@@ -16,16 +16,18 @@ from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import describe_write_error, locked, write_json, write_text, write_whole
-from aib.runs import (
-    METRICS,
-    describe_changes,
-    read_metrics,
-    read_settings,
-    write_evaluation,
-)
+from aib.run_files import describe_changes, read_metrics, read_settings, write_evaluation
 from aib.settings import CHOICES, MACHINE, Settings
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
-from aib.weights import CHECKPOINT, CONFIG, WEIGHTS, how_to_resume, read_config, write_weights
+from aib.weights import (
+    CHECKPOINT,
+    CONFIG,
+    METRICS,
+    WEIGHTS,
+    how_to_resume,
+    read_config,
+    write_weights,
+)
 
 LOCK = ".lock"
 BEGUN = {"settings", "training"}  # in config.json: by `aib train`, by `fit`

@@ -12,12 +12,14 @@ from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation import Evaluation
+from aib.files import sha256
 from aib.networks.attachment import attach
 from aib.networks.options import options_for
 from aib.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.pretrained import packaged_models
 from aib.registry import create_model, evaluator_name, family, find_entry
-from aib.runs import check_files, check_here, find_model
+from aib.run_files import check_files, check_here
+from aib.runs import find_model
 from aib.settings import Settings
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
@@ -139,6 +141,7 @@ def _train(
         images = final[0].prepared_for(model.preprocessing)
         evaluation = evaluate_by(settings, fitted.model, images)
     assert evaluation is not None  # what is not in `final` was held out
+    evaluation = replace(evaluation, weights_sha256=sha256(run.folder / WEIGHTS))
     run.write_evaluation(settings.reported, evaluation.to_dict())
     return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 

@@ -16,7 +16,7 @@ from torch import nn
 
 import aib
 from aib.errors import AibError
-from aib.runs import read_settings
+from aib.run_files import read_settings
 from aib.settings import Settings
 from tests.fuzz.damage import altered, damaged, values, written
 from tests.fuzz.harness import WATCH, World, fuzz, limited

@@ -17,7 +17,7 @@ from aib.cli import main
 from aib.errors import AibWarning
 from aib.networks.by_name import build_network, classes_of, default_layer, list_networks
 from aib.networks.layers import LAYERS, layer_grids
-from aib.runs import read_settings
+from aib.run_files import read_settings
 from aib.settings import Settings
 from aib.sweep.plan import make_plan, parse_grid
 from aib.training.train import build_model, load_data

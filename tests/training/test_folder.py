@@ -13,7 +13,7 @@ import aib
 from aib.cli import main
 from aib.data import load
 from aib.options import ModelOptions
-from aib.runs import read_metrics
+from aib.run_files import read_metrics
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit

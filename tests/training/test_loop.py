@@ -13,7 +13,7 @@ from torch import nn
 
 import aib
 from aib.data import ImageSet
-from aib.runs import read_metrics
+from aib.run_files import read_metrics
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.loop import Loop

@@ -22,7 +22,8 @@ import aib
 from aib.cli import main
 from aib.data import load
 from aib.errors import AibError, AibWarning
-from aib.runs import open_run, read_metrics, read_settings, train_seconds
+from aib.run_files import read_metrics, read_settings, train_seconds
+from aib.runs import open_run
 from aib.settings import Settings
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit

@@ -12,9 +12,9 @@ from aib.files import quoted, read_json, without_folders
 from aib.interpret.stored import RESULT
 from aib.options import without_removed
 from aib.registry import create_model
-from aib.runs import EVALUATION, METRICS, read_metrics, read_settings, train_seconds
+from aib.run_files import read_metrics, read_settings, train_seconds
 from aib.settings import Settings
-from aib.weights import CONFIG, read_config
+from aib.weights import CONFIG, EVALUATION, METRICS, read_config
 from tools.results.command import portable
 
 SCHEMA = 1
