@@ -190,6 +190,14 @@ class ImageSet(Dataset):
         mask, size = self.mask(index), self.preprocessing.image_size
         return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
 
+    def has_mask(self) -> Tensor:
+        """Whether each image's mask (or box) is known, bool [N]."""
+        if self.masks is not None:
+            return (self.masks != IGNORED).flatten(1).any(dim=1)
+        if self.files is not None and self.files.masks:
+            return torch.tensor([mask is not None for mask in self.files.masks])
+        return torch.full((len(self),), self.boxes is not None)
+
     def box(self, index: int) -> Tensor | None:
         """The object's box in `pixels(index)` and clipped to it, float32 [4]; None if unknown."""
         if self.boxes is None:

@@ -90,8 +90,9 @@ class Decision:
 
     def top(self, image: int, count: int = 5) -> list[tuple[str, float]]:
         """The likeliest classes of one image with their probabilities."""
-        best = self.probabilities[image].topk(min(count, self.probabilities.shape[-1]))
-        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        # Stable: of equal ones the first is the prediction.
+        values, labels = self.probabilities[image].sort(descending=True, stable=True)
+        pairs = zip(labels[:count].tolist(), values[:count].tolist(), strict=True)
         return [(self.name_of(label), probability) for label, probability in pairs]
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
+from aib.errors import AibError
 from aib.interpret.maps import ImagesToMaps, Method, given_maps, make_maps
 from aib.interpret.metrics.bootstrap import mean_estimates
 from aib.interpret.metrics.controls import centre_gaussian, random_map
@@ -122,8 +123,10 @@ def choose_thresholds(
     make: Callable[[Tensor, Batch, str], Tensor],
     *,
     tick: Tick = silent,
-) -> dict[str, Thresholds]:
+) -> dict[str, Thresholds | None]:
     """The thresholds at which each kind of map, made by `make`, fits these masks best."""
+    if no_masks(feed.data):
+        raise AibError("the images that choose thresholds need masks or boxes")
     metrics = {kind: WSOL(masks=not feed.data.has_only_boxes).to(feed.device) for kind in kinds}
     for batch in feed:
         assert batch.masks is not None

@@ -96,8 +96,10 @@ def threshold_feed(
         owner = like if evaluated == "val" else None
         other = run.images(data, split, root, owner, without_val=evaluated == "val")
         other = run.labelled(other)
-    if no_masks(other):
+    known = other.has_mask()
+    if not known.any():
         return None
+    other = other.subset(known.nonzero()[:, 0])
     options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}
     return feed_for(run, other, images=plan.subset, **options)
 

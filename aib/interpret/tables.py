@@ -131,7 +131,8 @@ def localisation(studies: Studies) -> Table:
     ]
     note = (
         f"On {_subset(studies)} images. An AUROC below 0.5 is a map that highlights the "
-        "background; it is never inverted. It is undefined for images that the object fills."
+        "background; it is never inverted. It is undefined for images that the object fills, "
+        "and without an object or a mask."
     )
     return table_of("Where is the object?", rows, note)
 
@@ -163,7 +164,7 @@ def thresholded(studies: Studies) -> Table:
     if any(row["any component %"] != NOTHING for row in rows):
         note += " Any component: the one that fits best in place of the largest, as published."
     sources = sorted({s.threshold_images for s in studies.values() if s.threshold_images})
-    if sources:
+    if any(row["held-out threshold: boxes %"] != NOTHING for row in rows) and sources:
         note += f" Held-out thresholds are the best ones on {' or '.join(sources)}."
     return without_empty_columns(table_of("Which box, which pixels?", rows, note))
 
@@ -228,7 +229,7 @@ def randomisation_text(study: Study) -> str | None:
     if not changes:
         return None
     pearson = changes[-1].pearson
-    r = "undefined (flat maps)" if pearson is None else f"{pearson:.2f}"
+    r = "undefined (the maps are flat or NaN)" if pearson is None else f"{pearson:.2f}"
     return (
         f"With all {len(changes)} layers randomised, the map's correlation with the original map "
         f"is {r}; a value near 1 would mean that it shows the image and nothing learnt."

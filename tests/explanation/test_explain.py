@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
+from aib.explanation import Explanation
 from tests.helpers import images
 
 B, C = 3, 4
@@ -107,3 +108,8 @@ def test_a_decision_is_unsure_above_half_of_the_entropy_of_a_guess():
     assert found.unsure.tolist() == [False, False, True]
     assert found.certainty(1) == "entropy 1.58 of 4.00 bits"
     assert found.certainty(2).startswith("entropy 2.32 of 4.00 bits: unsure")
+
+
+def test_the_likeliest_class_is_the_predicted_one_also_of_equal_ones():
+    found = Explanation(torch.full((1, 10), 0.1), (4, 4))
+    assert [name for name, _ in found.top(0, 3)] == ["0", "1", "2"] and found.names() == ["0"]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from aib.data import Batches, ImageFiles
+from aib.errors import AibError
 from aib.interpret import WSOL, boxes_to_masks, comparison
 from aib.interpret.comparison import compare, map_kinds, no_masks
 from aib.interpret.maps import make_maps
@@ -42,6 +43,13 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
     assert own.mask_iou_held_out.value == pytest.approx(float(expected["mask_iou_held_out"]))
     assert own.box_acc_held_out.value == pytest.approx(float(expected["box_acc_held_out"]))
     assert own.mask_iou_held_out.value < own.mask_iou.value
+
+
+def test_images_without_masks_choose_no_thresholds():
+    model, feed = eval_model("tiny_aib", DATA), Batches(DATA, 8)
+    others = Batches(replace(DATA, masks=None), 8)
+    with pytest.raises(AibError, match="the images that choose thresholds need masks or boxes"):
+        compare(model, feed, ("own",), masks=True, threshold_images=others, steps=1)
 
 
 def test_filled_boxes_have_no_scores_of_masks():

@@ -149,3 +149,19 @@ def test_a_quantised_mask_gets_its_own_map_back_as_it_was_applied(monkeypatch):
         own = model(x, deterministic=True)
         again = model(x, deterministic=True, attention_map=given["m"](x))
     assert torch.equal(own.mask, again.mask) and own.attention.mu.unique().numel() > 2
+
+
+def test_thresholds_come_from_images_with_masks(tmp_path):
+    photos = tmp_path / "photos"
+    for folder in ("train", "test", "masks/test", "masks/train"):
+        official.write_folder(photos / folder, classes=2)
+    for mask in photos.glob("masks/train/*/[123].png"):
+        mask.unlink()
+    data = f"folder:{photos}:image_size=32"
+    model = eval_model("tiny_aib", load(data, "test"), num_classes=2)
+    run = open_run(make_run(tmp_path / "run", "tiny_aib", model, data=data, holdout=0.0), "cpu")
+    feed = feed_for(run, run.labelled(run.images()))
+    chosen = threshold_feed(run, feed, data, PLAN)
+    assert chosen.num_images == 2 and bool((chosen.data.masks != 255).all())
+    photographs = load(f"folder:{photos}:image_size=72", "train", holdout=0)  # stay files
+    assert photographs.has_mask().tolist() == [True, False, False, False] * 2

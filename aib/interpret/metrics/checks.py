@@ -22,6 +22,17 @@ def check_maps(maps: Tensor) -> None:
         raise AibError(f"maps must be floating point, not {maps.dtype}")
 
 
+def count_broken(maps: Tensor) -> Tensor:
+    """How many of the maps [B,...] hold NaN or infinite values, on their device."""
+    return (~maps.isfinite()).reshape(len(maps), -1).any(dim=1).sum()
+
+
+def check_finite(broken: int) -> None:
+    """Raise an error if there were maps with NaN or infinite values."""
+    if broken:
+        raise AibError(f"the maps of {broken} images hold NaN or infinite values")
+
+
 def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Maps [B,h,w] bilinearly to [B,H,W]; ties stay ties."""
     check_maps(maps)

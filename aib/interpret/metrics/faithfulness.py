@@ -14,7 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, check_maps, class_logits, resize_maps
+from aib.interpret.metrics.checks import (
+    check_batch,
+    check_finite,
+    check_maps,
+    class_logits,
+    count_broken,
+    resize_maps,
+)
 from aib.interpret.metrics.seeded import Stream, random_words
 
 
@@ -70,6 +77,7 @@ def ranked_pixels(x: Tensor, maps: Tensor, seed: int) -> Tensor:
     check_maps(maps)
     if len(maps) != len(x):
         raise AibError(f"there are {len(maps)} maps for {len(x)} images")
+    check_finite(int(count_broken(maps)))
     return removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
 
 

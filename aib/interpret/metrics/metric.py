@@ -10,6 +10,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
 from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.interpret.metrics.checks import check_finite, count_broken
 
 
 class BootstrapMetric(Metric):
@@ -30,12 +31,11 @@ class BootstrapMetric(Metric):
 
         Not here: that would synchronise with the device at every batch.
         """
-        self.broken = self.broken + (~maps.isfinite()).reshape(len(maps), -1).any(dim=1).sum()
+        self.broken = self.broken + count_broken(maps)
 
     def check_finite(self) -> None:
         """Raise an error if there were maps with NaN or infinite values."""
-        if int(self.broken):
-            raise AibError(f"the maps of {int(self.broken)} images hold NaN or infinite values")
+        check_finite(int(self.broken))
 
     def per_image(self, name: str) -> Tensor:
         """All values of one list state, float64 [N]."""

@@ -25,8 +25,9 @@ class LayerChange:
     """Similarity of the map to the original one, mean over images, once `layer` is random."""
 
     layer: str
-    cosine: float  # of the min-max scaled maps
-    pearson: float | None  # the centred cosine; None when no image defines it
+    # None where no image defines it, as where all maps became NaN
+    cosine: float | None  # of the min-max scaled maps
+    pearson: float | None  # the centred cosine
     spearman: float | None
     flat: int  # images whose map is flat before or after: pearson and spearman leave them out
 
@@ -112,7 +113,7 @@ def _compare(name: str, original: ScaledMaps, maps: Tensor) -> LayerChange:
     changed = min_max(maps)
     return LayerChange(
         name,
-        float(cosine(original, changed).mean()),
+        finite_or_none(cosine(original, changed).nanmean()),
         finite_or_none(centred_cosine(original, changed).nanmean()),
         finite_or_none(spearman(original, changed).nanmean()),
         int((original.flat | changed.flat).sum()),

@@ -53,13 +53,17 @@ def spearman(first: ScaledMaps, second: ScaledMaps) -> Tensor:
 
 
 def mid_ranks(values: Tensor) -> Tensor:
-    """Ranks from 1 to n along the last axis; tied values share the mean of their ranks, exactly."""
-    return _twice_mid_ranks(values).double() / 2
+    """Ranks from 1 to n along the last axis; tied values share the mean of their ranks, exactly.
+
+    NaN where any of the values is.
+    """
+    return (_twice_mid_ranks(values).double() / 2).masked_fill(_has_nan(values), torch.nan)
 
 
 def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Tensor:
     """Area under the ROC curve of each row: scores [B,n], positive bool [B,n]; NaN without both.
 
+    Also NaN for a row that has one.
     Where `counted` (bool [B,n]) is False, a value is neither positive nor negative.
 
     The share of (positive, negative) pairs in which the positive scores higher, ties for one half.
@@ -74,7 +78,12 @@ def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Te
     # Twice the numerator is an integer, which keeps it exact for images of any size.
     twice = (_twice_mid_ranks(scores) * positive).sum(dim=1)
     twice = twice - positives * (positives + 1 + 2 * others)
-    return twice.double() / (2 * positives * negatives)  # 0 / 0 is NaN: undefined
+    area = twice.double() / (2 * positives * negatives)  # 0 / 0 is NaN: undefined
+    return area.masked_fill(_has_nan(scores)[:, 0], torch.nan)
+
+
+def _has_nan(values: Tensor) -> Tensor:
+    return values.isnan().any(dim=-1, keepdim=True)
 
 
 def _twice_mid_ranks(values: Tensor) -> Tensor:

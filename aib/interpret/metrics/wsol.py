@@ -108,10 +108,14 @@ class WSOL(BootstrapMetric):
         undefined = columns["max_box_acc"].isnan().sum()
         return found | pooled | {"max_box_acc_undefined": undefined}
 
-    def thresholds(self) -> Thresholds:
-        """The best thresholds on these images, to be used on others."""
-        boxes = tuple(_best(values) / STEPS for values in self._correct("ious"))
-        return Thresholds(boxes, _best(self._mask_ious()) / STEPS if self.masks else None)
+    def thresholds(self) -> Thresholds | None:
+        """The best thresholds on these images, to be used on others; None if none has a box."""
+        correct = self._correct("ious")
+        ious = self._mask_ious() if self.masks else torch.tensor(torch.nan)
+        if bool(correct[0].isnan().all()):
+            return None
+        mask = None if bool(ious.isnan().all()) else _best(ious) / STEPS
+        return Thresholds(tuple(_best(values) / STEPS for values in correct), mask)
 
     def _correct(self, name: str) -> list[Tensor]:
         """[N,STEPS] for each of IOUS."""

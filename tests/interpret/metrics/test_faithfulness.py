@@ -5,7 +5,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 from aib.errors import AibError
-from aib.interpret import deletion_insertion
+from aib.interpret import deletion_insertion, road
 from aib.interpret.metrics.faithfulness import blurred, removal_order
 
 SIDE = 8
@@ -83,3 +83,11 @@ def test_bad_input_is_named():
         deletion_insertion(lambda x: x.mean((2, 3)), x, torch.rand(3, 4, 4))
     with pytest.raises(AibError, match=r"\[2,classes\], not \[2\]"):
         deletion_insertion(lambda x: x.mean((1, 2, 3)), x, maps)
+
+
+@pytest.mark.parametrize("curves", [deletion_insertion, road])
+def test_maps_with_nan_rank_no_pixels(curves):
+    maps = torch.rand(2, SIDE, SIDE)
+    maps[1, 0, 0] = torch.nan
+    with pytest.raises(AibError, match="the maps of 1 images hold NaN or infinite values"):
+        curves(weighted_sum(weights()), torch.rand(2, 3, SIDE, SIDE), maps)

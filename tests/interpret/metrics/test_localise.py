@@ -115,3 +115,10 @@ def test_ignored_pixels_count_in_no_score():
             assert float(found[i]) == pytest.approx(float(score(*left))), score
         full = masks.new_ones(4, 5, 6).masked_fill(ignored, 255)  # all that counts is the object
         assert score(maps, full).isnan().all()
+
+
+def test_a_map_with_nan_defines_no_metric():
+    maps, masks = torch.rand(2, 4, 4), torch.zeros(2, 4, 4, dtype=torch.bool)
+    masks[:, :2], maps[0, 3, 3] = True, torch.nan
+    for metric in (pointing, energy_inside, mask_auroc):
+        assert metric(maps, masks).isnan().tolist() == [True, False]

@@ -128,3 +128,11 @@ def test_parameters_without_a_reset_keep_their_scale():
     after = module.table.detach()
     assert not torch.equal(before, after)
     assert abs(float(after.mean()) - 5) < 0.01 and abs(float(after.std()) - 0.1) < 0.01
+
+
+def test_maps_that_random_weights_make_nan_have_no_similarity():
+    def attend(model, x):
+        return model.attend(x) if model.gain.value == 2 else torch.full((2, 8, 8), torch.nan)
+
+    change = randomise_layers(Net(), attend, torch.rand(2, 3, 8, 8))[-1]
+    assert (change.cosine, change.pearson, change.spearman) == (None, None, None)

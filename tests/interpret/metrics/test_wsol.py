@@ -200,3 +200,9 @@ def test_broken_maps_are_an_error():
     metric.update(maps, masks)
     with pytest.raises(AibError, match="maps of 1 images"):
         metric.compute()
+
+
+def test_images_without_an_object_choose_no_thresholds():
+    metric = WSOL()
+    metric.update(torch.rand(2, 8, 8), torch.tensor([0, 255]).expand(8, 8, 2).permute(2, 0, 1))
+    assert metric.thresholds() is None
