@@ -1,7 +1,6 @@
 """Base class of all models: checks the input, explains the output, saves and loads."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -14,6 +13,7 @@ from aib.explanation import Explanation
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.hub.card import PICTURE, Card
 from aib.hub.download import readable_errors
+from aib.modes import evaluating
 from aib.options import STRETCH, is_library_name
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_profile
@@ -301,29 +301,3 @@ def check_classes(num_classes: int) -> int:
 def _autocast_takes(x: Tensor) -> bool:
     # Autocast converts any float to the type of an operation, except float64.
     return x.dtype != torch.float64 and torch.is_autocast_enabled(x.device.type)
-
-
-@contextmanager
-def evaluating(*parts: nn.Module) -> Iterator[None]:
-    """Switch to evaluation mode; afterwards each layer is back in its own mode."""
-    modes = {layer: layer.training for part in parts for layer in part.modules()}
-    try:
-        for part in parts:
-            part.eval()
-        yield
-    finally:
-        for layer, training in modes.items():
-            layer.training = training
-
-
-@contextmanager
-def seeded_evaluation(model: nn.Module, seed: int = 0) -> Iterator[None]:
-    """Evaluation mode without gradients, its noise from `seed`; then mode and generators as before.
-
-    The same call gives the same result whatever ran before, and changes nothing of what follows.
-    """
-    device = next(model.parameters()).device
-    cuda = [device] if device.type == "cuda" else []
-    with evaluating(model), torch.no_grad(), torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(seed)
-        yield

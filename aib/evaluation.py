@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from aib.classifier import Classifier, check_model, seeded_evaluation
+from aib.classifier import Classifier, check_model
 from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.files import read_json
 from aib.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.matching import prepare_images
+from aib.modes import seeded_evaluation
 from aib.precision import autocast
 from aib.types import widen
 from aib.validation import Averaging, Precision, check_decided, parse_json

@@ -24,7 +24,7 @@ from aib.backbones import Parts, vgg16
 from aib.backbones.parts import Embed
 from aib.baselines.plain import build_plain
 from aib.bottleneck import AIB
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier
 from aib.configs import PRESETS
 from aib.data import Batches
 from aib.data.split import sample_indices
@@ -32,6 +32,7 @@ from aib.environment import environment, pick_device
 from aib.evaluation import read_evaluations
 from aib.files import without_folders, write_json
 from aib.interpret import WSOL, own_maps
+from aib.modes import evaluating
 from aib.options import ModelOptions
 from aib.registry import BACKBONES, MODELS, Entry
 from aib.run_files import train_seconds

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from aib.attention import SpatialAttention
-from aib.classifier import evaluating
 from aib.errors import AibError
 from aib.latent import LinearHead, VariationalHead, mlp_decoder
+from aib.modes import evaluating
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import ProfileName

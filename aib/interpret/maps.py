@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.classifier import Classifier, check_model, evaluating, model_name, seeded_evaluation
+from aib.classifier import Classifier, check_model, model_name
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.environment import environment
 from aib.errors import AibError, first_line
@@ -28,6 +28,7 @@ from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
+from aib.modes import evaluating, seeded_evaluation
 from aib.validation import THRESHOLD, Fraction, Method, check, check_decided, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]

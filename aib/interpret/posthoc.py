@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.classifier import evaluating
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
+from aib.modes import evaluating
 from aib.networks.layers import find_layer
 from aib.types import Output, widen
 from aib.validation import Method, PosthocMethod, check

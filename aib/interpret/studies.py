@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from aib.baselines.evaluator import Evaluator, check_evaluator
-from aib.classifier import Classifier, evaluating
+from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError, AibWarning, missing_extra
 from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
@@ -29,6 +29,7 @@ from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradient
 from aib.interpret.results import Information, OwnLocalisation, Stability, Study
 from aib.interpret.verdict import evaluator_weakness
 from aib.masked import Masked
+from aib.modes import evaluating
 from aib.paper import PAPER_SCORES
 from aib.precision import passes_in
 from aib.preprocessing import Preprocessing

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.classifier import evaluating
 from aib.errors import AibError
+from aib.modes import evaluating
 from aib.networks.layout import read_layout
 
 # The default layer `at`, and the names of the networks that have it; the first that fits counts.

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from filelock import FileLock
 
-from aib.classifier import evaluating
 from aib.environment import environment
 from aib.errors import AibError
 from aib.evaluation import read_evaluations
 from aib.files import finite, read_json, sha256, write_json
 from aib.interpret.per_image import measure_images
 from aib.interpret.runs import feed_for
+from aib.modes import evaluating
 from aib.run_files import train_seconds
 from aib.runs import open_run
 from aib.settings import Settings

@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from aib.classifier import Classifier, seeded_evaluation
+from aib.classifier import Classifier
+from aib.modes import seeded_evaluation
 from aib.training.freeze import norms_in
 from aib.training.metrics import all_reduce
 from aib.weights import unique_tensors

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from aib.baselines.evaluator import Evaluator
-from aib.classifier import evaluating
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, mean_estimates
 from aib.interpret.metrics.checks import resize_maps
 from aib.interpret.metrics.faithfulness import removal_order
 from aib.interpret.metrics.reliance import guessing
+from aib.modes import evaluating
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
 

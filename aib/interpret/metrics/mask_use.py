@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.classifier import seeded_evaluation
 from aib.errors import AibError
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
 from aib.interpret.metrics.seeded import Stream, normal
 from aib.masked import Masked, information_bits
+from aib.modes import seeded_evaluation
 from aib.types import Noise, Output, widen
 
 FAINT = 0.1  # values below it are set to 0
