@@ -18,7 +18,8 @@ import aib
 from aib.data import ImageSet, load
 from aib.files import write_whole
 from aib.settings import Settings
-from aib.sweep.plan import Plan, parse_grid
+from aib.sweep.grid import parse_grid
+from aib.sweep.plan import Plan
 from aib.sweep.results import write_results
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter

@@ -69,7 +69,8 @@ def main(argv: list[str]) -> None:
     default = Options(settings=preset.settings if preset else Settings())
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
     check("jobs", options.jobs, Count)
-    from aib.sweep.plan import LOCK, make_plan, parse_grid
+    from aib.sweep.grid import parse_grid
+    from aib.sweep.plan import LOCK, make_plan
 
     name = run_name(preset, options.settings)
     plan = make_plan(

@@ -1,4 +1,5 @@
 """Ablations: the same training with different settings, each run in its own folder.
 
-`plan` lists the runs, `run` does them, `results` collects them, `show` makes tables and plots.
+`grid` is what varies, `plan` lists the runs, `run` does them, `results` collects them, `show` makes
+tables and plots.
 """

@@ -14,7 +14,8 @@ from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
 from aib.settings import Settings
-from aib.sweep.plan import LETTERS, SCHEMA, Grid, Plan, Value, format_value, parse_with_base
+from aib.sweep.grid import LETTERS, Grid, Value, format_value
+from aib.sweep.plan import SCHEMA, Plan, parse_with_base
 from aib.sweep.run import RunMetrics, read_measurement
 
 RESULTS = "sweep_results.json"

@@ -11,7 +11,7 @@ from aib.evaluation import describe_samples, describe_split
 from aib.figures.embed import page_style
 from aib.figures.table import Table
 from aib.files import as_text
-from aib.sweep.plan import Value, format_value
+from aib.sweep.grid import Value, format_value
 from aib.sweep.results import Metric, Panel, SweepResults
 
 LOG_RATIO = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic

@@ -19,7 +19,8 @@ from aib.networks.by_name import build_network, classes_of, default_layer, list_
 from aib.networks.layers import LAYERS, layer_grids
 from aib.run_files import read_settings
 from aib.settings import Settings
-from aib.sweep.plan import make_plan, parse_grid
+from aib.sweep.grid import parse_grid
+from aib.sweep.plan import make_plan
 from aib.training.train import build_model, load_data
 from tests.data import official
 from tests.helpers import SmallNet, images

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from aib.cli import main
 from aib.commands.sweep import finish
 from aib.files import locked
-from aib.sweep.plan import parse_grid, read_plan
+from aib.sweep.grid import parse_grid
+from aib.sweep.plan import read_plan
 from aib.sweep.results import SweepResults
 from aib.sweep.run import read_measurement
 from aib.training.train import train

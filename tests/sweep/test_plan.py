@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 import aib
-from aib.sweep.plan import Grid, make_plan, parse_grid, quick_grids, read_plan
+from aib.sweep.grid import Grid, parse_grid, quick_grids
+from aib.sweep.plan import make_plan, read_plan
 from tests.helpers import RESOLVED_BASE, SWEEP_BASE, sweep_plan
 
 
