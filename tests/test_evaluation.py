@@ -69,6 +69,15 @@ def test_the_calibration_error_is_its_definition():
     assert metrics.compute()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
 
 
+def test_of_equal_probabilities_the_first_is_the_prediction():
+    """As `argmax` takes it; `topk` may take any of them."""
+    metrics = EvaluationMetrics(40, torch.device("cpu"))
+    metrics.add(torch.zeros(40, 40), torch.arange(40))
+    assert metrics.compute()["top1_error"] == 97.5
+    metrics.add(torch.zeros(40, 40), torch.zeros(40).long())
+    assert metrics.compute()["top1_error"] == 48.75
+
+
 def test_images_without_a_prediction_are_an_error():
     """A comparison with NaN names some class, and may be right by accident."""
     metrics = EvaluationMetrics(8, torch.device("cpu"))

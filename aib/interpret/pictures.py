@@ -41,10 +41,11 @@ def modified_grid(
 
     `models` are by the names of their rows. A masked model shows its mask.
     """
-    batch = next(iter(feed.sample(columns, seed)))
-    variants = {"original": batch.images}
+    batches = list(feed.sample(columns, seed))
+    originals, index = (torch.cat([getattr(b, n) for b in batches]) for n in ("images", "index"))
+    variants = {"original": originals}
     for name, modify in shown_modifications(modifications).items():
-        variants[name] = modify(batch.images, batch.index, seed=seed, foreign=foreign)
+        variants[name] = modify(originals, index, seed=seed, foreign=foreign)
     rows, names = [], []
     for name, images in variants.items():
         rows.append([image_tile(image) for image in images])
@@ -55,7 +56,7 @@ def modified_grid(
             size = (images.shape[2], images.shape[3])
             rows.append([map_tile(a, size) for a in found.attention])
             names.append(label)
-    labels = [_name(feed.data, int(label)) for label in batch.labels]
+    labels = [_name(feed.data, label) for batch in batches for label in batch.labels.tolist()]
     return draw_mosaic(rows, names, labels, "each map scaled to its own range")
 
 

@@ -30,6 +30,8 @@ def test_modified_images_stand_above_the_maps_of_each_model():
     found = explain_batch(masked, masked.preprocessing.normalise(images), deterministic=True)
     assert found.mask is not None  # what is shown is what was applied
     assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+    wide = modified_grid(models, feed, known, columns=5)  # more than a batch has
+    assert len(wide.axes[0].get_xticklabels()) == 5
 
 
 def test_where_two_models_disagree_the_masks_are_shown():
