@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -13,6 +13,10 @@ from aib.commands.options import parse_samples, print_json
 from aib.errors import AibError
 from aib.progress import progress_bar
 from aib.validation import THRESHOLD, Fraction, Method, check, check_seed
+
+if TYPE_CHECKING:
+    from aib.explanation import Explanation
+    from aib.interpret.stored import StoredVerdict
 
 
 def explain(
@@ -60,7 +64,6 @@ def explain(
         json: print the records as JSON.
     """
     from aib.data.decode import open_rgb
-    from aib.evaluation import describe_samples
     from aib.figures.manifest import (
         MANIFEST,
         TABLE,
@@ -88,8 +91,7 @@ def explain(
         "weights_sha256": opened.checksum,
         "verdict": verdict.to_dict() if verdict else None,
     }
-    records: list[dict[str, Any]] = []
-    saved: list[str] = []
+    records: dict[str, dict[str, Any]] = {}  # by the name of their files
     skipped: dict[str, str] = {}
     with ExitStack() as writing, progress_bar(len(files)) as tick:
         for path, name in zip(files, names, strict=True):
@@ -112,24 +114,15 @@ def explain(
             )
             made_with = found.made_with | origin
             found = replace(found, paths=(path,), made_with=made_with)
-            how = describe_samples(found.samples)
-            subtitle = f"{opened.name} · {opened.label} · {how} · {found.scope}"
-            subtitle += f"\n{verdict.line}" if verdict else ""
             if not records:
                 writing.enter_context(replacing(out))
-            [picture] = found.save(out, [name], subtitle=subtitle)
-            written = {"picture": str(picture), "map": f"{name}.npy"}
-            record = found.record() | written
-            records.append(record)
-            saved.append(name)
+            records[name] = save(found, out, name, f"{opened.name} · {opened.label}", verdict)
             if not json:
-                decided = f"{_percent(record, 'prediction', 'probability')}, {found.certainty()}"
-                print(f"{path}: {decided}  {picture}")
-                if expected is not None:
-                    print(f"  expected: {_percent(record, 'expected', 'expected_probability')}")
+                show(found, records[name])
         if not records:
             raise AibError(f"none of the {len(files)} image(s) could be explained")
-        write_table(out, records)
+        rows = list(records.values())
+        write_table(out, rows)
         options = {
             "method": method,
             "expected": expected,
@@ -138,11 +131,11 @@ def explain(
             "seed": found.seed,
             "backbone": backbone,
         }
-        images_sha256 = {record["image"]: record["image_sha256"] for record in records}
+        images_sha256 = {record["image"]: record["image_sha256"] for record in rows}
         facts = {"options": options, "images": images_sha256, "skipped": skipped, **made_with}
-        write_manifest(out, saved, facts)
+        write_manifest(out, list(records), facts)
     if json:
-        print_json({"explanations": records, **made_with})
+        print_json({"explanations": rows, **made_with})
     else:
         print(f"decision: {found.scope}")
         print(f"written: {out / TABLE}, {out / MANIFEST}")
@@ -152,6 +145,26 @@ def explain(
         print(f"warning: {verdict.text}", file=sys.stderr)
     if missed := [str(path) for path in images if str(path) in skipped]:
         raise AibError(f"{len(missed)} named file(s) could not be explained: {', '.join(missed)}")
+
+
+def save(
+    found: "Explanation", out: Path, name: str, model: str, verdict: "StoredVerdict | None"
+) -> dict[str, Any]:
+    """Write the files of one image; its record, with where they are."""
+    from aib.evaluation import describe_samples
+
+    subtitle = f"{model} · {describe_samples(found.samples)} · {found.scope}"
+    subtitle += f"\n{verdict.line}" if verdict else ""
+    [picture] = found.save(out, [name], subtitle=subtitle)
+    return found.record() | {"picture": str(picture), "map": f"{name}.npy"}
+
+
+def show(found: "Explanation", record: dict[str, Any]) -> None:
+    """Print the decision on one image, and the file of its picture."""
+    decided = f"{_percent(record, 'prediction', 'probability')}, {found.certainty()}"
+    print(f"{found.paths[0]}: {decided}  {record['picture']}")
+    if record.get("expected") is not None:
+        print(f"  expected: {_percent(record, 'expected', 'expected_probability')}")
 
 
 def _percent(record: dict[str, Any], name: str, probability: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,36 +88,21 @@ def interpret(
         json: print JSON.
     """
     from aib.environment import environment
-    from aib.figures.picture import save_figure
-    from aib.interpret.metrics.perturb import modifications
     from aib.interpret.per_image import write_image_metrics
-    from aib.interpret.pictures import Side, kept_plot
-    from aib.interpret.runs import (
-        check_alike,
-        feed_for,
-        foreign_images,
-        open_network,
-        study_run,
-        threshold_feed,
-    )
+    from aib.interpret.pictures import Side
+    from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
     from aib.interpret.stored import EXPENSIVE
-    from aib.interpret.studies import Plan, study_steps
-    from aib.runs import open_run, open_runs
+    from aib.interpret.studies import study_steps
+    from aib.runs import open_run
     from aib.weights import RESULT
 
-    if not runs and model is None:
-        raise AibError("name at least one run, or a network with --model")
     if csv is not None:
         check_suffix(csv, ".csv")
         check_writable(csv)
     check_seed(seed)
-    opened = open_runs(runs, device, backbone)
-    name = data or (opened[0].settings.data if opened and opened[0].settings else None)
-    if model is not None:
-        if name is None:
-            raise AibError("name the data for --model with --data, such as folder:photos")
-        folder = Path("interpret") / re.sub(r"\W", "-", model)
-        opened.append(open_network(model, name, root, folder, device))
+    if quick and evaluator is not None:
+        raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
+    opened, name = open_all(runs, model, data, root, device, backbone)
     feeds = [
         feed_for(
             run,
@@ -137,42 +122,25 @@ def interpret(
         planned = origin | dict.fromkeys(parts, True) | {"images": feed.num_images}
         check_kept(folder / RESULT, planned)
         check_writable(folder / RESULT)
-    own_root = opened[0].settings.root if opened[0].settings else None
-    others = foreign_images(foreign, foreign_root or root or own_root, seed)
-    here = not isinstance(others, str)
-    known = {n: m for n, m in modifications(foreign).items() if here or m.kind != "foreign"}
-    plan = Plan(
-        known, None if isinstance(others, str) else others, subset, seed, precision=precision
-    )
+    own_root = root or (opened[0].settings.root if opened[0].settings else None)
+    plan, notes = make_plan(foreign, foreign_root or own_root, subset, seed, precision)
     if evaluator is not None:
-        if quick:
-            raise AibError(
-                "--quick skips the parts that the evaluator needs: leave out one of them"
-            )
         judge = open_run(evaluator, device, backbone)
         plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
-    notes = [] if here else [str(others)]
     thresholds = [
-        None if quick else threshold_feed(run, feed, str(name), plan, root or own_root, opened[0])
+        None if quick else threshold_feed(run, feed, str(name), plan, own_root, opened[0])
         for run, feed in zip(opened, feeds, strict=True)
     ]
+    planned_studies = list(zip(opened, feeds, thresholds, strict=True))
     steps = sum(
-        study_steps(run.model, feed, plan, expensive=not quick, threshold_images=threshold)
-        for run, feed, threshold in zip(opened, feeds, thresholds, strict=True)
+        study_steps(run.model, feed, plan, expensive=not quick, threshold_images=with_masks)
+        for run, feed, with_masks in planned_studies
     )
+    options: dict[str, Any] = {"notes": notes, "expensive": not quick}
     with progress_bar(steps) as tick:
         measured = [
-            study_run(
-                run,
-                feed,
-                plan,
-                str(name),
-                notes=notes,
-                expensive=not quick,
-                threshold_images=with_masks,
-                tick=tick,
-            )
-            for run, feed, with_masks in zip(opened, feeds, thresholds, strict=True)
+            study_run(run, feed, plan, str(name), threshold_images=with_masks, tick=tick, **options)
+            for run, feed, with_masks in planned_studies
         ]
     studies = {run.label: found for run, (found, _) in zip(opened, measured, strict=True)}
     sides = [
@@ -181,15 +149,7 @@ def interpret(
     ]
     for folder, found in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, found.to_dict())
-    pictures = draw(sides, plan, folders)
-    for folder, found in zip(folders, studies.values(), strict=True):
-        if found.evaluator is not None:
-            path = folder / "figures" / "evaluator.png"
-            save_figure(kept_plot(found.evaluator), path)
-            pictures.append(path)
-        for pattern in DRAWN:
-            for path in set((folder / "figures").glob(pattern)) - set(pictures):
-                path.unlink()  # of an earlier study
+    pictures = draw(sides, list(studies.values()), plan, folders)
     if csv is not None:
         per_image = {side.label: side.metrics for side in sides}
         write_image_metrics(csv, per_image, feeds[0].data.class_names)
@@ -200,6 +160,45 @@ def interpret(
     show(studies, feeds[0], str(name))
     written = [str(folder / RESULT) for folder in folders] + [str(path) for path in pictures]
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
+
+
+def open_all(
+    runs: tuple[Path, ...],
+    model: str | None,
+    data: str | None,
+    root: str | None,
+    device: str | None,
+    backbone: str | None,
+) -> tuple[list[Run], str | None]:
+    """The runs, and the network of --model as the last of them; and the name of their data."""
+    from aib.interpret.runs import open_network
+    from aib.runs import open_runs
+
+    if not runs and model is None:
+        raise AibError("name at least one run, or a network with --model")
+    opened = open_runs(runs, device, backbone)
+    name = data or (opened[0].settings.data if opened and opened[0].settings else None)
+    if model is not None:
+        if name is None:
+            raise AibError("name the data for --model with --data, such as folder:photos")
+        folder = Path("interpret") / re.sub(r"\W", "-", model)
+        opened.append(open_network(model, name, root, folder, device))
+    return opened, name
+
+
+def make_plan(
+    foreign: str, root: str | None, subset: int, seed: int, precision: Precision
+) -> tuple[Plan, list[str]]:
+    """What is measured; without the foreign images what needs none, and a note on why."""
+    from aib.interpret.metrics.perturb import modifications
+    from aib.interpret.runs import foreign_images
+    from aib.interpret.studies import Plan
+
+    others, known = foreign_images(foreign, root, seed), modifications(foreign)
+    if isinstance(others, str):
+        known = {n: m for n, m in known.items() if m.kind != "foreign"}
+        return Plan(known, None, subset, seed, precision=precision), [others]
+    return Plan(known, others, subset, seed, precision=precision), []
 
 
 def check_kept(path: Path, planned: dict[str, Any]) -> None:
@@ -229,20 +228,22 @@ def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: 
     return replace(plan, evaluator=judge.model, evaluator_name=name)
 
 
-def draw(sides: list[Side], plan: Plan, folders: list[Path]) -> list[Path]:
-    """Draw the maps of modified images, of each run and of all together, and for each pair of runs
-    where they disagree."""
+def draw(sides: list[Side], studies: list[Study], plan: Plan, folders: list[Path]) -> list[Path]:
+    """Draw the maps of modified images, of each run and of all together, for each pair of runs
+    where they disagree, and the curves of the evaluator. Remove those of earlier studies."""
     from aib.figures.picture import save_figure
-    from aib.interpret.pictures import disagreement, modified_grid
+    from aib.interpret.pictures import disagreement, kept_plot, modified_grid
 
     grid = partial(
         modified_grid, modifications=plan.modifications, foreign=plan.foreign, seed=plan.seed
     )
     made, with_maps = {}, {}
-    for side, folder in zip(sides, folders, strict=True):
+    for side, found, folder in zip(sides, studies, folders, strict=True):
         if side.metrics.has_maps:
             made[folder / "figures" / "modified.png"] = grid({"map": side.model}, side.feed)
             with_maps[side.label] = side.model
+        if found.evaluator is not None:
+            made[folder / "figures" / "evaluator.png"] = kept_plot(found.evaluator)
     if len(with_maps) > 1:
         made[folders[0] / "figures" / "modified_compared.png"] = grid(with_maps, sides[0].feed)
     for (wrong, folder), (right, _) in permutations(zip(sides, folders, strict=True), 2):
@@ -252,6 +253,9 @@ def draw(sides: list[Side], plan: Plan, folders: list[Path]) -> list[Path]:
             made[folder / "figures" / "wrong_{}_right_{}.png".format(*names)] = figure
     for path, figure in made.items():
         save_figure(figure, path)
+    for folder, pattern in product(folders, DRAWN):
+        for path in set((folder / "figures").glob(pattern)) - set(made):
+            path.unlink()
     return list(made)
 
 

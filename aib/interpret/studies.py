@@ -1,9 +1,9 @@
 """The study of one model's maps: every measurement of this package, on one set of images."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, get_args
 
@@ -12,23 +12,19 @@ from torch import Tensor, nn
 
 from aib.baselines.evaluator import Evaluator, check_evaluator
 from aib.classifier import Classifier
-from aib.data import Batch, Batches, ImageSet
+from aib.data import Batches, ImageSet
 from aib.errors import AibError, AibWarning, missing_extra
-from aib.interpret.comparison import Comparison, MapKind, compare, map_kinds, no_masks
+from aib.interpret.comparison import MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
-from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.evaluator import Judge
-from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.perturb import Modification, modifications
-from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.sanity import randomise_layers
-from aib.interpret.metrics.swap import check_unchanged, swap_maps
 from aib.interpret.per_image import ImageMetrics, measure_images
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients
-from aib.interpret.results import Information, OwnLocalisation, Stability, Study
+from aib.interpret.replaced import measure_mask, replace_maps
+from aib.interpret.results import Information, OwnLocalisation, Study
 from aib.interpret.verdict import evaluator_weakness
-from aib.masked import Masked
 from aib.modes import evaluating
 from aib.paper import PAPER_SCORES
 from aib.precision import passes_in
@@ -36,7 +32,6 @@ from aib.preprocessing import Preprocessing
 from aib.progress import Tick, progress_bar, silent
 from aib.validation import Precision
 
-NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
 ALL = modifications()
 
@@ -93,8 +88,80 @@ def study(
     the current part and the number of images just done.
     """
     model, feed = prepare(model, data, preprocessing)
-    plan = plan or Plan()
-    maps = maps or {}
+    plan, maps = plan or Plan(), maps or {}
+    _check_request(model, plan, maps, expensive)
+    origin = {
+        "data": feed.data.name,
+        "split": feed.data.split,
+        "of_images": len(feed.data),
+        "class_names": feed.data.class_names,
+        "seed": plan.seed,
+        **(origin or {}),
+    }
+    why_not, size = no_masks(feed.data), model.preprocessing.image_size
+    notes = (*([why_not] if why_not else []), *notes)
+    fitting = {n: m for n, m in plan.modifications.items() if m.fits(size)}
+    if len(fitting) < len(plan.modifications):
+        notes = (*notes, f"blocks larger than the images of {size} x {size} were left out")
+    if plan.precision != "fp32":
+        notes = (*notes, f"forward passes in {plan.precision}")
+    measure = partial(
+        measure_images, model, modifications=fitting, foreign=plan.foreign, seed=plan.seed
+    )
+    bar: AbstractContextManager[Tick] = nullcontext(tick or silent)
+    if tick is None and progress:
+        bar = progress_bar(study_steps(model, feed, plan, len(maps), expensive, threshold_images))
+    judges = () if plan.evaluator is None else (plan.evaluator,)
+    few = feed.sample(plan.subset, plan.seed)
+    on_subset: dict[str, Any] = {}  # fields of `Study`
+    with bar as tick, evaluating(model), passes_in(plan.precision, model, *judges):
+        # First, as it raises an error for a model that does not apply the map that it shows.
+        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
+        each = measure(feed, tick=tick)
+        if expensive:
+            on_subset, problems = _compare_maps(
+                model,
+                few,
+                plan,
+                maps,
+                has_maps=each.has_maps,
+                masks=not why_not,
+                threshold_images=threshold_images,
+                tick=tick,
+            )
+            on_subset["map_stability"] = {
+                kind: measure(few, maps=f, tick=tick).stability for kind, f in maps.items()
+            }
+            notes = (*notes, *problems)
+        mask = measure_mask(model, feed, plan.seed, tick)
+    if expensive and each.has_maps:  # in full precision: random layers may leave little contrast
+        x = _first_images(model, few, RANDOMISED)
+        on_subset["randomised_layers"] = tuple(randomise_layers(model, own_maps, x, seed=plan.seed))
+    results = Study(
+        model=name,
+        images=each.images,
+        accuracy=100 * (each.mean("correct") or 0.0),
+        stability=each.stability,
+        reliance=reliance,
+        mask=mask,
+        information=_information(each),
+        encoding=encoding,
+        paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
+        own_localisation=OwnLocalisation(
+            each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
+        ),
+        classes=each.by_class(origin["class_names"]),
+        notes=notes,
+        **on_subset,
+        **origin,
+    )
+    return results, each
+
+
+def _check_request(
+    model: Classifier, plan: Plan, maps: Mapping[str, ImagesToMaps], expensive: bool
+) -> None:
+    """Raise an error before hours of work for what could not be measured at their end."""
     if not isinstance(maps, Mapping) or not all(callable(function) for function in maps.values()):
         raise AibError(
             "maps must be functions by name, each from images [B,3,H,W] to maps [B,h,w], as in "
@@ -106,98 +173,52 @@ def study(
         check_evaluator(plan.evaluator, model, plan.evaluator_name)
     if not expensive and (maps or plan.evaluator):
         raise AibError("maps and an evaluator need the expensive parts, which are left out here")
-    origin = {
-        "data": feed.data.name,
-        "split": feed.data.split,
-        "of_images": len(feed.data),
-        "class_names": feed.data.class_names,
-        "seed": plan.seed,
-        **(origin or {}),
-    }
-    why_not = no_masks(feed.data)
-    notes = (*([why_not] if why_not else []), *notes)
-    size = model.preprocessing.image_size
-    fitting = {n: m for n, m in plan.modifications.items() if m.fits(size)}
-    if len(fitting) < len(plan.modifications):
-        notes = (*notes, f"blocks larger than the images of {size} x {size} were left out")
-    if plan.precision != "fp32":
-        notes = (*notes, f"forward passes in {plan.precision}")
-    comparison, layer, changes = Comparison(), None, []
-    randomised: Tensor | None = None
-    map_stability: dict[str, dict[str, Stability]] = {}
-    measure = partial(
-        measure_images, model, modifications=fitting, foreign=plan.foreign, seed=plan.seed
+
+
+def _compare_maps(
+    model: Classifier,
+    few: Batches,
+    plan: Plan,
+    maps: Mapping[str, ImagesToMaps],
+    *,
+    has_maps: bool,
+    masks: bool,
+    threshold_images: Batches | None,
+    tick: Tick,
+) -> tuple[dict[str, Any], list[str]]:
+    """The fields of `Study` that compare kinds of maps, and why a kind is left out."""
+    kinds, layer, problems = _possible_kinds(model, few, has_maps)
+    judge = None
+    if plan.evaluator is not None:
+        judge = Judge(plan.evaluator, plan.evaluator_name, seed=plan.seed)
+    comparison = compare(
+        model,
+        few,
+        kinds,
+        masks=masks,
+        functions=maps,
+        judge=judge,
+        threshold_images=threshold_images,
+        seed=plan.seed,
+        tick=tick,
     )
-    if tick is None and progress:
-        total = study_steps(model, feed, plan, len(maps), expensive, threshold_images)
-        bar: AbstractContextManager[Tick] = progress_bar(total)
-    else:
-        bar = nullcontext(tick or silent)
-    judges = () if plan.evaluator is None else (plan.evaluator,)
-    with bar as tick, evaluating(model), passes_in(plan.precision, model, *judges):
-        # First, as it raises an error for a model that does not apply the map that it shows.
-        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
-        each = measure(feed, tick=tick)
-        if expensive:
-            few = feed.sample(plan.subset, plan.seed)
-            kinds, layer, problems = _possible_kinds(model, few, each.has_maps)
-            notes = (*notes, *problems)
-            judge = None
-            if plan.evaluator is not None:
-                judge = Judge(plan.evaluator, plan.evaluator_name, seed=plan.seed)
-            comparison = compare(
-                model,
-                few,
-                kinds,
-                masks=not why_not,
-                functions=maps,
-                judge=judge,
-                threshold_images=threshold_images,
-                seed=plan.seed,
-                tick=tick,
-            )
-            judged = comparison.evaluator
-            if judged and (weakness := evaluator_weakness(judged, comparison.subset_images)):
-                warnings.warn(
-                    f"{judged.run} cannot judge maps: {weakness}", AibWarning, stacklevel=2
-                )
-            map_stability = {
-                kind: measure(few, maps=f, tick=tick).stability for kind, f in maps.items()
-            }
-            if each.has_maps:
-                randomised = _first_images(model, few, RANDOMISED)
-        mask = measure_mask(model, feed, plan.seed, tick)
-    if randomised is not None:  # in full precision: random layers may leave little contrast
-        changes = randomise_layers(model, own_maps, randomised, seed=plan.seed)
-    results = Study(
-        model=name,
-        images=each.images,
-        accuracy=100 * (each.mean("correct") or 0.0),
-        stability=each.stability,
-        reliance=reliance,
-        mask=mask,
-        information=Information(
-            **{name: each.mean(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
-            perplexity=each.perplexity,
-            contrast=each.mean("contrast"),
-            flat_maps=each.mean("flat"),
-            anchors=each.anchors,
-            anchor_shares=each.anchor_shares,
-        ),
-        encoding=encoding,
-        paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
-        own_localisation=OwnLocalisation(
-            each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
-        ),
-        gradcam_layer=layer,
-        map_stability=map_stability,
-        randomised_layers=tuple(changes),
-        classes=each.by_class(origin["class_names"]),
-        notes=notes,
-        **vars(comparison),
-        **origin,
+    judged = comparison.evaluator
+    if judged and (weakness := evaluator_weakness(judged, comparison.subset_images)):
+        text = f"{judged.run} cannot judge maps: {weakness}"
+        warnings.warn(text, AibWarning, stacklevel=3)
+    return {"gradcam_layer": layer, **vars(comparison)}, problems
+
+
+def _information(each: ImageMetrics) -> Information:
+    """What latent and map carry, mean over the images."""
+    return Information(
+        **{name: each.mean(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
+        perplexity=each.perplexity,
+        contrast=each.mean("contrast"),
+        flat_maps=each.mean("flat"),
+        anchors=each.anchors,
+        anchor_shares=each.anchor_shares,
     )
-    return results, each
 
 
 def study_steps(
@@ -216,49 +237,6 @@ def study_steps(
         steps += min(plan.subset, feed.num_images) * (kinds + maps * modified)
         steps += kinds * (threshold_images.num_images if threshold_images else 0)
     return steps
-
-
-def replace_maps(
-    model: Classifier, feed: Batches, seed: int = 0, *, masks: bool = True, tick: Tick = silent
-) -> tuple[Reliance | str, Encoding | None]:
-    """Whether the decision uses the map, and whether the map gives the class away.
-
-    A sentence and None where the model has no map to replace. `masks`: compare the map with the
-    ground-truth masks, where the data have them.
-    """
-    if not model.takes_map:
-        return NO_MAP_TO_REPLACE, None
-
-    def batches() -> Iterator[Batch]:
-        for batch in _normalised(model, feed, "replaced maps", tick):
-            yield batch if masks else replace(batch, masks=None)
-
-    def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
-        return model(x, deterministic=True, attention_map=attention_map).logits
-
-    def applied(x: Tensor) -> Tensor:
-        return model.applied_map(own_maps(model, x))
-
-    decisions = swap_maps(predict, applied, batches, seed=seed)
-    check_unchanged(decisions.changed)
-    return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
-
-
-def measure_mask(
-    model: Classifier, feed: Batches, seed: int, tick: Tick = silent
-) -> MaskUse | None:
-    """Whether closed means closed; None for a model without a mask of its own."""
-    if not isinstance(model, Masked) or not model.takes_map:  # it may only take masks
-        return None
-    batches = _normalised(model, feed, "changed masks", tick)
-    return mask_use(model, ((batch.images, batch.labels) for batch in batches), seed=seed)
-
-
-def _normalised(model: Classifier, feed: Batches, what: str, tick: Tick) -> Iterator[Batch]:
-    """The batches as the model takes them, with progress."""
-    for batch in feed:
-        yield replace(batch, images=model.preprocessing.normalise(batch.images))
-        tick(what, len(batch.images))
 
 
 def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str, float]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from aib.data import Batches, load
-from aib.interpret import studies, swap_maps
+from aib.interpret import replaced, swap_maps
 from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
 from aib.interpret.studies import Plan
 from aib.runs import open_run
@@ -140,10 +140,10 @@ def test_a_quantised_mask_gets_its_own_map_back_as_it_was_applied(monkeypatch):
         given["m"] = maps
         return swap_maps(predict, maps, batches, **options)
 
-    monkeypatch.setattr(studies, "map_reliance", lambda decisions, masked: decisions)
-    monkeypatch.setattr(studies, "map_encoding", lambda decisions, seed: None)
-    monkeypatch.setattr(studies, "swap_maps", recorded)
-    studies.replace_maps(model, Batches(shapes(4), 4))
+    monkeypatch.setattr(replaced, "map_reliance", lambda decisions, masked: decisions)
+    monkeypatch.setattr(replaced, "map_encoding", lambda decisions, seed: None)
+    monkeypatch.setattr(replaced, "swap_maps", recorded)
+    replaced.replace_maps(model, Batches(shapes(4), 4))
     x = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         own = model(x, deterministic=True)

@@ -10,7 +10,7 @@ from torch import nn
 from aib.data import Batches
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.seeded import Stream, normal
-from aib.interpret.studies import measure_mask
+from aib.interpret.replaced import measure_mask
 from aib.latent import LinearHead
 from aib.masked import Masked
 from tests.helpers import eval_model, shapes
