@@ -145,7 +145,7 @@ def test_wilsons_interval_is_that_of_scipy(errors: int, count: int):
     expected = binomtest(errors, count).proportion_ci(0.95, "wilson")
     ends = (100 * expected.low, 100 * expected.high)
     assert wilson_interval(errors, count) == pytest.approx(ends, abs=1e-5)
-    assert 0 <= wilson_interval(errors, count)[0] and wilson_interval(errors, count)[1] <= 100
+    assert wilson_interval(errors, count)[0] >= 0 and wilson_interval(errors, count)[1] <= 100
 
 
 CIFAR = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())

@@ -256,7 +256,7 @@ def test_planted_models_that_modulate_and_without_an_evaluator(kind):
     assert ("No evaluator was used" in found.verdict.text) == (kind is planted.Selector)
 
 
-@pytest.mark.parametrize(("accuracy", "enough"), [(0.14, False), (0.16, True)])
+@pytest.mark.parametrize(("accuracy", "enough"), [(0.145, False), (0.155, True)])
 def test_five_points_above_guessing_are_enough_to_lose(accuracy, enough):
     """10% is guessing, for the model and for the evaluator."""
     verdict = judge(replace(reliance(), accuracy=accuracy), encoding())
@@ -270,6 +270,13 @@ def test_encoding_is_a_point_for_another_class_and_less_than_half_for_the_same()
     assert judge(reliance(another=5), encoding(swaps=narrow, **LEAK)).name == "used"
     found = judge(reliance(another=5), encoding(2.5, 6, **LEAK))
     assert found.name == "encoding" and "costs 6.00 points, of the same class 2.50" in found.text
+    assert "the class of 60.0% of the images, the object's mask of 20.0%" in found.text
+
+
+def test_the_same_map_for_every_image_is_decorative_only_where_it_masks_pixels():
+    one_map = encoding(variation=0.001)
+    assert judge(reliance(another=1.3, masked=True), one_map).name == "decorative"
+    assert judge(reliance(another=1.3), one_map).name == "undecided"
 
 
 def test_any_advantage_beyond_its_interval_is_evidence():
