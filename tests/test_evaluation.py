@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import pytest
 import torch
+from scipy.stats import binomtest
 
 import aib
 from aib.cli import main
@@ -46,6 +47,8 @@ def test_the_metrics_match_a_count_by_hand(batch_size: int):
     kl = (0.5 * (mu**2 + sigma**2 - 1) - sigma.log()).sum(-1).mean() / math.log(2)
     assert got.top1_error == pytest.approx(100 * wrong1 / 30)
     assert got.top5_error == pytest.approx(100 * wrong5 / 30)
+    assert got.top1_interval == wilson_interval(wrong1, 30)
+    assert got.top5_interval == wilson_interval(wrong5, 30)
     assert got.nll == pytest.approx(nll, rel=1e-5)
     assert got.kl_bits == pytest.approx(float(kl), rel=1e-5)
     assert got.images == 30
@@ -148,14 +151,11 @@ def test_only_the_passes_themselves_are_in_another_precision():
 
 
 @pytest.mark.parametrize("errors, count", [(0, 10), (3, 40), (410, 10_000), (7, 7)])
-def test_wilsons_interval_solves_its_equation(errors: int, count: int):
-    """Its ends are the p at which |errors / count - p| = z sqrt(p (1 - p) / count)."""
-    low, high = (end / 100 for end in wilson_interval(errors, count))
-    share, z = errors / count, 1.959964
-    assert 0 <= low <= share <= high <= 1
-    for p in (low, high):
-        if 0 < p < 1:
-            assert abs(share - p) == pytest.approx(z * math.sqrt(p * (1 - p) / count), abs=1e-9)
+def test_wilsons_interval_is_that_of_scipy(errors: int, count: int):
+    expected = binomtest(errors, count).proportion_ci(0.95, "wilson")
+    ends = (100 * expected.low, 100 * expected.high)
+    assert wilson_interval(errors, count) == pytest.approx(ends, abs=1e-5)
+    assert wilson_interval(errors, count)[0] >= 0 and wilson_interval(errors, count)[1] <= 100
 
 
 CIFAR = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())

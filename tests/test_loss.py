@@ -58,6 +58,11 @@ def test_kl_is_summed_over_dimensions_and_averaged_over_samples_and_images(profi
     torch.testing.assert_close(aib.aib_loss(out, labels()).kl, expected)
 
 
+def test_area_is_the_mean_of_the_maps_that_were_applied():
+    out = output()
+    torch.testing.assert_close(aib.aib_loss(out, labels()).area, out.attention.a_q.mean())
+
+
 def test_total_is_the_weighted_sum():
     terms = aib.aib_loss(output(auxiliary=True), labels(), beta=0.3, lambda_q=0.7, lambda_c=0.2)
     expected = (
@@ -112,6 +117,7 @@ def test_labels_may_be_probabilities(profile):
         (torch.ones(B), r"probabilities of shape \(4, 5\), not torch.float32 of shape \(4,\)"),
         (torch.ones(B, C, dtype=torch.int64), "not torch.int64"),
         (torch.ones(B, C), "add up to 1 .* off by 4"),
+        (torch.eye(C)[:B] * torch.tensor([[1.0], [1], [1], [3]]), "off by 2"),
         (torch.eye(C)[:B] * 2 - 0.2, "the lowest is -0.2"),
         (torch.full((B, C), math.nan), "add up to 1"),
     ],

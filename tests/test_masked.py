@@ -5,6 +5,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -150,6 +151,27 @@ def test_noise_is_new_in_every_pass_and_has_its_scale():
         model(x, samples=(1, 1), mask=torch.zeros(200, SIDE, SIDE))
     assert not torch.equal(*seen)
     assert seen[0].std() == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_the_classifier_sees_image_and_noise_in_the_shares_of_the_mask(deterministic):
+    model, x, seen = make(noise_std=0.5), images(), []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    mask, given = torch.rand(3, SIDE, SIDE), noise(s=1)
+    model(x, (1, 1), mask=mask, deterministic=deterministic, noise=None if deterministic else given)
+    eps = given.x[0].numpy()
+    if deterministic:  # the one field that saved results and exported models rely on
+        eps = np.random.Generator(np.random.PCG64(0)).standard_normal((3, SIDE, SIDE))
+    m = mask[:, None].numpy()
+    np.testing.assert_allclose(seen[0], m * x.numpy() + (1 - m) * 0.5 * eps, atol=1e-5)
+
+
+def test_a_quantised_map_can_be_given_to_the_model_though_its_anchors_left_the_unit_interval():
+    model, x = make(anchors=5, stochastic=False), images()
+    model.quantizer.anchors.data = torch.tensor([-0.2, 0.1, 0.2, 0.3, 1.2])
+    own = model(x, deterministic=True)
+    a_q = model.applied_map(own.attention.mu)
+    assert torch.equal(model(x, deterministic=True, attention_map=a_q).mask, own.mask)
 
 
 def test_each_pass_has_running_statistics_of_its_own():
@@ -302,10 +324,10 @@ def test_the_options_of_masked_models_reach_them():
 
 @pytest.mark.parametrize("anchors", [None, 5])
 def test_an_explanation_shows_the_mask_that_was_applied(anchors):
-    model, x = make(anchors=anchors), images()
+    model, x = make(anchors=anchors, noise_std=0.7), images()
     out, expl = model(x, deterministic=True), model.explain(x)
     assert torch.equal(expl.mask, out.mask[0]) and expl.attention is expl.mask
-    assert torch.equal(expl.bits, information_bits(x, out.mask[0], 1.0))
+    assert torch.equal(expl.bits, information_bits(x, out.mask[0], 0.7))
     assert expl.seen.shape == x.shape
     assert torch.equal(expl[1].mask, expl.mask[1:2])
     assert torch.equal(expl.map, out.attention.mu)  # which ranks positions
@@ -429,7 +451,7 @@ def test_training_and_evaluation_report_area_and_bits():
     x = data.preprocessing.normalise(data.images)
     masks = torch.cat([model.eval()(part, samples=(2, 1)).mask for part in x.split(20)], 1).detach()
     bits = sum(information_bits(x, m, 1.0).sum() for m in masks) / 2 / len(x)
-    assert found.area == pytest.approx(float(masks.mean()), rel=1e-5)
+    assert found.samples == "2x1" and found.area == pytest.approx(float(masks.mean()), rel=1e-5)
     assert found.mask_bits == pytest.approx(float(bits), rel=1e-5)
     row = aib.fit(model.train(), data, replace(SMALL, epochs=1, lr=1e-9, log_every=4)).last
     assert row["mask_bits"] == pytest.approx(found.mask_bits, rel=0.2)  # of random crops

@@ -28,6 +28,15 @@ def test_floats_from_0_to_1_are_the_same_image_as_integers_up_to_255(dtype):
     assert torch.equal(preprocessing.normalise(black.to(dtype)), preprocessing.normalise(black))
 
 
+def test_pixels_come_back_and_where_the_statistics_are_unknown_in_the_images_own_range():
+    known = Preprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 0.125))
+    pixels = torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8)
+    assert torch.equal(known.to_pixels(known.normalise(pixels)), pixels)
+    x = torch.stack([torch.linspace(-3, 1, 12), torch.linspace(2, 5, 12)]).view(2, 3, 2, 2)
+    levels = torch.tensor([round(255 * k / 11) for k in range(12)]).byte().view(3, 2, 2)
+    assert torch.equal(Preprocessing(mean=(), std=()).to_pixels(x), levels.expand(2, 3, 2, 2))
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aib import AnchorQuantizer
+from aib import AibError, AnchorQuantizer
 
 # Multiples of 1/64 are exact in float32 and so are their midpoints: ties are real ties.
 grid = st.integers(-128, 128).map(lambda k: k / 64)
@@ -44,6 +44,11 @@ def test_bf16_scores_are_compared_in_full_precision():
     q = quantizer(a)
     assert q.a_q.dtype == torch.float32
     assert q.a_q.tolist() == brute_force(a.tolist(), quantizer.anchors.tolist())
+
+
+def test_fewer_than_two_anchors_are_an_error():
+    with pytest.raises(AibError, match="num_anchors must be an integer of at least 2, not 1"):
+        AnchorQuantizer(1)
 
 
 def test_levels_rise_with_the_anchors_value():

@@ -54,6 +54,12 @@ def test_the_batched_crop_equals_one_image_after_another(pad, flip):
         assert torch.equal(batch[position].float(), expected)
 
 
+def test_without_padding_and_mirroring_training_shows_the_images_as_they_are():
+    data = image_set(8, num_classes=8)
+    ((x, y),) = Batches(data, 8, train=True, pad=0, flip=False).epoch(0)
+    assert data.mirror and torch.equal(x, data.preprocessing.normalise(data.images[y]))
+
+
 def test_a_crop_of_a_large_image_has_the_area_ratio_and_position_of_its_random_numbers():
     """Found from two ramps: red rises from left to right, green from top to bottom."""
     ramp = np.linspace(0, 255, 400).astype(np.uint8)

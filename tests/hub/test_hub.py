@@ -15,6 +15,7 @@ import aib
 from aib import cli
 from aib.errors import AibWarning
 from aib.files import read_json, sha256, without_folders, write_json
+from aib.hub.card import code, plain
 from aib.interpret.stored import stored_verdict
 from aib.pretrained import packaged_models
 from aib.report.gather import gather
@@ -72,6 +73,11 @@ def test_the_card_says_that_a_network_of_its_author_has_to_be_given(name):
     own = name or "my_module:build"
     needed = f'aib.from_pretrained("me/mine", backbone="{own}")', f"hf:me/mine --backbone {own}`"
     assert [words in card for words in needed] == [not own.startswith("timm:")] * 2
+
+
+def test_markdown_shows_the_cards_texts_as_they_are():
+    assert plain("a|b *c* _d_ e_f\n[g] #h") == r"a\|b \*c\* \_d\_ e_f \[g\] \#h"
+    assert [code("a\nb"), code("a`b"), code("`a``b")] == ["`a b`", "`` a`b ``", "``` `a``b ```"]
 
 
 def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):

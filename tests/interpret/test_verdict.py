@@ -9,9 +9,10 @@ from aib.data import Batches
 from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
 from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.evaluator import kept_curves
+from aib.interpret.metrics.evaluator import EvaluatorResults, kept_curves
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.results import Study
+from aib.interpret.verdict import evaluator_weakness
 from tests.interpret import planted
 
 
@@ -253,3 +254,31 @@ def test_planted_models_that_modulate_and_without_an_evaluator(kind):
     found, _ = study(kind(masked=False), planted.feed(300), Plan({}), expensive=False)
     assert found.verdict.name == PLANTED[kind][0].replace("faithful", "used")
     assert ("No evaluator was used" in found.verdict.text) == (kind is planted.Selector)
+
+
+@pytest.mark.parametrize(("accuracy", "enough"), [(0.145, False), (0.155, True)])
+def test_five_points_above_guessing_are_enough_to_lose(accuracy, enough):
+    """10% is guessing, for the model and for the evaluator."""
+    verdict = judge(replace(reliance(), accuracy=accuracy), encoding())
+    assert verdict.name == ("decorative" if enough else "undecided")
+    weakness = evaluator_weakness(EvaluatorResults("run", 100 * accuracy, {}, 10.0), 60)
+    assert (weakness is None) == enough
+
+
+def test_encoding_is_a_point_for_another_class_and_less_than_half_for_the_same():
+    narrow = {"same_class": drop(0.1, 0.1), "other_class": drop(0.9, 0.2)}
+    assert judge(reliance(another=5), encoding(swaps=narrow, **LEAK)).name == "used"
+    found = judge(reliance(another=5), encoding(2.5, 6, **LEAK))
+    assert found.name == "encoding" and "costs 6.00 points, of the same class 2.50" in found.text
+    assert "the class of 60.0% of the images, the object's mask of 20.0%" in found.text
+
+
+def test_the_same_map_for_every_image_is_decorative_only_where_it_masks_pixels():
+    one_map = encoding(variation=0.001)
+    assert judge(reliance(another=1.3, masked=True), one_map).name == "decorative"
+    assert judge(reliance(another=1.3), one_map).name == "undecided"
+
+
+def test_any_advantage_beyond_its_interval_is_evidence():
+    small = BETTER | {"over_centre": estimate(0.4, 0.3)}
+    assert judge(reliance(another=5), encoding(5, 5), **small).name == "faithful"

@@ -83,6 +83,17 @@ def test_a_rate_on_the_device_gives_the_same_steps_and_a_compatible_state() -> N
     assert usual.param_groups[0]["lr"] == 0.05 and not usual.param_groups[0]["fused"]
 
 
+def test_the_state_of_adamw_is_loaded() -> None:
+    model = aib.create_model("tiny", width=0.25)
+    first, second = (make_optimizer(model, Settings(optimizer="adamw")) for _ in range(2))
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    first.step()
+    load_optimizer_state(second, first.state_dict())
+    for p, state in first.state.items():
+        assert all(torch.equal(value, second.state[p][name]) for name, value in state.items())
+
+
 def test_the_papers_vgg_schedule_halves_every_25_epochs() -> None:
     s = Settings()
     for epoch in range(200):

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from aib.data import Batches
+from aib.errors import AibError
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.seeded import Stream, normal
 from aib.interpret.replaced import measure_mask
@@ -164,3 +165,13 @@ def test_a_model_that_only_takes_masks_has_none_of_its_own():
     model.__class__ = GivenOnly
     data = shapes(2)
     assert measure_mask(model, Batches(data, 2), seed=0) is None
+
+
+def test_without_a_change_the_interval_is_that_of_none_in_so_many_images():
+    """By Agresti and Min: 1.96 sqrt(1/2 + 1/2) / (n + 2)."""
+    model, (x, y) = make(), pictures()
+    x[:, 0] = 1  # fully open
+    found = mask_use(model, [(x, y)]).rounded
+    assert (found.low, found.high) == pytest.approx((-196 / (N + 2), 196 / (N + 2)), rel=1e-4)
+    with pytest.raises(AibError, match="there are no images"):
+        mask_use(model, [])

@@ -124,3 +124,12 @@ def test_bad_input_is_named():
         swap_maps(predict, attend, lambda: numbered(1)[:1])
     with pytest.raises(AibError, match=r"\[8,classes\], not \[8\]"):
         swap_maps(lambda x, a: x.mean((1, 2, 3)), attend, lambda: numbered(8))
+
+
+def test_only_the_blank_decision_sees_nothing_of_the_image():
+    def by_image(x, given):
+        return torch.nn.functional.one_hot(x[:, 0, 0, 0].long(), 16)
+
+    found = swap_maps(by_image, attend, lambda: numbered(3))
+    for name, decided in found.under.items():
+        assert torch.equal(decided, torch.arange(1, 9) * (name != "blank"))
