@@ -189,13 +189,14 @@ class EvaluationMetrics:
         for name, values in extra.items():
             self.extra[name] = self.extra.get(name, 0) + values.double().sum()
         log_probability = logits.log_softmax(-1)
-        right = log_probability.argmax(-1) == y  # of equal ones the first, as in an explanation
-        best = log_probability.topk(5 if self.top5 else 1).indices  # [B,5]
-        hit = (best == y[:, None]).any(1)
+        # Stable: of equal ones the first is the prediction, as in an explanation.
+        order = log_probability.sort(dim=-1, descending=True, stable=True).indices  # [B,C]
+        hit = order[:, : 5 if self.top5 else 1] == y[:, None]
+        right = hit[:, 0]
         nll = -log_probability.gather(1, y[:, None]).sum()
         count = torch.full_like(nll, len(y))
         broken = log_probability.isnan().any(1).sum()
-        self.sums += torch.stack([count, broken, (~right).sum(), (~hit).sum(), nll])
+        self.sums += torch.stack([count, broken, (~right).sum(), (~hit.any(1)).sum(), nll])
         confidence = log_probability.exp().amax(-1).double()
         bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
         rows = torch.stack([torch.ones_like(confidence), right.double(), confidence])  # [3,B]

@@ -1,4 +1,4 @@
-"""Evaluation mode for a while, also with noise of its own seed."""
+"""Evaluation mode inside a `with`, also seeded and without gradients."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

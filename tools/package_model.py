@@ -11,6 +11,7 @@ on the maps is the run's own. Two commands measure it again with the packaged we
 import argparse
 import shutil
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,8 +74,8 @@ def package(
         data = data.subset(sample_indices(len(data), images, seed=0))
         measured = evaluate(small.model, data, deterministic=images is not None, batch_size=16)
         both = {
-            name: evaluations[name],
-            f"{name}, {HALVED}": measured.to_dict(),
+            name: evaluations[name] | {"weights_sha256": None},  # of the weights before rounding
+            f"{name}, {HALVED}": replace(measured, weights_sha256=small.checksum).to_dict(),
         }
         write_json(halved / EVALUATION, both, indent=1)
         maps = interpreted(run)

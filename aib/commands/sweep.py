@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
     options: Options = parse(Options, argv, "aib sweep [PRESET]", default=default)
     check("jobs", options.jobs, Count)
     from aib.sweep.grid import parse_grid
-    from aib.sweep.plan import LOCK, make_plan
+    from aib.sweep.plan import LOCK, check_folder, make_plan
 
     name = run_name(preset, options.settings)
     plan = make_plan(
@@ -83,6 +83,7 @@ def main(argv: list[str]) -> None:
     )
     folder = options.out or Path("runs") / f"sweep-{re.sub('[:/]', '-', name)}"
     if not options.list:
+        check_folder(folder)
         busy = f"another sweep is running in {folder}; wait for its end, or choose another --out"
         with locked(folder / LOCK, busy):
             sweep(plan, folder, options)

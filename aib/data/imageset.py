@@ -191,12 +191,13 @@ class ImageSet(Dataset):
         return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
 
     def has_mask(self) -> Tensor:
-        """Whether each image's mask (or box) is known, bool [N]."""
+        """Whether each image's mask or box is known, bool [N]."""
+        if self.boxes is not None:
+            return torch.ones(len(self), dtype=torch.bool)
         if self.masks is not None:
             return (self.masks != IGNORED).flatten(1).any(dim=1)
-        if self.files is not None and self.files.masks:
-            return torch.tensor([mask is not None for mask in self.files.masks])
-        return torch.full((len(self),), self.boxes is not None)
+        masks = self.files.masks if self.files is not None else ()
+        return torch.tensor([mask is not None for mask in masks or [None] * len(self)])
 
     def box(self, index: int) -> Tensor | None:
         """The object's box in `pixels(index)` and clipped to it, float32 [4]; None if unknown."""

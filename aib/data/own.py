@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from aib.data.dataset import find_columns, first_item, from_dataset
 from aib.data.imageset import ImageSet
-from aib.data.prepared import Prepared, prepare
+from aib.data.prepared import Prepared, prepare_batches
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 
@@ -49,7 +49,7 @@ def adapt(
                 "a DataLoader needs a map-style data set and a batch_size, and this one has "
                 + ("no batch_size" if data.batch_size is None else "an iterable data set")
             )
-        return prepare(data, preprocessing, batch_size=data.batch_size, **options)
+        return prepare_batches(data, preprocessing, batch_size=data.batch_size, **options)
     other = isinstance(data, str | Mapping | Tensor | np.ndarray | IterableDataset)
     if other or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         raise AibError(f"the data must be {TAKEN}, not a {type(data).__name__}")
@@ -61,7 +61,7 @@ def adapt(
     loader: DataLoader = DataLoader(
         data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
     )
-    return prepare(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
+    return prepare_batches(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
 
 
 def _part(data: Any) -> Any:

@@ -79,7 +79,7 @@ class Prepared:
             raise AibError(f"every training batch must have {self.batch_size} images, not {len(x)}")
 
 
-def prepare(
+def prepare_batches(
     loader: DataLoader,
     given: Preprocessing | None,
     *,

@@ -13,6 +13,7 @@ from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError
 from aib.interpret.maps import ImagesToMaps, Method, given_maps, make_maps
 from aib.interpret.metrics.bootstrap import mean_estimates
+from aib.interpret.metrics.checks import check_finite, count_broken
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
 from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
@@ -68,8 +69,11 @@ def compare(
 
     def make(x: Tensor, batch: Batch, kind: str) -> Tensor:
         if kind in functions:
-            return given_maps(functions[kind], x)
-        return maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
+            maps = given_maps(functions[kind], x)
+        else:
+            maps = maps_of_kind(model, x, batch, kind, seed, feed.batch_size)
+        check_finite(int(count_broken(maps)), f"the maps {kind!r}")
+        return maps
 
     outlines, chosen = not feed.data.has_only_boxes, {}
     if masks and threshold_images is not None:

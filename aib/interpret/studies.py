@@ -161,7 +161,7 @@ def study(
 def _check_request(
     model: Classifier, plan: Plan, maps: Mapping[str, ImagesToMaps], expensive: bool
 ) -> None:
-    """Raise an error before hours of work for what could not be measured at their end."""
+    """Check maps and evaluator before anything is measured."""
     if not isinstance(maps, Mapping) or not all(callable(function) for function in maps.values()):
         raise AibError(
             "maps must be functions by name, each from images [B,3,H,W] to maps [B,h,w], as in "

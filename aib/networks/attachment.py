@@ -18,7 +18,7 @@ from aib.masked import Masked
 from aib.networks.by_name import preprocessing_of, resolve_layer
 from aib.networks.layers import find_layer, last_linear, name_from_start
 from aib.networks.options import OPTIONS, check_evaluator_options, check_options
-from aib.networks.site import Site, choose_size, copy_network, find_site, open_network
+from aib.networks.site import Site, choose_size, copy_network, find_site, resolve_network
 from aib.options import ModelOptions
 from aib.preprocessing import Preprocessing
 from aib.profiles import get_modulation, get_profile
@@ -82,7 +82,7 @@ def attach(
     check("at", at, str | None)
     check("head", head, str | None)
     name, own = backbone if isinstance(backbone, str) else None, None
-    given = open_network(backbone, pretrained, download, num_classes)
+    given = resolve_network(backbone, pretrained, download, num_classes)
     if name is not None:
         own, at = preprocessing_of(name, given), resolve_layer(name, at)
     if at is None:

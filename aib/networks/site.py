@@ -28,7 +28,7 @@ class Site(NamedTuple):
     embedding_dim: int  # of what the head took
 
 
-def open_network(
+def resolve_network(
     backbone: nn.Module | str, pretrained: bool, download: bool, num_classes: int
 ) -> nn.Module:
     """The network given, or the one of this name."""

@@ -70,8 +70,9 @@ def write_upload(
     measured = {EVALUATION: {name: e.to_dict() for name, e in run.evaluations().items()}}
     measured[RESULT] = read_json(run.folder / RESULT) or {}
     for name, found in measured.items():
+        names = {k: found[k] for k in ("class_names", "classes") if k in found}
         if found:
-            write_json(folder / name, without_folders(found))
+            write_json(folder / name, without_folders(found) | names)
     if (run.folder / METRICS).is_file():
         shutil.copyfile(run.folder / METRICS, folder / METRICS)
     study = read_json(folder / RESULT) or {}

@@ -120,12 +120,18 @@ class Plan:
                 raise AibError(
                     f"{folder} is a sweep of other settings: {differences}; choose another --out"
                 )
-        elif folder.exists() and (
-            not folder.is_dir()
-            or any(file.suffix != ".partial" and file.name != LOCK for file in folder.iterdir())
-        ):
-            raise AibError(f"{folder} exists and is not a sweep; choose another --out")
+        check_folder(folder)
         write_json(path, self.to_dict())
+
+
+def check_folder(folder: Path) -> None:
+    """Raise an error unless the folder holds a sweep, or nothing."""
+    if (folder / PLAN).exists() or not folder.exists():
+        return
+    if not folder.is_dir() or any(
+        file.suffix != ".partial" and file.name != LOCK for file in folder.iterdir()
+    ):
+        raise AibError(f"{folder} exists and is not a sweep; choose another --out")
 
 
 def read_plan(folder: Path) -> Plan:

@@ -89,8 +89,7 @@ def run_one(sweep: Path, name: str) -> None:
         check_settings(run, folder)
         if is_done(folder):
             return
-        evaluated = run.settings.reported in read_evaluations(folder / EVALUATION)
-        if not (evaluated and (folder / WEIGHTS).is_file()):
+        if not is_evaluated(folder, run.settings.reported):
             started = (folder / CHECKPOINT).is_file()
             train(run.settings, folder, resume=started, report=LineReporter())
         write_json(folder / MEASUREMENT, finite(asdict(measure(folder, run.settings))))
@@ -113,6 +112,14 @@ def is_done(folder: Path) -> bool:
     return found is not None and weights.is_file() and found.weights_sha256 == sha256(weights)
 
 
+def is_evaluated(folder: Path, name: str) -> bool:
+    """Whether the run is trained, and evaluated with these weights."""
+    found, weights = read_evaluations(folder / EVALUATION).get(name), folder / WEIGHTS
+    if found is None or not weights.is_file():
+        return False
+    return found.weights_sha256 in (None, sha256(weights))
+
+
 def read_measurement(folder: Path) -> Measurement | None:
     """The measurement of a run; None if there is none yet, or it is damaged and made again."""
     path = folder / MEASUREMENT
@@ -127,7 +134,7 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     """Measure a trained run on the images it is reported on."""
     device = "cpu" if settings.accelerator == "cpu" else None
     run = open_run(folder, device, settings.backbone)
-    evaluation = read_evaluations(folder / EVALUATION)[settings.reported]
+    evaluation = run.evaluations()[settings.reported]
     images = run.labelled(run.images(split=evaluation.split))
     feed = feed_for(run, images, workers=settings.workers)
     with evaluating(run.model):

@@ -183,6 +183,7 @@ def test_an_attention_branch_has_the_least_error_on_cifar100_within_the_interval
     names = ("wrn_augmented", "wrn_abn_augmented", "wrn_aib_qt_augmented")
     [plain], [branch], [ours] = (runs("cifar100_wrn", name) for name in names)
     less = plain.error - branch.error
+    assert branch.error < ours.error
     assert f"has {branch.error:.1f}%, {less:.1f} points less than plain WRN" in findings()
     others = (plain.evaluation.top1_interval, ours.evaluation.top1_interval)
     assert branch.evaluation.top1_interval[1] > max(low for low, _ in others)

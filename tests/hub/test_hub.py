@@ -151,14 +151,18 @@ def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
     assert settings["data"] == "shapes" and "root" not in settings
 
 
-def test_names_of_classes_are_no_paths(tmp_path):
+def test_names_of_classes_are_no_paths(tmp_path, run):
     """Open Images names its classes so."""
     model, names = small_model(), [f"/m/01g31{i}" for i in range(10)]
+    study = read_json(run / "interpret.json") | {"class_names": names, "run": "/home/me/saved"}
     model.preprocessing = replace(model.preprocessing, class_names=tuple(names))
     model.save_pretrained(tmp_path / "saved")
     (tmp_path / "upload").mkdir()
+    write_json(tmp_path / "saved" / "interpret.json", study)
     write_upload(open_run(tmp_path / "saved", "cpu"), tmp_path / "upload", "me/mine")
     assert read_json(tmp_path / "upload" / "config.json")["preprocessing"]["class_names"] == names
+    uploaded = read_json(tmp_path / "upload" / "interpret.json")
+    assert uploaded["class_names"] == names and uploaded["run"] == "saved"
 
 
 @pytest.mark.parametrize(
@@ -193,6 +197,15 @@ def test_results_of_an_earlier_upload_are_not_left_beside_other_weights(hub, run
         hub.commit("me/mine", {"NOTES.md": b"of the owner"})
         push("me/mine")
         assert set(hub.files("me/mine")) == {*alone, "NOTES.md"}
+
+
+def test_evaluations_of_replaced_weights_are_not_uploaded(hub, run):
+    known = read_json(run / "evaluation.json")
+    old = {"old test": known["shapes test"] | {"weights_sha256": "0" * 64}}
+    write_json(run / "evaluation.json", known | old)
+    aib.push_to_hub(run, "me/mine")
+    assert list(json.loads(hub.files("me/mine")["evaluation.json"])) == ["shapes test"]
+    assert b"old test" not in hub.files("me/mine")["README.md"]
 
 
 def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypatch):

@@ -88,6 +88,8 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
         assert set(mask.unique().tolist()) == {0.0, 1.0}
     assert not (seen[1].flatten(1)[:, : round(0.1 * SIDE * SIDE)] == 1).all()  # not row by row
     assert all((b >= a).all() for a, b in pairwise(seen))  # nested
+    with pytest.raises(AibError, match="the maps of 3 images hold NaN"):
+        Judge(recorder).update("own", X[:3], DATA.labels[:3], torch.full((3, 8, 8), torch.nan))
 
 
 def test_an_evaluator_for_other_images_is_refused_in_a_sentence():

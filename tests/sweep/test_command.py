@@ -68,6 +68,12 @@ def test_a_second_sweep_does_not_replace_the_plan_of_one_that_is_running(tmp_pat
     assert read_plan(tmp_path / "s").grids == plan.grids
 
 
+def test_a_file_is_no_folder_for_a_sweep(tmp_path, capsys):
+    (tmp_path / "s").write_text("years of work")
+    assert main(["sweep", *OPTIONS, "--grid", "beta=1", "--out", str(tmp_path / "s")]) == 2
+    assert "s exists and is not a sweep; choose another --out" in capsys.readouterr().err
+
+
 def test_no_run_is_started_if_another_has_other_settings(tmp_path, capsys):
     sweep_plan("beta=0.01,0.1", base=SMALL_RUN).write(tmp_path / "s")
     train(replace(SMALL_RUN, beta=0.2, epochs=1), tmp_path / "s" / "beta=0.1,seed=3")

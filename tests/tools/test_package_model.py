@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,10 @@ def test_a_part_of_the_images_is_tested_without_noise_and_said(packaged, tmp_pat
 def test_the_card_states_what_was_measured(packaged):
     run, small = packaged
     before, found = json.loads((small / "evaluation.json").read_text()).values()
-    assert before == next(iter(json.loads((run / "evaluation.json").read_text()).values()))
+    [stored] = json.loads((run / "evaluation.json").read_text()).values()
+    assert before == stored | {"weights_sha256": None}  # shown though its weights are others
+    weights = (small / "model.safetensors").read_bytes()
+    assert found["weights_sha256"] == sha256(weights).hexdigest()
     text = (small / CARD).read_text()
     assert (
         f"before rounding to half precision | {before['images']:,} | {before['top1_error']:.2f} ("

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.errors import AibError
+from aib.errors import AibError, counted
 from aib.figures.scale import enlarge
 
 
@@ -27,10 +27,10 @@ def count_broken(maps: Tensor) -> Tensor:
     return (~maps.isfinite()).reshape(len(maps), -1).any(dim=1).sum()
 
 
-def check_finite(broken: int) -> None:
+def check_finite(broken: int, what: str = "the maps") -> None:
     """Raise an error if there were maps with NaN or infinite values."""
     if broken:
-        raise AibError(f"the maps of {broken} images hold NaN or infinite values")
+        raise AibError(f"{what} of {counted(broken, 'image')} hold NaN or infinite values")
 
 
 def resize_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from aib.baselines.evaluator import Evaluator
 from aib.interpret.metrics.bootstrap import Estimate, FlatResults, mean_estimates
-from aib.interpret.metrics.checks import resize_maps
-from aib.interpret.metrics.faithfulness import removal_order
+from aib.interpret.metrics.faithfulness import ranked_pixels
 from aib.interpret.metrics.reliance import guessing
 from aib.modes import evaluating
 
@@ -61,9 +60,8 @@ class Judge:
 
         Tied pixels are kept in a random order of the seed.
         """
-        height, width = x.shape[2:]
-        rank = removal_order(resize_maps(maps, (height, width)), seed=self.seed)  # [B,H,W]
-        counts = [round(share * height * width) for share in SHARES]
+        rank = ranked_pixels(x, maps, self.seed)[:, 0]  # [B,H,W]
+        counts = [round(share * rank[0].numel()) for share in SHARES]
         right = [self._is_right(x, labels, (rank < count).to(x)) for count in counts]
         self.kept.setdefault(kind, []).append(torch.stack(right, dim=1))
 

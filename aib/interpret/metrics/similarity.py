@@ -61,10 +61,10 @@ def mid_ranks(values: Tensor) -> Tensor:
 
 
 def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Tensor:
-    """Area under the ROC curve of each row: scores [B,n], positive bool [B,n]; NaN without both.
+    """Area under the ROC curve of each row: scores [B,n], positive bool [B,n].
 
-    Also NaN for a row that has one.
-    Where `counted` (bool [B,n]) is False, a value is neither positive nor negative.
+    NaN without both, or where a score is NaN. Where `counted` (bool [B,n]) is False, a value is
+    neither positive nor negative.
 
     The share of (positive, negative) pairs in which the positive scores higher, ties for one half.
     By Mann and Whitney, with R the sum of the positives' mid-ranks among P positives and N

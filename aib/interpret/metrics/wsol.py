@@ -110,6 +110,7 @@ class WSOL(BootstrapMetric):
 
     def thresholds(self) -> Thresholds | None:
         """The best thresholds on these images, to be used on others; None if none has a box."""
+        self.check_finite()
         correct = self._correct("ious")
         ious = self._mask_ious() if self.masks else torch.tensor(torch.nan)
         if bool(correct[0].isnan().all()):

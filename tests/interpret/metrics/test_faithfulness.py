@@ -89,5 +89,5 @@ def test_bad_input_is_named():
 def test_maps_with_nan_rank_no_pixels(curves):
     maps = torch.rand(2, SIDE, SIDE)
     maps[1, 0, 0] = torch.nan
-    with pytest.raises(AibError, match="the maps of 1 images hold NaN or infinite values"):
+    with pytest.raises(AibError, match="the maps of 1 image hold NaN or infinite values"):
         curves(weighted_sum(weights()), torch.rand(2, 3, SIDE, SIDE), maps)

@@ -92,5 +92,5 @@ def test_bad_input_is_named():
         metric.update(maps[:, None], maps[:, None], classes, classes)
     maps[1, 2, 3] = torch.nan
     metric.update(maps, torch.rand(2, 4, 4), classes, classes)
-    with pytest.raises(AibError, match="maps of 1 images hold NaN"):
+    with pytest.raises(AibError, match="maps of 1 image hold NaN"):
         metric.compute()

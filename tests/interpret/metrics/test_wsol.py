@@ -198,7 +198,7 @@ def test_broken_maps_are_an_error():
     maps, masks = cases(2)
     maps[0, 0, 0] = float("nan")
     metric.update(maps, masks)
-    with pytest.raises(AibError, match="maps of 1 images"):
+    with pytest.raises(AibError, match="maps of 1 image "):
         metric.compute()
 
 
@@ -206,3 +206,6 @@ def test_images_without_an_object_choose_no_thresholds():
     metric = WSOL()
     metric.update(torch.rand(2, 8, 8), torch.tensor([0, 255]).expand(8, 8, 2).permute(2, 0, 1))
     assert metric.thresholds() is None
+    metric.update(torch.full((1, 8, 8), torch.nan), torch.ones(1, 8, 8, dtype=torch.uint8))
+    with pytest.raises(AibError, match="the maps of 1 image hold NaN"):
+        metric.thresholds()
