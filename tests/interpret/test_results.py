@@ -1,6 +1,7 @@
 """interpret.json: written, read back, and the older files of results/."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.results import Stability, Study
 from aib.interpret.studies import Plan, study
-from aib.interpret.tables import EVALUATOR, all_tables
+from aib.interpret.tables import EVALUATOR, all_tables, thresholded
 from tests.helpers import eval_model, shapes
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,9 @@ def test_a_study_is_read_back_as_it_was_written(measured):
         assert again.to_dict()["verdict"]["name"] == measured.verdict.name
         assert again.reliance.masked == (measured.model == "tiny_aib_masked")
     tables = all_tables({"a": again})
+    none = {kind: replace(one, box_acc_held_out=None) for kind, one in again.localisation.items()}
+    for found, said in ((again, True), (replace(again, localisation=none), False)):
+        assert ("best ones on 6 images" in thresholded({"a": found}).note) == said
     assert tables == all_tables({"a": measured})
     titles = {table.title for table in tables}
     assert {"Which box, which pixels?", EVALUATOR} <= titles
