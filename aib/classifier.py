@@ -264,7 +264,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results.
 
-        Results of an earlier upload to this repository are removed: they are of other weights.
+        Results of an earlier upload to this repository are removed: they may be of other weights.
         """
         options = {"delete_patterns": [*MEASURED, PICTURE], **options}
         known = {"repo": repo_id, **(options.pop("model_card_kwargs", None) or {})}

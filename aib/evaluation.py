@@ -64,6 +64,10 @@ class Evaluation:
     mask_bits: float | None = None  # masked models: bits per image that the mask lets through
     weights_sha256: str | None = None  # of the run; None in files of older versions
 
+    def is_of(self, weights_sha256: str) -> bool:
+        """Whether it was made with these weights, as far as is known."""
+        return self.weights_sha256 in (None, weights_sha256)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return asdict(self)

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -157,16 +157,19 @@ def finite(value: Any) -> Any:
     return value
 
 
-def without_folders(value: Any) -> Any:
+def without_folders(value: Any, keep: Collection[str] = ()) -> Any:
     """Cut absolute paths to their last name in the keys and strings of a JSON value.
 
     A string that is a path may hold spaces, also after `folder:` or `--out=`; in a sentence or a
-    command a space ends a path.
+    command a space ends a path. What lies under the keys in `keep` stays as it is.
     """
     if isinstance(value, dict):
-        return {without_folders(key): without_folders(item) for key, item in value.items()}
+        return {
+            without_folders(key): item if key in keep else without_folders(item, keep)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [without_folders(item) for item in value]
+        return [without_folders(item, keep) for item in value]
     if isinstance(value, str):
         path = re.fullmatch(r"((?:--?[\w-]+=)?(?:\w+:)?)(/(?!/)[^:]+)(:.*)?", value)
         if path:

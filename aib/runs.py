@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ class Run:
 
     def evaluations(self) -> dict[str, Evaluation]:
         """Evaluations of these weights by name; of the Hub's models also those made here."""
-        found, checksum = self.stored_evaluations(), self.checksum
-        return {name: e for name, e in found.items() if e.weights_sha256 in (None, checksum)}
+        found = self.stored_evaluations()
+        return {name: e for name, e in found.items() if e.is_of(self.checksum)}
 
     def stored_evaluations(self) -> dict[str, Evaluation]:
         """The same with those of weights that were replaced since."""
@@ -61,9 +62,9 @@ class Run:
     def name(self) -> str:
         return model_name(self.model)
 
-    @property
+    @cached_property
     def checksum(self) -> str:
-        """SHA-256 of the weights."""
+        """SHA-256 of the weights, read once: they may be large."""
         path = self.folder / WEIGHTS
         return sha256(path) if path.is_file() else weights_sha256(self.model)
 

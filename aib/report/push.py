@@ -18,6 +18,7 @@ from aib.settings import MACHINE
 from aib.weights import CONFIG, EVALUATION, MEASURED, METRICS, RESULT, WEIGHTS, read_config
 
 MAPS = Path("figures") / "modified.png"  # that `aib interpret` draws
+NAMED = ("class_names", "classes")  # in our JSON files: a class may be called /m/01g317
 
 
 def push_to_hub(
@@ -50,7 +51,7 @@ def push_to_hub(
                 folder_path=scratch,
                 revision=branch,
                 commit_message=f"Upload {opened.name} with aib",
-                delete_patterns=[*MEASURED, PICTURE],  # of other weights
+                delete_patterns=[*MEASURED, PICTURE],  # they may be of other weights
             )
     return str(commit)
 
@@ -65,14 +66,14 @@ def write_upload(
     if run.settings is not None:
         settings = run.settings.to_dict()
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
-    names = {"preprocessing": config["preprocessing"]}  # a class may be called /m/01g317
-    write_json(folder / CONFIG, without_folders(config) | names)
-    measured = {EVALUATION: {name: e.to_dict() for name, e in run.evaluations().items()}}
-    measured[RESULT] = read_json(run.folder / RESULT) or {}
-    for name, found in measured.items():
-        names = {k: found[k] for k in ("class_names", "classes") if k in found}
+    files = {
+        CONFIG: config,
+        EVALUATION: {name: e.to_dict() for name, e in run.evaluations().items()},
+        RESULT: read_json(run.folder / RESULT),
+    }
+    for name, found in files.items():
         if found:
-            write_json(folder / name, without_folders(found) | names)
+            write_json(folder / name, without_folders(found, keep=NAMED))
     if (run.folder / METRICS).is_file():
         shutil.copyfile(run.folder / METRICS, folder / METRICS)
     study = read_json(folder / RESULT) or {}

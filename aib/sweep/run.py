@@ -115,9 +115,7 @@ def is_done(folder: Path) -> bool:
 def is_evaluated(folder: Path, name: str) -> bool:
     """Whether the run is trained, and evaluated with these weights."""
     found, weights = read_evaluations(folder / EVALUATION).get(name), folder / WEIGHTS
-    if found is None or not weights.is_file():
-        return False
-    return found.weights_sha256 in (None, sha256(weights))
+    return found is not None and weights.is_file() and found.is_of(sha256(weights))
 
 
 def read_measurement(folder: Path) -> Measurement | None:
