@@ -63,16 +63,13 @@ class ModelOptions:
     area: Area = field(default=0.25, metadata=MASK)
     """Masked models: the share of each image that the map may open; 1 for no budget."""
     map_size: Count | None = field(default=None, metadata=MASK)
-    """Masked models: side of the map for images of 32 x 32 (16 if not given) or of 224 x 224 (14);
-    with "separate" only."""
+    """Masked models, "separate": side of the map; if not given 16 at 32 x 32, 14 at 224 x 224."""
     noise_std: Positive = field(default=1.0, metadata=MASK)
     """Masked models: standard deviation of the noise in place of closed pixels."""
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
-    """Masked models: how steeply the mask rises where the map crosses 0.5. Training raises it from
-    1.1. The higher, the fewer pixels are half open, and the less is lost by rounding the mask."""
+    """Masked models: how steep the mask is in the end; steeper leaves fewer pixels half open."""
     propose: Propose | None = field(default=None, metadata=MASK)
-    """Masked models: the map comes from a small network of its own ("separate", at 32 if not given)
-    or from a first pass of the same network ("twice", at 224)."""
+    """Masked models: map by its own network ("separate", at 32) or a first pass ("twice", 224)."""
     sample_map: bool = field(default=False, metadata=MASK)
     """Masked models: sample the map around its mean, as the paper's attention is."""
     quantise_map: bool = field(default=False, metadata=MASK)

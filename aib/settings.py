@@ -54,8 +54,7 @@ class Settings:
     masked: bool = False
     """Of a network: mask its pixels (docs/method.md) instead of modulating its features."""
     layout: Layout | None = None
-    """Of a masked network: how the layer's features lie, if their shape does not tell: [B,c,h,w],
-    [B,h,w,c], or tokens [B,n,c]."""
+    """How a masked network's features lie, if their shape does not tell; tokens are [B,n,c]."""
     prefix_tokens: NonNegativeInt | None = None
     """Tokens before those of the grid, such as a class token."""
     token_grid: tuple[Count, Count] | None = None
@@ -67,10 +66,7 @@ class Settings:
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from a trained model: a folder with model.safetensors, for example another run (a
-    masked model also from one without a mask); or a packaged model by its name, such as
-    pets_masked, unless there is a model's folder of that name; or vgg16:PATH, ImageNet's VGG-16 by
-    torchvision's or timm's names, for vgg models at 224."""
+    """Start from another run, a saved or packaged model (pets_masked), or ImageNet's vgg16:PATH."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -116,8 +112,7 @@ class Settings:
     ema: Annotated[float, Rule("between 0 and 1", lambda v: 0 < v < 1)] | None = None
     """Decay of a moving average of the weights; the average is then evaluated and saved."""
     ema_batch_norm: NonNegativeInt = 0
-    """Training batches from which the average's BatchNorm statistics are estimated anew before an
-    evaluation and at the end; with 0 they are averaged like the weights."""
+    """Batches that estimate the average's BatchNorm statistics anew; with 0 they are averaged."""
     freeze: tuple[str, ...] = ()
     """Layers that are not trained, with all inside them; their BatchNorm stays as in evaluation."""
     revive_anchors: bool = False
@@ -125,11 +120,9 @@ class Settings:
 
     # --- data
     holdout: Fraction = 0.0
-    """Fraction of the training set held out to choose settings on. The run then ends with their
-    evaluation, not with that of the test images, which `aib eval RUN` evaluates."""
+    """Fraction of the training set held out for choices: evaluated instead of the test set."""
     augment: bool = True
-    """Random crops and flips (no flips where a mirrored image changes its class), and the five
-    settings below. `--no-augment` trains on the images as they are."""
+    """Random crops, flips (unless that changes an image's class), and the five settings below."""
     cutout: NonNegativeInt = 0
     """Side in pixels of a blank square at a random position of each training image; 0 for none."""
     trivial_augment: bool = False
@@ -143,8 +136,7 @@ class Settings:
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
     cache: Cache = "auto"
-    """Where large images are kept after they were decoded once for training: in memory (and on the
-    GPU if they fit), on disk, nowhere (none), or the first of these with enough space (auto)."""
+    """Where decoded large images are kept: memory, disk, none; auto is where there is space."""
     workers: NonNegativeInt = 2
     """Processes that decode images above 64 pixels of which no decoded copy is kept."""
 

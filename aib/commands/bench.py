@@ -28,8 +28,7 @@ class Model:
     propose: Propose | None = None
     """Masked models: where the map comes from, separate or twice."""
     batch_size: int | None = None
-    """Our batch size (default: 512 on a GPU, 64 on a CPU); the plain one is 128, or ours on a CPU
-    without training."""
+    """Our batch size (default: 512 on a GPU, 64 on a CPU)."""
     precision: Precision | None = None
     """Our precision (default: bf16 on a GPU, fp32 on a CPU)."""
     compile: bool | None = None

@@ -52,8 +52,7 @@ class Options:
     out: Path | None = None
     """Folder of the sweep; runs/sweep-PRESET if not given."""
     jobs: int = 1
-    """Number of parallel runs. Each gets a share of the cores and, where there are several GPUs,
-    one of them."""
+    """Number of parallel runs; each gets a share of the cores and, if there are several, a GPU."""
     list: bool = False
     """List the runs and stop."""
     json: bool = False
