@@ -89,9 +89,16 @@ def main(argv: list[str]) -> None:
         return
     from aib.sweep.run import is_done
 
-    for path in (folder / run.name for run in plan.runs):
-        print(f"{path}  {'done' if is_done(path) else 'started' if path.exists() else 'to do'}")
-    print(counted(len(plan.runs), "run"))
+    states = {
+        str(path): "done" if is_done(path) else "started" if path.exists() else "to do"
+        for path in (folder / run.name for run in plan.runs)
+    }
+    if options.json:
+        print_json(states)
+        return
+    for path, state in states.items():
+        print(f"{path}  {state}")
+    print(counted(len(states), "run"))
 
 
 def sweep(plan: "Plan", folder: Path, options: Options) -> None:

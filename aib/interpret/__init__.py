@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     api = import_module("aib.interpret.api")
-    if name not in api.__all__:
+    if name not in {*api.__all__, "__all__"}:
         raise AttributeError(f"module 'aib.interpret' has no attribute {name!r}")
     return getattr(api, name)
 

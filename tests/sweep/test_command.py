@@ -46,6 +46,9 @@ def test_the_command_end_to_end(tmp_path, capsys, sweep):
     # The failed run will be repeated; the finished one will not.
     assert main(["sweep", *words[:-1], "--list"]) == 0
     assert "base,seed=3  done" in capsys.readouterr().out
+    assert main(["sweep", *words, "--list"]) == 0
+    states = json.loads(capsys.readouterr().out)
+    assert states[str(tmp_path / "s" / "base,seed=3")] == "done" and len(states) == 2
 
 
 def test_results_are_shown_of_a_folder_whose_name_is_no_text(tmp_path):
