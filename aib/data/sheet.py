@@ -7,7 +7,7 @@ from torch import Tensor
 
 from aib.data.imageset import ImageSet
 from aib.data.masks import object_and_counted
-from aib.figures.row import text_font
+from aib.figures.fonts import text_font
 
 GAP = 2
 LABEL_WIDTH = 110
@@ -31,7 +31,7 @@ def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
     for row, label in enumerate(classes):
         name = dataset.class_names[label]
         short = name if len(name) <= 17 else name[:16] + "…"
-        draw.text((4, row * row_height + 4), short, fill="black", font=text_font(10))
+        draw.text((4, row * row_height + 4), short, fill="black", font=text_font(10, short))
         members = (dataset.labels == label).nonzero().flatten()[:columns].tolist()
         for column, index in enumerate(members):
             mask = dataset.known_mask(index) if dataset.has_masks else None

@@ -10,8 +10,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngImageFile, PngInfo
 from torch import Tensor
 
+from aib.figures.fonts import other_font, text_font
 from aib.figures.overlay import MAP_COLORS, Array, overlay
-from aib.figures.row import text_font
 from aib.files import as_text, write_whole
 
 GAP = 2  # pixels between two tiles
@@ -21,6 +21,11 @@ MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write a matplotlib figure as PNG, atomically."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        if font := other_font(text.get_text()):
+            text.get_fontproperties().set_file(font)
     write_whole(
         path,
         lambda partial: figure.savefig(
@@ -92,7 +97,8 @@ def draw_mosaic(
 
     height, width = rows[0][0].shape[:2]
     columns, lines = (list(map(_literal, names)) for names in (column_names, row_names))
-    longest = max(text_font(LABEL).getlength(n) for name in columns for n in name.split("\n")) / 72
+    words = [line for name in columns for line in name.split("\n")]
+    longest = max(text_font(LABEL, line).getlength(line) for line in words) / 72
     cell = cell or max(0.72 if width <= 64 else 1.0, longest + 0.05)
     down, right = height + GAP, width + GAP
     sheet = np.full((len(rows) * down - GAP, len(rows[0]) * right - GAP, 3), 255, np.uint8)

@@ -4,13 +4,11 @@ Drawn with Pillow: matplotlib takes a second to import and to draw them.
 """
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import NamedTuple
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from aib.figures.fonts import text_font
 from aib.figures.overlay import MAP_COLORS, Array, color_table, colored
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; the last two exclusive
@@ -88,18 +86,9 @@ def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
 
 def _draw_text(text: str, size: int, *, bold: bool = False, color: str = TEXT) -> Image.Image:
     """Lines of text on white, centred."""
-    font = text_font(size, bold)
+    font = text_font(size, text, bold=bold)
     ink = ImageDraw.Draw(Image.new("RGB", (1, 1)))
     _, _, width, height = ink.multiline_textbbox((0, 0), text, font)
     picture = Image.new("RGB", (max(1, int(width) + 1), max(1, int(height) + 1)), "white")
     ImageDraw.Draw(picture).multiline_text((0, 0), text, color, font, align="center")
     return picture
-
-
-@cache
-def text_font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, which comes with matplotlib; it is found without importing that."""
-    found = find_spec("matplotlib")
-    assert found is not None and found.origin is not None
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return ImageFont.truetype(Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / name, size)
