@@ -45,6 +45,7 @@ def curve(found: Study, source: str, name: str) -> tuple[float, float]:
         ("used", "cifar10_wrn", "batch_256_dropout_0.3"),
         ("undecided", "cifar10_wrn", "wrn_aib_qt_augmented"),
         ("decorative", "cifar10_wrn", "wrn_abn_0"),
+        ("decorative", "cifar10_wrn", "wrn_abn_augmented"),
         ("decorative", "cifar100_vgg", "vgg_aib_qt_0"),
         ("used", "cifar100_wrn", "wrn_aib_qt_0"),
         ("used", "cifar100_wrn", "wrn_aib_qt_augmented"),
@@ -188,6 +189,13 @@ def test_an_attention_branch_has_the_least_error_on_cifar100_within_the_interval
     others = (plain.evaluation.top1_interval, ours.evaluation.top1_interval)
     assert branch.evaluation.top1_interval[1] > max(low for low, _ in others)
     assert branch.study is None
+
+
+def test_an_attention_branch_has_the_error_of_plain_wrn_on_cifar10():
+    [plain], [branch] = (runs("cifar10_wrn", f"{name}_augmented") for name in ("wrn", "wrn_abn"))
+    assert abs(branch.error - plain.error) < 0.02
+    assert f"it has {branch.error}% error, as plain WRN has" in findings()
+    assert f"The paper has {branch.paper_error()} for it" in findings()
 
 
 @pytest.mark.parametrize(
