@@ -68,20 +68,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Load weights into the model; every key and every shape must match.
-
-    Half-precision weights are converted to the model's type.
-    """
-    load_tensors(model, read_tensors(path), path)
-
-
 def load_tensors(
     model: nn.Module, weights: dict[str, Tensor], path: Path, *, fresh: Container[str] = ()
 ) -> None:
-    """`load_weights` of tensors that were read from `path`, which errors name.
+    """Load weights that were read from `path` into the model; every key and shape must match.
 
-    The model's tensors in `fresh` are left as they are.
+    Half-precision weights are converted to the model's type. The model's tensors in `fresh` are
+    left as they are.
     """
     expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
