@@ -23,14 +23,14 @@ MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
     """Write weights and config, each file atomically."""
-    write_whole(folder / WEIGHTS, lambda path: write_weights(model, path))
+    write_weights(model, folder)
     write_json(folder / CONFIG, config)
 
 
-def write_weights(model: nn.Module, path: Path) -> None:
-    """Write the weights as safetensors, from any device."""
+def write_weights(model: nn.Module, folder: Path) -> None:
+    """Write the weights atomically as safetensors, from any device."""
     # Not save_file: its file is readable for nobody else, whatever the umask.
-    path.write_bytes(_to_bytes(model))
+    write_whole(folder / WEIGHTS, lambda path: path.write_bytes(_to_bytes(model)))
 
 
 def read_config(path: Path) -> dict[str, Any]:

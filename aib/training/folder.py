@@ -14,7 +14,7 @@ from aib.data import ImageSet
 from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, locked, write_json, write_text, write_whole
+from aib.files import describe_write_error, locked, write_json, write_text
 from aib.run_files import describe_changes, read_metrics, read_settings, write_evaluation
 from aib.settings import CHOICES, MACHINE, Settings
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
@@ -212,7 +212,7 @@ class RunFolder:
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""
         self.check_exists()
-        write_whole(self.folder / WEIGHTS, lambda path: write_weights(model, path))
+        write_weights(model, self.folder)
 
     def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
         """Add one evaluation to evaluation.json under `name`."""
