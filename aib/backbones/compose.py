@@ -12,7 +12,7 @@ from aib.modes import evaluating
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import ProfileName
-from aib.validation import NumAnchors, check
+from aib.validation import Count, NumAnchors, check
 
 
 def make_parts(
@@ -31,6 +31,7 @@ def make_parts(
     check("attention", attention, nn.Module | Literal["conv"] | None)
     check("quantizer", quantizer, AnchorQuantizer | NumAnchors | None)
     check("head", head, nn.Module | None)
+    check("latent_dim", latent_dim, Count)
     like = next(stem.parameters(), torch.empty(0))  # device and dtype of what is made here
     channels, embedding_dim = 0, 0
     if attention == "conv" or head is None:
