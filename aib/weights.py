@@ -116,13 +116,10 @@ def _to_bytes(model: nn.Module) -> bytes:
 
 def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
     """The state by name, each tensor once: safetensors does not know tied weights."""
-    seen: set[int] = set()
-    state: dict[str, Tensor] = {}
+    first: dict[int, tuple[str, Tensor]] = {}
     for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in seen:
-            seen.add(id(value))
-            state[name] = value
-    return state
+        first.setdefault(id(value), (name, value))
+    return dict(first.values())
 
 
 def _first(keys: list[str]) -> str:
