@@ -1,6 +1,6 @@
 """Default parts of `AIB(stem, tail)`: attention, quantiser and head for two modules."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -45,17 +45,6 @@ def make_parts(
         decoder = mlp_decoder(latent_dim, num_classes)
         head = VariationalHead(embedding_dim, latent_dim, decoder).to(like)
     return attention, quantizer, head
-
-
-def make_recipe(attention: object, quantizer: object, head: object, **given: Any) -> dict[str, Any]:
-    """The arguments that rebuild the model from its two modules, as plain JSON types."""
-    own_parts = isinstance(attention, nn.Module) or head is not None
-    return {
-        "kind": "custom" if own_parts else "composed",
-        "attention": None if isinstance(attention, nn.Module) else attention,
-        "quantizer": getattr(quantizer, "num_anchors", quantizer),
-        **given,
-    }
 
 
 @torch.no_grad()
