@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from aib.attention import modulate, sample_attention
-from aib.backbones.compose import make_parts, make_recipe
+from aib.backbones.compose import make_parts
 from aib.classifier import Classifier
 from aib.latent import LinearHead, VariationalHead
 from aib.preprocessing import Preprocessing
@@ -76,17 +76,18 @@ class AIB(Classifier):
             preprocessing=preprocessing or Preprocessing(image_size=image_size),
         )
         self.modulation = get_modulation(modulation, profile)
-        self.recipe = make_recipe(
-            attention,
-            quantizer,
-            head,
-            num_classes=num_classes,
-            image_size=image_size,
-            latent_dim=latent_dim,
-            modulation=self.modulation,
-            profile=profile,
-            min_size=min_size,
-        )
+        own_parts = isinstance(attention, nn.Module) or head is not None
+        self.recipe = {
+            "kind": "custom" if own_parts else "composed",
+            "attention": None if isinstance(attention, nn.Module) else attention,
+            "quantizer": getattr(quantizer, "num_anchors", quantizer),
+            "num_classes": num_classes,
+            "image_size": image_size,
+            "latent_dim": latent_dim,
+            "modulation": self.modulation,
+            "profile": profile,
+            "min_size": min_size,
+        }
         parts = make_parts(
             stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
         )

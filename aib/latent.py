@@ -70,7 +70,6 @@ def make_head(
 
 def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
     """FC-ReLU-FC: the decoder of the VGG models and of all models at 224."""
-    check("latent_dim", latent_dim, Count)
     return nn.Sequential(
         nn.Linear(latent_dim, latent_dim), nn.ReLU(), nn.Linear(latent_dim, num_classes)
     )
@@ -78,5 +77,4 @@ def mlp_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
 
 def relu_decoder(latent_dim: int, num_classes: int) -> nn.Sequential:
     """ReLU-FC: the decoder of WRN at 32."""
-    check("latent_dim", latent_dim, Count)
     return nn.Sequential(nn.ReLU(), nn.Linear(latent_dim, num_classes))

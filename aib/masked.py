@@ -101,7 +101,7 @@ class Masked(Classifier):
         """
         shape = (sampling.s, *x.shape)
         if sampling.deterministic and sampling.noise.x is None:
-            return self.noise_std * fixed_noise(x).expand(shape)
+            return self.noise_std * fixed_noise(*x.shape[2:]).to(x).expand(shape)
         eps = noise_or_sample(sampling.noise.x, shape, like=x, name="x")
         return self.noise_std * eps.to(x.dtype)
 
@@ -144,7 +144,7 @@ class Masked(Classifier):
             return found
         a_q = self.applied_map(found.map)  # [B,h,w]
         m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
-        seen = replace_closed(x, m, self.noise_std * fixed_noise(x).expand(1, *x.shape))[0]
+        seen = replace_closed(x, m, self.pixel_noise(x, Sampling(deterministic=True)))[0]
         return replace(
             found,
             mask=m[0],
@@ -200,14 +200,10 @@ def replace_closed(x: Tensor, m: Tensor, noise: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def _standard_field(height: int, width: int) -> Tensor:
-    values = np.random.Generator(np.random.PCG64(0)).standard_normal((3, height, width))
-    return torch.from_numpy(values)  # [3,H,W]
-
-
-def fixed_noise(x: Tensor) -> Tensor:
+def fixed_noise(height: int, width: int) -> Tensor:
     """The noise of deterministic passes, [3,H,W]: the same for every image and device."""
-    return _standard_field(x.shape[2], x.shape[3]).to(x)
+    values = np.random.Generator(np.random.PCG64(0)).standard_normal((3, height, width))
+    return torch.from_numpy(values)
 
 
 def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:

@@ -25,8 +25,9 @@ from aib.weights import (
     CONFIG,
     WEIGHTS,
     how_to_resume,
-    load_weights,
+    load_tensors,
     read_config,
+    read_tensors,
     tensor_shapes,
 )
 
@@ -59,7 +60,7 @@ def from_pretrained(
     _check_sizes(recipe, tensor_shapes(weights), path)
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
-    load_weights(model, weights)
+    load_tensors(model, read_tensors(weights), weights)
     return model.eval()
 
 

@@ -233,22 +233,11 @@ def create_model(
         )
     if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
         raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
-    own = {  # defaults, also of the family
-        "dropout": ModelOptions.dropout,
-        "latent_dim": parts.latent_dim,
-        "num_anchors": parts.num_anchors,
-    }
-    given = {n for n, default in own.items() if getattr(options, n) not in (None, default)}
-    parts = replace(
-        parts,
-        latent_dim=options.latent_dim or parts.latent_dim,
-        num_anchors=options.num_anchors or parts.num_anchors,
-    )
-    resolved: dict[str, Any] = {
-        "latent_dim": parts.latent_dim,
-        "num_anchors": parts.num_anchors,
-        "modulation": get_modulation(options.modulation, options.profile),
-    }
+    own = {"latent_dim": parts.latent_dim, "num_anchors": parts.num_anchors}  # of the family
+    resolved: dict[str, Any] = {n: getattr(options, n) or default for n, default in own.items()}
+    given = {n for n, value in resolved.items() if value != own[n]}
+    parts = replace(parts, **resolved)
+    resolved["modulation"] = get_modulation(options.modulation, options.profile)
     if entry.build is build_masked:
         resolved["propose"] = options.propose or parts.masked.propose
     if entry.build in (build_masked, build_evaluator) and not parts.masked.bottleneck:
@@ -286,17 +275,17 @@ def parts_of(model: Classifier) -> dict[str, bool]:
 def _check_used(name: str, model: Classifier, options: ModelOptions, given: set[str]) -> None:
     """Raise an error for an option that changes nothing in this model.
 
-    given: which of dropout, latent_dim and num_anchors were given; every saved model has all.
+    given: which of latent_dim and num_anchors are not the family's; every saved model has both.
     """
     judge = model.takes_mask and not model.takes_map
-    for part, there in parts_of(model).items():
-        unused = [] if there else options.changed(part)
-        unused = [n for n in unused if n in given or part not in ("dropout", "latent", "anchors")]
+    for part in [part for part, there in parts_of(model).items() if not there]:
+        changed = options.changed(part)
+        unused = [n for n in changed if n in given or part not in ("latent", "anchors")]
         # An evaluator has the noise of the model that it judges, and its stem: see `tiny`.
         unused = [one for one in unused if not (judge and one in ("noise_std", "propose"))]
         # Every saved model has a modulation; one that is not the profile's was asked for.
         if part == "aib attention" and options.modulation != get_modulation(None, options.profile):
-            unused += [] if there else ["modulation"]
+            unused.append("modulation")
         if unused:
             raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 

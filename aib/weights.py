@@ -23,14 +23,14 @@ MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
     """Write weights and config, each file atomically."""
-    write_whole(folder / WEIGHTS, lambda path: write_weights(model, path))
+    write_weights(model, folder)
     write_json(folder / CONFIG, config)
 
 
-def write_weights(model: nn.Module, path: Path) -> None:
-    """Write the weights as safetensors, from any device."""
+def write_weights(model: nn.Module, folder: Path) -> None:
+    """Write the weights atomically as safetensors, from any device."""
     # Not save_file: its file is readable for nobody else, whatever the umask.
-    path.write_bytes(_to_bytes(model))
+    write_whole(folder / WEIGHTS, lambda path: path.write_bytes(_to_bytes(model)))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -68,20 +68,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Load weights into the model; every key and every shape must match.
-
-    Half-precision weights are converted to the model's type.
-    """
-    load_tensors(model, read_tensors(path), path)
-
-
 def load_tensors(
     model: nn.Module, weights: dict[str, Tensor], path: Path, *, fresh: Container[str] = ()
 ) -> None:
-    """`load_weights` of tensors that were read from `path`, which errors name.
+    """Load weights that were read from `path` into the model; every key and shape must match.
 
-    The model's tensors in `fresh` are left as they are.
+    Half-precision weights are converted to the model's type. The model's tensors in `fresh` are
+    left as they are.
     """
     expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
@@ -123,13 +116,10 @@ def _to_bytes(model: nn.Module) -> bytes:
 
 def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
     """The state by name, each tensor once: safetensors does not know tied weights."""
-    seen: set[int] = set()
-    state: dict[str, Tensor] = {}
+    first: dict[int, tuple[str, Tensor]] = {}
     for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in seen:
-            seen.add(id(value))
-            state[name] = value
-    return state
+        first.setdefault(id(value), (name, value))
+    return dict(first.values())
 
 
 def _first(keys: list[str]) -> str:

@@ -1,6 +1,6 @@
 """Default parts of `AIB(stem, tail)`: attention, quantiser and head for two modules."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from aib.modes import evaluating
 from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.types import ProfileName
-from aib.validation import NumAnchors, check
+from aib.validation import Count, NumAnchors, check
 
 
 def make_parts(
@@ -31,6 +31,7 @@ def make_parts(
     check("attention", attention, nn.Module | Literal["conv"] | None)
     check("quantizer", quantizer, AnchorQuantizer | NumAnchors | None)
     check("head", head, nn.Module | None)
+    check("latent_dim", latent_dim, Count)
     like = next(stem.parameters(), torch.empty(0))  # device and dtype of what is made here
     channels, embedding_dim = 0, 0
     if attention == "conv" or head is None:
@@ -44,17 +45,6 @@ def make_parts(
         decoder = mlp_decoder(latent_dim, num_classes)
         head = VariationalHead(embedding_dim, latent_dim, decoder).to(like)
     return attention, quantizer, head
-
-
-def make_recipe(attention: object, quantizer: object, head: object, **given: Any) -> dict[str, Any]:
-    """The arguments that rebuild the model from its two modules, as plain JSON types."""
-    own_parts = isinstance(attention, nn.Module) or head is not None
-    return {
-        "kind": "custom" if own_parts else "composed",
-        "attention": None if isinstance(attention, nn.Module) else attention,
-        "quantizer": getattr(quantizer, "num_anchors", quantizer),
-        **given,
-    }
 
 
 @torch.no_grad()

@@ -119,7 +119,5 @@ def vgg16(options: ModelOptions) -> Parts:
 
 
 def _deep_trunk(c: int) -> nn.Sequential:
-    convs = [
-        layer for _ in range(3) for layer in (nn.Conv2d(c, c, 3, padding=1), nn.ReLU(inplace=False))
-    ]
+    convs = [layer for _ in range(3) for layer in (nn.Conv2d(c, c, 3, padding=1), nn.ReLU())]
     return nn.Sequential(*convs, nn.Conv2d(c, 1, 3, padding=1))

@@ -65,7 +65,7 @@ class Workload:
 
 
 def bench_train(
-    work: Workload, *, steps: int, workers: int = 2, repeats: int = 3, against: str | None = None
+    work: Workload, *, steps: int, workers: int = 2, against: str | None = None
 ) -> dict[str, Any]:
     """Images/s of training with augmentation: a plain PyTorch loop against `aib train`'s.
 
@@ -75,7 +75,7 @@ def bench_train(
     if rival is not None:
         rival.without_weights()  # a wrong name is an error before anything is measured
     began = time.perf_counter()
-    ours, first_epoch, memory = training_rate(work, steps, repeats)
+    ours, first_epoch, memory = training_rate(work, steps)
     plain = plain_training_rate(work, workers)
     operations = 3 * work.forward_flops((1, 1))  # a backward pass costs two forward
     result = {
@@ -88,7 +88,7 @@ def bench_train(
         "plain": f"fp32, eager, batch {PLAIN_BATCH}, DataLoader with {workers} workers",
     }
     if rival is not None:
-        other, _, other_memory = training_rate(rival, steps, repeats)
+        other, _, other_memory = training_rate(rival, steps)
         result |= {
             "against": against,
             "against_images_per_second": round(other, 1),
@@ -98,14 +98,14 @@ def bench_train(
     return result | {"seconds": round(time.perf_counter() - began, 1)}
 
 
-def training_rate(work: Workload, steps: int, repeats: int) -> tuple[float, float, float | None]:
-    """Train for one epoch that compiles and warms up, and for `repeats` more.
+def training_rate(work: Workload, steps: int) -> tuple[float, float, float | None]:
+    """Train for one epoch that compiles and warms up, and for three more.
 
     Returns images/s, seconds of the first epoch, and GiB of GPU memory.
     """
     data = random_images(work.batch_size * steps, work.image_size)
     settings = Settings(
-        epochs=1 + repeats,
+        epochs=4,
         batch_size=work.batch_size,
         clip=2.0,
         precision=work.precision,

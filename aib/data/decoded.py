@@ -19,8 +19,6 @@ import torch
 import torch.nn.functional as F
 from filelock import FileLock
 from PIL import Image
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 
 from aib.data.augment import MAX_RATIO, MIN_AREA
@@ -29,6 +27,7 @@ from aib.data.files import cache_folder
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.memory import machine_memory
 from aib.errors import AibError
+from aib.progress import progress_bar
 from aib.validation import Cache
 
 # Side of a copy, as a multiple of the model's image size. A crop covers 0.8 of a side on average,
@@ -125,25 +124,19 @@ def crop_copies(images: Tensor, ratios: Tensor, uniform: Tensor, size: int, flip
 
 def _decode_into(images: Tensor, files: ImageFiles) -> Tensor:
     """Decode all files into `images` [N,3,C,C] with all cores; return their ratios [N]."""
-    count, side = len(images), images.shape[-1]
+    side = images.shape[-1]
 
     def decode(index: int) -> float:
         image = files.decode(index, reduce=2 * side)
         images[index] = to_tensor(image.resize((side, side), Image.Resampling.BILINEAR))
+        tick("decoding", 1)
         return image.width / image.height
 
-    console = Console(stderr=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
+    # Pillow releases the GIL.
+    with progress_bar(len(images)) as tick, ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            ratios = track(
-                pool.map(decode, range(count)),
-                "decoding",
-                count,
-                console=console,
-                transient=True,
-                disable=not console.is_terminal,
-            )
-            return torch.tensor(list(ratios), dtype=torch.float32)
+            ratios = list(pool.map(decode, range(len(images))))
+            return torch.tensor(ratios, dtype=torch.float32)
         except BaseException:
             pool.shutdown(cancel_futures=True)  # a damaged file: do not decode all others first
             raise

@@ -61,7 +61,6 @@ def load(
     if kind in OWN:
         fixed: dict[str, Any] = {"path": path} | ({"strict": strict} if kind == "folder" else {})
         own_val = OWN[kind].has_split(path, "val")
-        holdout = 0.0 if own_val and split == "train" else holdout
     else:
         fixed = {"seed": seed} if kind == "shapes" else {"root": root}
         own_val = False

@@ -83,7 +83,7 @@ class ImageItems:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def decode(self, index: int, reduce: int = 0) -> Image.Image:
+    def decode(self, index: int) -> Image.Image:
         position = int(self.indices[index])
         try:
             return to_image(self.dataset[position][self.image])

@@ -1,6 +1,7 @@
 """The layers of a network: by name, those that features can be read from, and a default."""
 
 import difflib
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -125,15 +126,9 @@ def layer_grids(network: nn.Module, image_size: int) -> list[LayerGrid]:
     return found
 
 
-def _outer_layers(network: nn.Module) -> list[str]:
-    names: list[str] = []
-
-    def descend(module: nn.Module, prefix: str) -> None:
-        for child, layer in module.named_children():
-            name = f"{prefix}{child}"
-            names.append(name)
-            if not prefix or isinstance(layer, nn.Sequential | nn.ModuleList):
-                descend(layer, f"{name}.")
-
-    descend(network, "")
-    return names
+def _outer_layers(module: nn.Module, prefix: str = "") -> Iterator[str]:
+    for child, layer in module.named_children():
+        name = f"{prefix}{child}"
+        yield name
+        if not prefix or isinstance(layer, nn.Sequential | nn.ModuleList):
+            yield from _outer_layers(layer, f"{name}.")

@@ -141,8 +141,11 @@ class SweepResults:
         return results
 
 
-def collect_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> SweepResults:
-    """The results of all runs that have finished; `failed` maps a run's name to the reason."""
+def write_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> SweepResults:
+    """Write sweep_results.json, with all runs that have finished.
+
+    `failed` maps a run's name to the reason.
+    """
     runs: dict[str, RunResult] = {}
     for run in plan.runs:
         found = read_measurement(folder / run.name)
@@ -152,7 +155,7 @@ def collect_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> Swee
             device=found.environment.get("device") if found else None,
             **{name: getattr(found, name, None) for name in MEASURED},
         )
-    return SweepResults(
+    results = SweepResults(
         preset=plan.preset,
         product=plan.product,
         seeds=tuple(plan.seeds),
@@ -162,6 +165,8 @@ def collect_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> Swee
         failed=dict(failed),
         environment=environment(),
     )
+    write_json(folder / RESULTS, results.to_dict())
+    return results
 
 
 def _panel(plan: Plan, grid: Grid, runs: Sequence[RunResult]) -> Panel:
@@ -188,13 +193,6 @@ def _point(value: Value, point: str, runs: Sequence[RunResult]) -> Point:
             statistics.stdev(values) if len(values) > 1 else None,
         )
     return Point(value, point, len(found), **spreads)
-
-
-def write_results(plan: Plan, folder: Path, failed: Mapping[str, str]) -> SweepResults:
-    """Write sweep_results.json in the sweep's folder."""
-    results = collect_results(plan, folder, failed)
-    write_json(folder / RESULTS, results.to_dict())
-    return results
 
 
 def read_results(folder: Path) -> SweepResults:

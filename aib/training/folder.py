@@ -6,7 +6,6 @@ import reprlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +14,7 @@ from aib.data import ImageSet
 from aib.data.load import parse_name
 from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, locked, write_json, write_text, write_whole
+from aib.files import describe_write_error, locked, write_json, write_text
 from aib.run_files import describe_changes, read_metrics, read_settings, write_evaluation
 from aib.settings import CHOICES, MACHINE, Settings
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
@@ -46,6 +45,7 @@ class RunFolder:
         self.checkpoint = folder / CHECKPOINT
         self.metrics = folder / METRICS
         self._lock_file: IO[bytes] | None = None  # open while the lock is held
+        self._config: dict[str, Any] = {}  # config.json, flattened, as last read or written
 
     def check_settings(self, settings: Settings) -> None:
         """Raise unless the run's settings give the same result as these."""
@@ -118,7 +118,7 @@ class RunFolder:
 
     def _write_config(self, config: dict[str, Any]) -> None:
         write_json(self.folder / CONFIG, config)
-        self.config = _flatten(json.loads(json.dumps(config)))
+        self._config = _flatten(json.loads(json.dumps(config)))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -178,7 +178,7 @@ class RunFolder:
     def save(self, state: dict[str, Any]) -> None:
         """Write checkpoint.pt, with a copy of config.json."""
         self.check_exists()
-        save_checkpoint(self.checkpoint, state | {"config": json.dumps(self.config)})
+        save_checkpoint(self.checkpoint, state | {"config": json.dumps(self._config)})
 
     def load(self) -> dict[str, Any]:
         """Read checkpoint.pt, if config.json has not changed since it was written."""
@@ -187,7 +187,7 @@ class RunFolder:
             saved = dict(json.loads(state["config"]))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise AibError(f"{self.checkpoint} does not hold the settings of its run") from error
-        now = self.config = _flatten(read_config(self.folder / CONFIG))
+        now = self._config = _flatten(read_config(self.folder / CONFIG))
         edited = [
             f"{name} {reprlib.repr(now.get(name))} in {CONFIG}, "
             f"{reprlib.repr(saved.get(name))} in {CHECKPOINT}"
@@ -201,11 +201,6 @@ class RunFolder:
             )
         return state
 
-    @cached_property
-    def config(self) -> dict[str, Any]:
-        """config.json as last read or written: values by name, without MACHINE settings."""
-        return _flatten(read_config(self.folder / CONFIG))
-
     def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
         """Remove rows after `step`, which a resumed run writes again; return the others."""
         rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
@@ -217,7 +212,7 @@ class RunFolder:
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""
         self.check_exists()
-        write_whole(self.folder / WEIGHTS, lambda path: write_weights(model, path))
+        write_weights(model, self.folder)
 
     def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
         """Add one evaluation to evaluation.json under `name`."""

@@ -13,7 +13,7 @@ class FrozenLayers:
     """The layers of these names: no gradient, and BatchNorm in evaluation mode."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...]):
-        self.names, self.norms = names, list(norms_in(model, names))
+        self.norms = list(norms_in(model, names))
         inside = [p for name in names for p in find_layer(model, name).parameters()]
         self.parameters = [p for p in inside if p.requires_grad]
         for parameter in self.parameters:

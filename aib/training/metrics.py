@@ -7,9 +7,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.types import LossTerms
 
-TERMS = ("total", "nll", "kl", "quantization", "commitment", "auxiliary", "area", "excess")
-MEANS = (*TERMS, "mask_bits")  # of each step, as logged
+MEANS = (*LossTerms.__dataclass_fields__, "mask_bits")  # of each step, as logged
 NEVER = torch.iinfo(torch.int64).max
 
 

@@ -18,7 +18,7 @@ from aib.settings import Settings
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
-from aib.training.metrics import MEANS, TERMS, not_finite
+from aib.training.metrics import MEANS, not_finite
 from aib.training.optim import (
     area_at,
     beta_at,
@@ -32,10 +32,9 @@ from aib.training.optim import (
 class Objective(nn.Module):
     """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
 
-    def __init__(self, model: Classifier, settings: Settings):
+    def __init__(self, model: Classifier, s: Settings):
         super().__init__()
         self.model = model
-        s = settings
         self.weights = s.lambda_q, s.lambda_c, s.lambda_area
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,10 +43,9 @@ class Objective(nn.Module):
         terms = aib_loss(out, y, beta, *self.weights, area)
         label = y.argmax(-1) if y.is_floating_point() else y  # the larger part of a mixture
         wrong = (out.logits.detach().argmax(-1) != label).sum()
-        values = terms.detached()
         bits = self.model.mask_bits(x, out)
-        passed = torch.zeros_like(values["total"]) if bits is None else bits.mean()
-        logged = [*(values[name] for name in TERMS), passed, wrong.float()]
+        passed = torch.zeros_like(terms.total) if bits is None else bits.mean()
+        logged = [*terms.detached().values(), passed, wrong.float()]
         return terms.total, torch.stack(logged)
 
 

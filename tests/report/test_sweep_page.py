@@ -6,7 +6,7 @@ import pytest
 
 from aib.cli import main
 from aib.report.sweep_page import sweep_page
-from aib.sweep.results import collect_results, read_results
+from aib.sweep.results import read_results, write_results
 from tests.helpers import HtmlPage, sweep_plan, write_measurement, write_sweep
 
 
@@ -38,7 +38,7 @@ def test_the_page_names_the_split_of_its_intervals(swept):
 def test_a_product_and_missing_metrics(tmp_path):
     write_measurement(tmp_path, "K=8,beta=0.1,seed=3", 11, auroc=None)
     plan = sweep_plan("beta=0.1,0.01", "K=8,32", product=True)
-    text = sweep_page(collect_results(plan, tmp_path, {}))
+    text = sweep_page(write_results(plan, tmp_path, {}))
     assert "K=8" in text and "AUROC" not in text
 
 

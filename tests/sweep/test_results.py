@@ -6,7 +6,7 @@ import math
 import pytest
 
 from aib.cli import main
-from aib.sweep.results import Spread, SweepResults, collect_results, read_results
+from aib.sweep.results import Spread, SweepResults, read_results, write_results
 from tests.helpers import sweep_plan, write_measurement
 
 
@@ -27,7 +27,7 @@ def test_a_product_has_a_line_per_choice_of_the_other_knobs(tmp_path):
     plan = sweep_plan("beta=0.1,0.01", "K=8,32", product=True)
     write_measurement(tmp_path, "K=8,beta=0.1,seed=3", 11)
     write_measurement(tmp_path, "base,seed=3", 44)
-    beta, size = collect_results(plan, tmp_path, {}).panels
+    beta, size = write_results(plan, tmp_path, {}).panels
     assert [line.name for line in beta.lines] == ["K=8", "K=32"]
     assert [line.name for line in size.lines] == ["beta=0.1", "beta=0.01"]
     assert beta.lines[0].points[0].accuracy.mean == 11
@@ -36,7 +36,7 @@ def test_a_product_has_a_line_per_choice_of_the_other_knobs(tmp_path):
 
 def test_metrics_that_no_run_has_are_left_out(tmp_path):
     write_measurement(tmp_path, "beta=0.1,seed=3", 50, auroc=None, perplexity=None)
-    results = collect_results(sweep_plan("beta=0.1,1"), tmp_path, {})
+    results = write_results(sweep_plan("beta=0.1,1"), tmp_path, {})
     assert [metric.key for metric in results.metrics] == ["accuracy", "bits"]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from aib.files import write_json
-from aib.sweep.results import collect_results, read_results
+from aib.sweep.results import read_results, write_results
 from aib.sweep.show import draw_panels, error_bar_note, positions, sweep_tables
 from tests.helpers import measurement, sweep_plan, write_measurement
 
@@ -62,7 +62,7 @@ def test_the_plot_has_a_row_per_metric_and_a_column_per_knob(swept):
 def test_a_product_has_one_table_and_one_seed_no_error_bars(tmp_path):
     write_measurement(tmp_path, "K=8,beta=0.1,seed=3", 11)
     plan = sweep_plan("beta=0.1,0.01", "K=8,32", product=True)
-    results = collect_results(plan, tmp_path, {})
+    results = write_results(plan, tmp_path, {})
     (table,) = sweep_tables(results)
     assert ("K=8", "0.1", "1", "11.00") in [row[:4] for row in table.rows]
     assert error_bar_note(results) == "One seed per point, so no error bars."
@@ -82,7 +82,7 @@ def test_the_note_names_the_samples_of_every_run(tmp_path):
     for name, samples in {"model=vgg": "deterministic", "model=vgg_aib": "4x12"}.items():
         found = measurement(80) | {"samples": samples, "split": "val"}
         write_json(tmp_path / f"{name},seed=3" / "sweep_metrics.json", found)
-    results = collect_results(sweep_plan("model=vgg,vgg_aib"), tmp_path, {})
+    results = write_results(sweep_plan("model=vgg,vgg_aib"), tmp_path, {})
     (table,) = sweep_tables(results)
     assert "held-out images of" in table.note
     assert "accuracy and bits with 4x12 samples or no noise, maps without" in table.note
