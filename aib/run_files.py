@@ -106,10 +106,8 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def train_seconds(folder: Path) -> float:
-    """Seconds of training in total; older versions counted from zero again after each resume."""
-    seconds = [row["seconds"] for row in read_metrics(folder) if "seconds" in row]
-    ends = [now for now, after in zip(seconds, [*seconds[1:], 0.0], strict=True) if after < now]
-    return sum(ends)
+    """Seconds of training in total."""
+    return max((row["seconds"] for row in read_metrics(folder) if "seconds" in row), default=0.0)
 
 
 def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> None:

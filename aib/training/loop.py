@@ -262,9 +262,9 @@ class Loop:
             self.take_step.load_state_dict(state)
             self.sums.sums.copy_(state["sums"])
             self.step, self.logged_step = int(state["step"]), int(state["looked_at"])
-            self.seconds = float(state.get("seconds", 0.0))
-            then, now = state.get("images"), self.batches.num_images
-            if then not in (None, now):  # older versions did not save it
+            self.seconds = float(state["seconds"])
+            then, now = int(state["images"]), self.batches.num_images
+            if then != now:
                 raise ValueError(
                     f"it is of {then:,} training images, and there are {now:,}: restore them, or "
                     "start a new run"
