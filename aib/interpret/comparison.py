@@ -25,7 +25,6 @@ from aib.interpret.results import Faithfulness, Located
 from aib.progress import Tick, silent
 
 MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
-STEPS = 16  # of the deletion and insertion curves
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ def compare(
     judge: Judge | None = None,
     threshold_images: Batches | None = None,
     seed: int = 0,
-    steps: int = STEPS,
     tick: Tick = silent,
 ) -> Comparison:
     """Localisation (where `masks`), deletion, insertion and ROAD for each kind of map.
@@ -96,7 +94,7 @@ def compare(
                 located[kind].update(maps, batch.masks)
                 cut[kind].update(maps, batch.masks, batch.boxes)
             curves[kind].append(
-                deletion_insertion(deterministic, x, maps, steps=steps, seed=seed)
+                deletion_insertion(deterministic, x, maps, seed=seed)
                 | road(deterministic, x, maps, seed=seed)
             )
             if kind == "integrated_gradients":

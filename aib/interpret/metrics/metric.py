@@ -27,18 +27,15 @@ class BootstrapMetric(Metric):
         self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
 
     def count_broken(self, maps: Tensor) -> None:
-        """Count maps [B,...] with NaN or infinite values; `check_finite` raises an error for them.
+        """Count maps [B,...] with NaN or infinite values; `per_image` raises an error for them.
 
         Not here: that would synchronise with the device at every batch.
         """
         self.broken = self.broken + count_broken(maps)
 
-    def check_finite(self) -> None:
-        """Raise an error if there were maps with NaN or infinite values."""
-        check_finite(int(self.broken))
-
     def per_image(self, name: str) -> Tensor:
         """All values of one list state, float64 [N]."""
+        check_finite(int(self.broken))
         values = getattr(self, name)
         if isinstance(values, list) and not values:
             raise AibError("no maps were given: call update before compute")
