@@ -16,8 +16,6 @@ from aib.interpret.metrics.checks import check_finite, count_broken
 class BootstrapMetric(Metric):
     """Values per image in list states; ratios of their sums with bootstrap intervals."""
 
-    is_differentiable = False
-    higher_is_better = True
     full_state_update = False
     broken: Tensor
 
