@@ -1,7 +1,7 @@
 """The model's own maps beside post-hoc maps and controls: localisation and faithfulness."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -31,10 +31,10 @@ MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 class Comparison:
     """The fields of `Study` by kind of map; `localisation` is empty where there are no masks."""
 
-    subset_images: int = 0
-    localisation: dict[str, Located] = field(default_factory=dict)
-    faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
-    evaluator: EvaluatorResults | None = None
+    subset_images: int
+    localisation: dict[str, Located]
+    faithfulness: dict[str, Faithfulness]
+    evaluator: EvaluatorResults | None
 
 
 def map_kinds(has_maps: bool) -> tuple[MapKind, ...]:
