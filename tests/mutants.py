@@ -94,7 +94,7 @@ TABLE = [
     ("interpret/metrics/score.py", "100 * defined * (centred >= least)",
      "100 * defined * (raw >= least)",
      "interpret/metrics/test_score.py -k dark_place"),
-    ("interpret/metrics/score.py", "after.flat.sum()", "before.flat.sum()",
+    ("interpret/metrics/score.py", "(contrast_modified.float()", "(contrast.float()",
      "interpret/metrics/test_score.py"),
     ("interpret/metrics/swap.py", "place + 1 + step[0]", "place + step[0]",
      "interpret/metrics/test_swap.py -k evenly"),

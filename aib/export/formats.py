@@ -37,7 +37,6 @@ def to_torch_export(one_pass: OnePass, size: int, about: dict[str, Any]) -> byte
 
 def to_onnx(one_pass: OnePass, size: int, about: dict[str, Any]) -> bytes:
     """The bytes of an .onnx file that holds its weights."""
-    need_onnx()
     program = trace(one_pass, size)
     with quietly():
         made = torch.onnx.export(
@@ -71,7 +70,6 @@ def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
 
 def open_onnx(file: bytes | Path) -> Runner:
     """Open an .onnx file in onnxruntime on the CPU, with PyTorch's number of threads."""
-    need_onnx()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

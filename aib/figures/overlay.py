@@ -67,8 +67,7 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
     least, most = values.aminmax()
     if scale and float(most - least) >= FLAT:
         values = (values - least) / (most - least)
-    levels: npt.NDArray[np.float32] = values.clamp(0, 1).numpy()
-    return levels
+    return values.clamp(0, 1).numpy()
 
 
 def colored(values: Array, name: str) -> Picture:

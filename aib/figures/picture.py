@@ -65,9 +65,9 @@ def magnified(picture: Array, side: int = 256) -> Array:
     return picture.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def map_tile(map: Tensor, size: tuple[int, int]) -> Array:
-    """A map in colours, scaled to its own range: uint8 [H,W,3]."""
-    blank = torch.zeros(3, *size, dtype=torch.uint8)
+def map_tile(map: Tensor) -> Array:
+    """A map [H,W] in colours, scaled to its own range: uint8 [H,W,3]."""
+    blank = torch.zeros(3, *map.shape, dtype=torch.uint8)
     return overlay(blank, map.cpu(), MAP_COLORS, alpha=1.0)
 
 

@@ -1,7 +1,7 @@
 """The model's own maps beside post-hoc maps and controls: localisation and faithfulness."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -25,17 +25,16 @@ from aib.interpret.results import Faithfulness, Located
 from aib.progress import Tick, silent
 
 MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
-STEPS = 16  # of the deletion and insertion curves
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The fields of `Study` by kind of map; `localisation` is empty where there are no masks."""
 
-    subset_images: int = 0
-    localisation: dict[str, Located] = field(default_factory=dict)
-    faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
-    evaluator: EvaluatorResults | None = None
+    subset_images: int
+    localisation: dict[str, Located]
+    faithfulness: dict[str, Faithfulness]
+    evaluator: EvaluatorResults | None
 
 
 def map_kinds(has_maps: bool) -> tuple[MapKind, ...]:
@@ -55,7 +54,6 @@ def compare(
     judge: Judge | None = None,
     threshold_images: Batches | None = None,
     seed: int = 0,
-    steps: int = STEPS,
     tick: Tick = silent,
 ) -> Comparison:
     """Localisation (where `masks`), deletion, insertion and ROAD for each kind of map.
@@ -96,7 +94,7 @@ def compare(
                 located[kind].update(maps, batch.masks)
                 cut[kind].update(maps, batch.masks, batch.boxes)
             curves[kind].append(
-                deletion_insertion(deterministic, x, maps, steps=steps, seed=seed)
+                deletion_insertion(deterministic, x, maps, seed=seed)
                 | road(deterministic, x, maps, seed=seed)
             )
             if kind == "integrated_gradients":

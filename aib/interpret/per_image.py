@@ -93,8 +93,6 @@ def measure_images(
     """
     scores = {name: InterpretabilityScore(seed=seed).to(feed.device) for name in modifications}
     parts: dict[str, list[Tensor]] = {}
-    counts: Tensor | None = None  # how often each anchor is used, [Q]
-    anchors: Tensor | None = None
 
     def add(columns: Columns) -> None:
         for name, values in columns.items():
@@ -111,10 +109,6 @@ def measure_images(
     for batch in feed:
         before = explain(batch.images)
         add(_of_image(batch, before))
-        if before.level_indices is not None and before.anchors is not None:
-            anchors = before.anchors
-            used = anchor_counts(before.level_indices, len(anchors)).sum(0)
-            counts = used if counts is None else counts + used
         for name, modify in modifications.items():
             after = explain(modify(batch.images, batch.index, seed=seed, foreign=foreign))
             add(
@@ -134,10 +128,11 @@ def measure_images(
             columns[f"{name} cosine"] = torch.cat(score.cosine).cpu()
             columns[f"{name} centred"] = torch.cat(score.centred).cpu()
     stability = {name: _stability(name, columns, score) for name, score in scores.items()}
-    if anchors is None or counts is None:
+    used = columns.pop("anchors used", None)  # [N,Q]
+    if used is None or before.anchors is None:
         return ImageMetrics(columns, stability)
-    shares = (counts.double() / counts.sum()).tolist()
-    return ImageMetrics(columns, stability, anchors.float().tolist(), shares)
+    shares = (used.sum(0).double() / used.sum()).tolist()
+    return ImageMetrics(columns, stability, before.anchors.float().tolist(), shares)
 
 
 def _of_image(batch: Batch, found: Explanation) -> Columns:
@@ -159,8 +154,9 @@ def _of_image(batch: Batch, found: Explanation) -> Columns:
         columns["energy_inside"] = energy_inside(found.map, batch.masks)
         columns["auroc"] = mask_auroc(found.map, batch.masks)
     if found.level_indices is not None and found.anchors is not None:
-        entropy = entropy_bits(anchor_counts(found.level_indices, len(found.anchors)))
-        columns |= {"entropy_bits": entropy, "perplexity": entropy.exp2()}
+        used = anchor_counts(found.level_indices, len(found.anchors))  # [B,Q]
+        entropy = entropy_bits(used)
+        columns |= {"anchors used": used, "entropy_bits": entropy, "perplexity": entropy.exp2()}
     return columns
 
 

@@ -49,13 +49,8 @@ def modified_grid(
     rows, names = [], []
     for name, images in variants.items():
         rows.append([image_tile(image) for image in images])
-        names.append(name)
-        for label, model in models.items():
-            found = explain_batch(model, model.preprocessing.normalise(images), deterministic=True)
-            assert found.attention is not None
-            size = (images.shape[2], images.shape[3])
-            rows.append([map_tile(a, size) for a in found.attention])
-            names.append(label)
+        rows += [_map_tiles(model, images) for model in models.values()]
+        names.extend([name, *models])
     labels = [_name(feed.data, label) for batch in batches for label in batch.labels.tolist()]
     return draw_mosaic(rows, names, labels, "each map scaled to its own range")
 
@@ -113,13 +108,9 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
     rows: list[list[Array]] = []
     for side in (wrong, right):
         images = torch.cat([batch.images for batch in side.feed.subset(chosen)])
-        size = (images.shape[2], images.shape[3])
-        x = side.model.preprocessing.normalise(images)
-        maps = explain_batch(side.model, x, deterministic=True).attention
-        assert maps is not None
         if not rows:
             rows.append([image_tile(image) for image in images])
-        rows.append([map_tile(a, size) for a in maps])
+        rows.append(_map_tiles(side.model, images))
     labels, predictions = (seen[name][chosen].tolist() for name in ("label", "prediction"))
     data = wrong.feed.data
     names = [
@@ -127,6 +118,13 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
     ]
     title = f"{wrong.label} is wrong, {right.label} is right; each map scaled to its own range"
     return draw_mosaic(rows, ["image", wrong.label, right.label], names, title)
+
+
+def _map_tiles(model: Classifier, images: Tensor) -> list[Array]:
+    x = model.preprocessing.normalise(images)
+    maps = explain_batch(model, x, deterministic=True).attention
+    assert maps is not None
+    return [map_tile(map) for map in maps]
 
 
 def _name(data: ImageSet, label: int) -> str:

@@ -203,8 +203,7 @@ class Study:
             raise AibError(f"{where} need {error}") from error
         except (TypeError, ValueError, AttributeError) as error:
             raise AibError(f"{where} hold a value of a wrong type: {error}") from error
-        study: Study = parse_json(cls, {**values, **read}, where)
-        return study
+        return parse_json(cls, {**values, **read}, where)
 
 
 def _plain(value: Any) -> Any:
@@ -224,8 +223,7 @@ _OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where 
 def _reliance(values: Mapping[str, Any]) -> Reliance | str:
     if values["verdict"] is None:
         return str(values["words"])
-    reliance: Reliance = parse_json(Reliance, {"chance": 0.0, **values}, "reliance")
-    return reliance
+    return parse_json(Reliance, {"chance": 0.0, **values}, "reliance")
 
 
 def _class(row: Mapping[str, Any]) -> ClassMetrics:

@@ -12,6 +12,7 @@ undecided   too few images, or too little accuracy to lose
 from dataclasses import dataclass
 from typing import Literal
 
+from aib.errors import counted
 from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.encoding import SWAPS, Encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults
@@ -70,7 +71,7 @@ def judge(
     the evaluator's area under the curve; `weakness`: why that evaluator cannot judge. Whatever was
     not measured limits the verdict.
     """
-    harm, point = reliance.harm, _point(reliance.harm)
+    harm, point = reliance.harm, counted(100 * reliance.harm, "point")
     # A masked model has only ever seen masks that belong to an image: no others count.
     drops = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
     drops = drops | (encoding.swaps if encoding else {})
@@ -171,10 +172,6 @@ def _above(found: Estimate, bound: float | None) -> bool:
 def _costs(reliance: Reliance, drops: dict[str, Drop]) -> str:
     parts = "; ".join(f"{REPLACED[name]} {drop.text}" for name, drop in drops.items())
     return f"Accuracy {100 * reliance.accuracy:.1f}%; points lost with another map: {parts}"
-
-
-def _point(harm: float) -> str:
-    return f"{100 * harm:g} point{'' if harm == 0.01 else 's'}"
 
 
 def _percent(found: Estimate) -> str:

@@ -40,8 +40,7 @@ def versions(environment: Mapping[str, Any]) -> list[str]:
 def settings_table(summary: str, settings: Settings) -> Markup:
     """All settings, in a table that opens on a click."""
     rows = tuple((name, str(value)) for name, value in settings.to_dict().items())
-    found: Markup = blocks.details(summary, Table("Settings", ("setting", "value"), rows))
-    return found
+    return blocks.details(summary, Table("Settings", ("setting", "value"), rows))
 
 
 def training_command(settings: Settings) -> str:

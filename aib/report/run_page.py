@@ -160,9 +160,7 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
 def _measured_on(study: Study) -> Markup:
     count, total = study.images, study.of_images or study.images
     part = "" if count == total else f" (of {total:,}, chosen at random)"
-    text = f"The maps were measured on {study.measured_on(part)}."
-    found: Markup = blocks.text(text, soft=True)
-    return found
+    return blocks.text(f"The maps were measured on {study.measured_on(part)}.", soft=True)
 
 
 def _gallery(run: RunContent) -> list[Markup]:

@@ -30,7 +30,7 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
     model = eval_model("tiny_aib", DATA)
     evaluated = Batches(DATA.subset(torch.arange(4)), 4)
     other = Batches(DATA.subset(torch.arange(4, 9)), 5)
-    found = compare(model, evaluated, ("own",), masks=True, threshold_images=other, steps=1)
+    found = compare(model, evaluated, ("own",), masks=True, threshold_images=other)
     own, alone = found.localisation["own"], WSOL()
     for batch in other:
         alone.update(maps(model, None, batch, "own", 0, 8), batch.masks)
@@ -49,14 +49,14 @@ def test_images_without_masks_choose_no_thresholds():
     model, feed = eval_model("tiny_aib", DATA), Batches(DATA, 8)
     others = Batches(replace(DATA, masks=None), 8)
     with pytest.raises(AibError, match="the images that choose thresholds need masks or boxes"):
-        compare(model, feed, ("own",), masks=True, threshold_images=others, steps=1)
+        compare(model, feed, ("own",), masks=True, threshold_images=others)
 
 
 def test_filled_boxes_have_no_scores_of_masks():
     data = DATA.subset(torch.arange(4))
     data = replace(data, masks=None, boxes=mask_boxes(data.masks).float())
     model, feed = eval_model("tiny_aib", DATA), Batches(data, 8)
-    found = compare(model, feed, ("own",), masks=True, threshold_images=feed, steps=1)
+    found = compare(model, feed, ("own",), masks=True, threshold_images=feed)
     own = found.localisation["own"]
     assert own.max_box_acc is not None and own.box_acc_held_out.value == own.max_box_acc.value
     assert own.pxap is own.mask_iou is own.mask_iou_held_out is None
@@ -66,7 +66,7 @@ def test_the_completeness_gap_of_integrated_gradients_is_measured():
     pytest.importorskip("captum")
     model = eval_model("tiny_aib_qt", DATA)
     named = ("integrated_gradients", "centre")
-    found = compare(model, Batches(DATA, 8), named, masks=False, steps=1)
+    found = compare(model, Batches(DATA, 8), named, masks=False)
     assert found.faithfulness["centre"].completeness_gap is None
     x = model.preprocessing.normalise(DATA.images)
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_official_boxes_are_scored_beside_outlines(monkeypatch):
 
     monkeypatch.setattr(comparison, "maps_of_kind", maps)
     model, feed = eval_model("tiny_aib", DATA), Batches(data, 8)
-    found = compare(model, feed, ("own",), masks=True, threshold_images=feed, steps=1)
+    found = compare(model, feed, ("own",), masks=True, threshold_images=feed)
     own = found.localisation["own"]
     assert own.max_box_acc.value == own.box_acc_held_out.value == 1
     assert own.mask_iou.value < 0.9 and own.pxap is not None

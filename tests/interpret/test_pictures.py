@@ -29,7 +29,7 @@ def test_modified_images_stand_above_the_maps_of_each_model():
     masked = models["masked"]
     found = explain_batch(masked, masked.preprocessing.normalise(images), deterministic=True)
     assert found.mask is not None  # what is shown is what was applied
-    assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+    assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0])).all()
     wide = modified_grid(models, feed, known, columns=5)  # more than a batch has
     assert len(wide.axes[0].get_xticklabels()) == 5
 
@@ -50,7 +50,7 @@ def test_where_two_models_disagree_the_masks_are_shown():
     sheet = np.asarray(figure.axes[0].images[0].get_array())
     x = model.preprocessing.normalise(data.images)
     found = explain_batch(model, x, deterministic=True)
-    assert (sheet[34 : 34 + 32, :32] == map_tile(found.mask[0], (32, 32))).all()
+    assert (sheet[34 : 34 + 32, :32] == map_tile(found.mask[0])).all()
     assert "each map scaled to its own range" in figure.axes[0].get_title()
 
 

@@ -63,9 +63,7 @@ def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
 
 
 def share(hits: Tensor) -> Estimate:
-    """The share of True in bool [n], with Wilson's interval; undefined for none."""
-    if not len(hits):
-        return Estimate()
+    """The share of True in bool [n], with Wilson's interval."""
     low, high = wilson_interval(int(hits.sum()), len(hits))
     return Estimate(float(hits.double().mean()), low / 100, high / 100)
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from aib.explanation import decision
@@ -10,9 +10,7 @@ from aib.explanation import decision
 
 def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
     """How often each map uses each anchor: indices [...,h,w] to integers [...,Q]."""
-    flat = indices.flatten(-2).long()  # [...,h*w]
-    counts = flat.new_zeros(*flat.shape[:-1], num_anchors)
-    return counts.scatter_add_(-1, flat, torch.ones_like(flat))
+    return F.one_hot(indices.flatten(-2).long(), num_anchors).sum(dim=-2)
 
 
 def entropy_bits(counts: Tensor) -> Tensor:

@@ -75,7 +75,6 @@ class Localisation(BootstrapMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        self.check_finite()
         values = {name: self.per_image(name) for name in self.metrics}  # [N] each
         defined = {name: (~v.isnan()).double() for name, v in values.items()}
         found = self.ratios({name: (v.nan_to_num(), defined[name]) for name, v in values.items()})

@@ -16,8 +16,6 @@ from aib.interpret.metrics.checks import check_finite, count_broken
 class BootstrapMetric(Metric):
     """Values per image in list states; ratios of their sums with bootstrap intervals."""
 
-    is_differentiable = False
-    higher_is_better = True
     full_state_update = False
     broken: Tensor
 
@@ -27,18 +25,15 @@ class BootstrapMetric(Metric):
         self.add_state("broken", default=torch.tensor(0), dist_reduce_fx="sum")
 
     def count_broken(self, maps: Tensor) -> None:
-        """Count maps [B,...] with NaN or infinite values; `check_finite` raises an error for them.
+        """Count maps [B,...] with NaN or infinite values; `per_image` raises an error for them.
 
         Not here: that would synchronise with the device at every batch.
         """
         self.broken = self.broken + count_broken(maps)
 
-    def check_finite(self) -> None:
-        """Raise an error if there were maps with NaN or infinite values."""
-        check_finite(int(self.broken))
-
     def per_image(self, name: str) -> Tensor:
         """All values of one list state, float64 [N]."""
+        check_finite(int(self.broken))
         values = getattr(self, name)
         if isinstance(values, list) and not values:
             raise AibError("no maps were given: call update before compute")

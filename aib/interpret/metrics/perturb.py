@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aib.data.masks import boxes_to_masks
 from aib.errors import AibError
 from aib.interpret.metrics.checks import check_pixels
 from aib.interpret.metrics.seeded import Stream, integers
@@ -76,8 +77,8 @@ def block_corners(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0
 
 def block_mask(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0) -> Tensor:
     """True where the block covers the image: bool [N,H,W]."""
-    row, column = _inside_block(index, size, p, seed)
-    return ((row >= 0) & (row < p))[:, :, None] & ((column >= 0) & (column < p))[:, None, :]
+    top, left = block_corners(index, size, p, seed=seed).T
+    return boxes_to_masks(torch.stack([left, top, left + p, top + p], dim=1), size)
 
 
 def occlude_color(images: Tensor, index: Tensor, p: int, *, seed: int = 0) -> Tensor:
@@ -94,17 +95,14 @@ def occlude_foreign(
 ) -> Tensor:
     """A random image of `foreign` (uint8 [M,3,h,w]), resized to p x p, on each image."""
     index = index.to(images.device)
-    size = (images.shape[2], images.shape[3])
-    mask = block_mask(index, size, p, seed=seed)
+    mask = block_mask(index, (images.shape[2], images.shape[3]), p, seed=seed)
     chosen = integers(seed, Stream.OCCLUSION, index, (1, 1, 1, 1, 1, len(foreign)))[:, 5]  # [N]
     patch = foreign[chosen.to(foreign.device)].to(images.device).float()  # [N,3,h,w]
     patch = F.interpolate(patch, size=(p, p), mode="bilinear", antialias=True, align_corners=False)
     patch = patch.round().clamp(0, 255).to(torch.uint8)  # [N,3,p,p]
-    # Read the patch at every pixel of the image; outside the block the value is not used.
-    row, column = (offset.clamp(0, p - 1) for offset in _inside_block(index, size, p, seed))
-    image = torch.arange(len(images), device=images.device)
-    spread = patch[image[:, None, None], :, row[:, :, None], column[:, None, :]]  # [N,H,W,3]
-    return torch.where(mask[:, None], spread.permute(0, 3, 1, 2), images)
+    modified = images.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)  # [N,H,W,3]
+    modified[mask] = patch.permute(0, 2, 3, 1).reshape(-1, 3)
+    return modified.permute(0, 3, 1, 2)
 
 
 def frequency_split(images: Tensor, radius: float) -> tuple[Tensor, Tensor]:
@@ -133,11 +131,3 @@ def keep_frequencies(images: Tensor, kind: Literal["high", "low"], radius: float
     # A flat channel keeps its values, as a flat map does in the score.
     part = torch.where(contrast < FLAT_PIXELS, part, scaled)
     return part.round().clamp(0, 255).to(torch.uint8)
-
-
-def _inside_block(index: Tensor, size: tuple[int, int], p: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Each row's and column's offset in the block: [N,H] and [N,W], 0 to p-1 inside."""
-    corners = block_corners(index, size, p, seed=seed)
-    row = torch.arange(size[0], device=index.device) - corners[:, :1]
-    column = torch.arange(size[1], device=index.device) - corners[:, 1:]
-    return row, column

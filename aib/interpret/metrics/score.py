@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from aib.errors import AibError
+from aib.figures.scale import FLAT
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
@@ -44,16 +45,12 @@ class InterpretabilityScore(BootstrapMetric):
     consistent: list[Tensor]
     contrast: list[Tensor]
     contrast_modified: list[Tensor]
-    flat: Tensor
-    flat_modified: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # One float per image: a process without data contributes an empty float tensor.
         for name in PER_IMAGE:
             self.add_state(name, default=[], dist_reduce_fx="cat")
-        for name in ("flat", "flat_modified"):
-            self.add_state(name, default=torch.tensor(0), dist_reduce_fx="sum")
 
     def update(
         self,
@@ -79,13 +76,10 @@ class InterpretabilityScore(BootstrapMetric):
         self.consistent.append((predictions == predictions_modified).float())
         self.contrast.append(before.contrast)
         self.contrast_modified.append(after.contrast)
-        self.flat = self.flat + before.flat.sum()
-        self.flat_modified = self.flat_modified + after.flat.sum()
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
         raw, centred, consistent, contrast, contrast_modified = map(self.per_image, PER_IMAGE)
-        self.check_finite()
         defined = consistent * ~centred.isnan()
         every = torch.ones_like(consistent)
         # Each metric is a sum over images divided by another: the counted ones, among which.
@@ -101,7 +95,7 @@ class InterpretabilityScore(BootstrapMetric):
             "centred_undefined": (consistent * centred.isnan()).sum(),
             "contrast": contrast.mean(),
             "contrast_modified": contrast_modified.mean(),
-            "flat": self.flat,
-            "flat_modified": self.flat_modified,
+            "flat": (contrast.float() < FLAT).sum(),  # float32, as in `min_max`
+            "flat_modified": (contrast_modified.float() < FLAT).sum(),
             "images": torch.tensor(len(contrast), device=contrast.device),
         }

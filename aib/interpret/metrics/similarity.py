@@ -60,7 +60,7 @@ def mid_ranks(values: Tensor) -> Tensor:
     return (_twice_mid_ranks(values).double() / 2).masked_fill(_has_nan(values), torch.nan)
 
 
-def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Tensor:
+def auroc(scores: Tensor, positive: Tensor, counted: Tensor) -> Tensor:
     """Area under the ROC curve of each row: scores [B,n], positive bool [B,n].
 
     NaN without both, or where a score is NaN. Where `counted` (bool [B,n]) is False, a value is
@@ -71,9 +71,8 @@ def auroc(scores: Tensor, positive: Tensor, counted: Tensor | None = None) -> Te
     negatives, it is (R - P (P + 1) / 2) / (P N).
     """
     positives = positive.sum(dim=1)
-    others = torch.zeros_like(positives)  # below all others, they raise every rank by their number
-    if counted is not None:
-        scores, others = scores.masked_fill(~counted, -torch.inf), (~counted).sum(dim=1)
+    # What does not count is below all others and raises every rank by its number.
+    scores, others = scores.masked_fill(~counted, -torch.inf), (~counted).sum(dim=1)
     negatives = scores.shape[1] - positives - others
     # Twice the numerator is an integer, which keeps it exact for images of any size.
     twice = (_twice_mid_ranks(scores) * positive).sum(dim=1)

@@ -82,7 +82,6 @@ class WSOL(BootstrapMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        self.check_finite()
         correct, any_correct = self._correct("ious"), self._correct("any_ious")
         best = [_best(values) for values in correct]
         columns = {
@@ -110,7 +109,6 @@ class WSOL(BootstrapMetric):
 
     def thresholds(self) -> Thresholds | None:
         """The best thresholds on these images, to be used on others; None if none has a box."""
-        self.check_finite()
         correct = self._correct("ious")
         ious = self._mask_ious() if self.masks else torch.tensor(torch.nan)
         if bool(correct[0].isnan().all()):

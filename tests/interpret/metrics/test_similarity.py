@@ -30,7 +30,7 @@ pairs = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_s
 def test_auroc_is_the_pair_count_with_ties(rows):
     scores = torch.tensor([[float(s) for s, _ in rows]])
     positive = torch.tensor([[p for _, p in rows]])
-    value = auroc(scores, positive)
+    value = auroc(scores, positive, torch.ones_like(positive))
     if positive.all() or not positive.any():
         assert value.isnan().all()
     else:
