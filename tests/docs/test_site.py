@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 import aib
+from aib.interpret import api
 from tests.docs.blocks import ROOT, blocks, links
 from tests.helpers import run_process
 from tools.site import for_the_site, linked, place
@@ -42,6 +43,8 @@ def test_quoted_errors_are_those_of_the_package(error):
 def test_the_reference_has_every_public_name():
     names = re.findall(r"^::: ([\w.]+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
     assert {f"aib.{name}" for name in aib.__all__ if name != "__version__"} <= set(names)
+    shown = {name.rpartition(".")[2] for name in names}
+    assert set(api.__all__) <= shown and len(shown) == len(names)
     for name in names:
         module, _, leaf = name.rpartition(".")
         assert hasattr(importlib.import_module(module), leaf)
