@@ -115,13 +115,13 @@ def stability(studies: Studies) -> Table:
 
 
 def localisation(studies: Studies) -> Table:
-    """Pointing game, energy inside and AUROC by kind of map."""
+    """Pointing game, mass inside and AUROC by kind of map."""
     rows = [
         {
             "map": map_name(kind),
             "run": label,
             "pointing %": found.pointing.format(times=100),
-            "energy inside %": found.energy.format(times=100),
+            "mass inside %": found.energy.format(times=100),
             "on background %": _outside(found.energy.value),
             "AUROC": found.auroc.format(3),
             "undefined": number(found.auroc.undefined, 0),

@@ -31,7 +31,7 @@ TERMS = {
     "energy passed": "share of the features' squared values that the map lets through",
     "contrast": "highest value of a map minus the lowest",
     "pointing": "pointing game: share of the images whose map is highest on the object",
-    "energy inside": "share of the map's sum that lies on the object",
+    "mass inside": "share of the map's sum that lies on the object",
     "deletion": "area under the probability of the class while the pixels that the map ranks "
     "highest are removed",
     "insertion": "area under the probability of the class while the pixels that the map ranks "

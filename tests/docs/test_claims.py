@@ -6,10 +6,12 @@ from itertools import pairwise
 from statistics import mean, stdev
 
 import pytest
+import torch
 
 from aib.configs import PRESETS
 from aib.configs.preset import spread
 from aib.interpret.metrics.bootstrap import Estimate
+from aib.interpret.metrics.reliance import Drop, drop_between
 from aib.interpret.results import Study
 from aib.profiles import PROFILES
 from aib.settings import Settings
@@ -136,8 +138,12 @@ def test_longer_trainings_with_a_mask_and_less_noise_on_cifar100():
     assert round(longer.error - less_noise.error) == 2 and low["q_base"] < high["q_noise"]
 
 
+def words(page: str) -> str:
+    return " ".join(prose(ROOT / page).split())
+
+
 def findings() -> str:
-    return " ".join(prose(ROOT / "docs/findings.md").split())
+    return words("docs/findings.md")
 
 
 def masked_by_area(data: str, *areas: int) -> tuple[dict[int, list[StoredRun]], dict[int, str]]:
@@ -353,6 +359,10 @@ def test_on_birds_masked_models_have_less_error_and_faithful_maps_that_find_the_
     for run in masked:
         alone, outline = (run.study.encoding.probe[name].value for name in ("map", "mask"))
         assert outline - 0.002 < alone < 0.0201 and alone - outline < 0.01
+    probes = [run.study.encoding.probe for run in seeds]
+    for kind, said in (("map", "species of {} to {}%"), ("mask", "outline of {} to {}%")):
+        shares = [100 * probe[kind].value + 1e-9 for probe in probes]  # halves are rounded up
+        assert said.format(f"{min(shares):.1f}", f"{max(shares):.1f}") in findings()
     for metric in LOCATED:  # each seed than each of the plain network's
         ours = min(located(seeds, "own", metric))
         assert ours > max(located(plain, "gradcam", metric)), metric
@@ -420,3 +430,63 @@ def test_on_pets_the_mask_costs_some_accuracy_within_the_intervals():
     for metric in ("max_box_acc", "pxap", "mask_iou"):
         for other in (plain, papers):
             assert located([other], "gradcam", metric) > located([masked], "own", metric)
+
+
+def test_how_many_images_a_verdict_takes():
+    def drop(images: int, lost: int) -> Drop:
+        own = torch.ones(images, dtype=torch.bool)
+        return drop_between(own, torch.arange(images) >= lost)
+
+    text = words("docs/trust.md")
+    assert "counts as used from a loss of 7 points on, with 1,000 from 2" in text
+    assert drop(100, 6).low < 0.01 <= drop(100, 7).low
+    assert drop(1000, 18).low < 0.01 <= drop(1000, 20).low
+    assert "*decorative* takes at least 200 images" in text
+    assert drop(200, 0).high < 0.01 < drop(190, 0).high
+
+
+def test_a_probe_tells_the_class_from_the_maps_of_wrn_on_cifar10():
+    found = study("cifar10_wrn", "wrn_aib_qt_augmented").encoding
+    chance = f"naming the most frequent class: {100 * found.probe_chance:.0f}%"
+    said = f"the class of {100 * found.probe['map'].value:.0f}% of the images ({chance})"
+    assert said in findings()
+    branch = study("cifar10_wrn", "wrn_abn_augmented").encoding.probe["map"].value
+    assert f"tells the class of {100 * branch:.0f}% of the images. The paper has" in findings()
+
+
+def test_an_evaluator_gets_less_from_one_mask_with_half_open_than_from_the_centre():
+    first, second = (study("cifar10_masked", f"c10_masked_50{n}").evaluator for n in ("", "_1"))
+    less = first.maps["own"].over_centre
+    said = f"less (by {-less.value:.1f} points, {-less.high:.1f} to {-less.low:.1f})"
+    assert said in findings() and second.maps["own"].over_centre.high > 0
+
+
+def test_the_small_masked_model_has_more_error_than_the_papers_form():
+    errors = [run.error for run in runs("shapes_masked_options", "base_")]
+    papers = [run.error for run in runs("shapes_tiny_maps", "paper_attention")]
+    assert f"{spread(errors, 1)}% with three seeds that held out a tenth" in findings()
+    assert len(errors) == len(papers) == 3 and min(errors) > max(papers)
+    [one] = runs("shapes_masked", "masked")
+    assert f"{one.error:.1f}% in one run" in findings() and one.error > max(papers)
+
+
+def test_calibration_has_no_common_direction():
+    def errors(file: str, model: str) -> list[float]:
+        found = [run for run in runs(file) if run.name[:-1] == f"{model}_"]  # by one recipe
+        return [run.evaluation.calibration_error for run in found]
+
+    for data in ("cifar10", "cifar100"):
+        assert max(errors(f"{data}_vgg", "vgg_aib_qt")) < min(errors(f"{data}_vgg", "vgg"))
+    assert errors("svhn", "vgg_aib_qt") > errors("svhn", "vgg")
+    for data, better in (("cifar10", False), ("cifar100", True)):
+        for recipe in ("0", "augmented"):
+            [ours], [plain] = (runs(f"{data}_wrn", f"{m}_{recipe}") for m in ("wrn_aib_qt", "wrn"))
+            less = ours.evaluation.calibration_error < plain.evaluation.calibration_error
+            assert less == better
+
+
+def test_what_the_readme_says_of_the_packaged_model():
+    card = (ROOT / "aib/pretrained_models/pets_masked/README.md").read_text(encoding="utf-8")
+    before, after = re.findall(r"^\| pets test.* \| ([\d,]+) \| (\d+\.\d+) \(", card, re.MULTILINE)
+    said = f"about {float(before[1]):.0f}% on photographs re-encoded as in training, "
+    assert f"{said}{float(after[1]):.0f}% on {after[0]} original ones" in words("README.md")
