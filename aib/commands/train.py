@@ -95,6 +95,11 @@ def main(argv: list[str]) -> None:
             f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
             f"{frozen} --data {quoted(s.data)}"
         )
+        if s.evaluator and s.init is None and s.model.startswith("vgg"):
+            print(
+                "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
+                "from ImageNet's VGG-16"
+            )
     name = run_name(preset, options.settings) + "-evaluator" * options.settings.evaluator
     start(options, re.sub("[:/]", "-", name))
 

@@ -325,7 +325,9 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     ]
     assert started[0].epochs == 3 and started[1].optimizer == "adamw"  # a recipe for the model
     assert started[3].optimizer == Settings().optimizer
+    capsys.readouterr()
     main(["train", "--data", data, "--evaluator"])  # it must not know the map
+    assert "needs many images: --init vgg16:PATH" in capsys.readouterr().out
     main(["train", "--data", data, "--init", "vgg16:weights.npz"])  # has no map that could stay
     main(["train", "--data", data, "--freeze", "body"])
     main(["train", "--data", data, "--freeze"])
@@ -335,6 +337,7 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
         ("pets_masked", ("body",)),
         ("pets_masked", ()),
     ]
+    assert "many images" not in capsys.readouterr().out
     # What is trained already is changed in smaller steps than a new head.
     assert {s.lr for s in started[5:]} == {started[0].lr / 5}
 
