@@ -1,9 +1,12 @@
 """Preprocessing: normalisation, JSON, validation."""
 
+import warnings
+
 import pytest
 import torch
 
 from aib import AibError, Preprocessing
+from aib.errors import AibWarning
 
 
 def test_pixels_are_scaled_shifted_and_divided_per_channel():
@@ -32,9 +35,12 @@ def test_pixels_come_back_and_where_the_statistics_are_unknown_in_the_images_own
     known = Preprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 0.125))
     pixels = torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8)
     assert torch.equal(known.to_pixels(known.normalise(pixels)), pixels)
+    beyond = torch.tensor([-9.0, 0.0, 9.0]).view(3, 1, 1)
+    assert known.to_pixels(beyond).flatten().tolist() == [0, round(255 * 0.2), 255]
     x = torch.stack([torch.linspace(-3, 1, 12), torch.linspace(2, 5, 12)]).view(2, 3, 2, 2)
     levels = torch.tensor([round(255 * k / 11) for k in range(12)]).byte().view(3, 2, 2)
     assert torch.equal(Preprocessing(mean=(), std=()).to_pixels(x), levels.expand(2, 3, 2, 2))
+    assert not Preprocessing(mean=(), std=()).to_pixels(torch.ones(3, 2, 2)).any()
 
 
 @pytest.mark.parametrize(
@@ -51,3 +57,21 @@ def test_pixels_come_back_and_where_the_statistics_are_unknown_in_the_images_own
 def test_pixels_outside_their_types_range_are_refused(values, message):
     with pytest.raises(AibError, match=message):
         Preprocessing().normalise(values.view(1, 3, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "values", "warned"),
+    [
+        (0.5, 0.5, (0.0, 10.5), True),  # a normalised white is 1, and ten times that too much
+        (0.5, 0.5, (0.0, 9.5), False),
+        (0.5, 0.5, (-0.1, 300.0), False),  # pixels are not negative
+        (0.9, 0.5, (0.0, 9.5), False),  # a white of 0.2 counts as 1
+        (0.0, 0.1, (0.0, 99.0), False),  # a white of 10
+    ],
+)
+def test_only_floats_far_above_a_normalised_white_are_warned_of(mean, std, values, warned):
+    known = Preprocessing(mean=(mean, 0.95, mean), std=(std, 0.5, std))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AibWarning)
+        known.warn_of_pixels(torch.tensor([*values, 0.5]).view(1, 3, 1, 1))
+    assert bool(caught) == warned

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from aib.data import Batches, ImageSet, load
-from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
+from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.errors import AibError
 from tests.data import official
 from tests.helpers import image_set, pixels, shapes
@@ -54,10 +54,37 @@ def test_the_batched_crop_equals_one_image_after_another(pad, flip):
         assert torch.equal(batch[position].float(), expected)
 
 
-def test_without_padding_and_mirroring_training_shows_the_images_as_they_are():
-    data = image_set(8, num_classes=8)
-    ((x, y),) = Batches(data, 8, train=True, pad=0, flip=False).epoch(0)
-    assert data.mirror and torch.equal(x, data.preprocessing.normalise(data.images[y]))
+def test_without_padding_and_mirroring_training_shows_the_images_as_they_are(on_disk):
+    data = image_set(20, num_classes=4)
+    strided = replace(data, images=data.images.contiguous(memory_format=torch.channels_last))
+    for data in (data, strided, on_disk):
+        batches = Batches(data, 8, train=True, pad=0, flip=False, cache="memory")
+        plain = data.preprocessing.normalise(data.in_memory().images)
+        assert data.mirror
+        for epoch in range(2):
+            images = EpochPlan.sample(len(data), seed=0, epoch=epoch).order
+            for step, (x, y) in enumerate(batches.epoch(epoch)):
+                index = images[8 * step :][:8]
+                assert torch.equal(x, plain[index]) and torch.equal(y, data.labels[index])
+
+
+@pytest.mark.parametrize(
+    "options", [{"pad": 0}, {"flip": False}, {"pad": 0, "flip": False, "trivial_augment": True}]
+)
+def test_files_are_augmented_unless_everything_is_turned_off(on_disk, options):
+    plain, changed = (
+        list(Batches(on_disk, 9, train=True, **each).epoch(0))
+        for each in ({"pad": 0, "flip": False}, options)
+    )
+    assert not same(plain, changed)
+
+
+@pytest.mark.parametrize(("mirror", "flip", "flipped"), [(False, None, 0), (False, True, 1)])
+def test_images_that_may_not_be_mirrored_are_only_if_the_caller_says_so(mirror, flip, flipped):
+    data = image_set(20, num_classes=20, mirror=mirror)
+    ((x, y),) = Batches(data, 20, train=True, pad=0, flip=flip).epoch(0)
+    there = data.preprocessing.normalise(data.images[y])
+    assert bool((x == there.flip(3)).flatten(1).all(1).any()) == flipped
 
 
 def test_a_crop_of_a_large_image_has_the_area_ratio_and_position_of_its_random_numbers():
@@ -89,6 +116,19 @@ def test_a_cut_out_blanks_exactly_its_square(side):
         expected = before.clone()
         expected[:, max(top, 0) : max(top + side, 0), max(left, 0) : max(left + side, 0)] = 0
         assert torch.equal(image, expected)
+
+
+@pytest.mark.parametrize("size", [1, 5, 8])
+def test_a_cut_out_that_leaves_nothing_of_any_image_is_refused(size):
+    centres = (torch.arange(size) + 0.5) / size  # of the square: each pixel of the diagonal
+    uniform = torch.zeros(size, 10)
+    uniform[:, 5] = uniform[:, 6] = centres
+    for side in range(3 * size):
+        if cut_out(torch.ones(size, 3, size, size), uniform, side).any():
+            check_cutout(side, size)
+        else:
+            with pytest.raises(AibError, match=f"a cut-out of {side} "):
+                check_cutout(side, size)
 
 
 def test_cut_outs_change_only_training_images_and_not_their_crops(on_disk):

@@ -13,6 +13,7 @@ from aib.data import Batches, ImageFiles, ImageSet, decoded
 from aib.data.augment import EpochPlan, crop_image
 from aib.data.decode import to_tensor
 from aib.data.decoded import crop_copies, decode_once
+from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
@@ -87,6 +88,18 @@ def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache
     assert torch.equal(resumed[0][0], epochs[1][1][0])
 
 
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_one_operation_is_applied_to_each_crop_of_a_file(photos: ImageSet, cache) -> None:
+    plain, changed = (
+        next(Batches(photos, 6, train=True, cache=cache, trivial_augment=on).epoch(2))
+        for on in (False, True)
+    )
+    crops, found = (photos.preprocessing.to_pixels(x) for x, _ in (plain, changed))
+    uniform = EpochPlan.sample(6, seed=0, epoch=2).uniform
+    assert torch.equal(found, TrivialAugment(SIZE, SIZE)(crops, uniform))
+    assert not torch.equal(found, crops)
+
+
 def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, tmp_path) -> None:
     first = decode_once(photos, "disk")
     assert sorted(calls) == list(range(6))
@@ -114,6 +127,10 @@ def test_space_decides_where_a_copy_is_kept(photos: ImageSet, monkeypatch) -> No
     needed = 6 * 3 * 90 * 90
     found = str(decode_once(photos))
     assert "in memory" in found and "90 x 90" in found
+    monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed)
+    for processes, where in ((1, "in memory"), (2, ".npy")):  # each with a copy of its own
+        options = {"train": True, "cache": "auto", "world_size": processes}
+        assert where in str(Batches(photos, 3, **options).decoded)
     monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed - 1)
     assert ".npy" in str(decode_once(photos))
     assert "in memory" in str(decode_once(photos, "memory"))
@@ -134,15 +151,19 @@ def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> N
     assert sorted(calls) == sorted([*range(6), *range(6)])
     kept = Batches(data, 4, cache="auto")
     next(iter(kept))  # a pass that is not finished
-    assert len(list(kept)) == 2
+    assert len([batch.images.zero_() for batch in kept]) == 2  # what is kept stays as it is
     calls.clear()
     for _ in range(2):
         for batch, want in zip(kept, plain, strict=True):
             assert torch.equal(batch.images, want.images) and torch.equal(batch.index, want.index)
             assert torch.equal(batch.masks, want.masks)
+            batch.images.zero_()  # the next pass has its own
         assert torch.equal(next(kept.epoch(0))[1], plain[0].labels)
     assert calls == []
     assert [b.index.tolist() for b in kept.subset(torch.tensor([5, 2]))] == [[5, 2]]
+    resumed = Batches(data, 4, cache="auto")
+    assert [y.tolist() for _, y in resumed.epoch(0, start=1)] == [[4, 5]]
+    assert [y.tolist() for _, y in resumed.epoch(0)] == [[0, 1, 2, 3], [4, 5]]
 
 
 def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,8 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     chosen = torch.tensor([1])
     assert torch.equal(stored.subset(chosen).masks[0], lazy.masks[1])
     assert data.subset(chosen).mask(0) is None and data.subset(chosen).box(0) is not None
+    [beyond] = Batches(replace(stored, boxes=2 * stored.boxes), 4)  # clipped to the image
+    assert beyond.boxes.tolist() == [[16.0, 0.0, 24.0, 24.0], [0.0, 24.0, 16.0, 24.0]]
 
 
 def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
