@@ -1,6 +1,7 @@
 """Preprocessing: normalisation, JSON, validation."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -41,6 +42,16 @@ def test_pixels_come_back_and_where_the_statistics_are_unknown_in_the_images_own
     levels = torch.tensor([round(255 * k / 11) for k in range(12)]).byte().view(3, 2, 2)
     assert torch.equal(Preprocessing(mean=(), std=()).to_pixels(x), levels.expand(2, 3, 2, 2))
     assert not Preprocessing(mean=(), std=()).to_pixels(torch.ones(3, 2, 2)).any()
+
+
+def test_a_file_has_to_say_everything():
+    known = Preprocessing(64, "crop", (0.1, 0.2, 0.3), (0.5, 0.25, 0.125), ("a", "b"))
+    values = known.to_dict()
+    assert Preprocessing.from_dict(values, Path("config.json")) == known
+    for name in values:
+        without = {key: value for key, value in values.items() if key != name}
+        with pytest.raises(AibError, match=f"^config.json: preprocessing has no {name}$"):
+            Preprocessing.from_dict(without, Path("config.json"))
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,14 @@ def test_half_precision_weights_are_converted(folder):
     assert loaded(images()).logits.isfinite().all()
 
 
+def test_a_folder_of_the_name_of_a_packaged_model_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make().save_pretrained("pets_masked")
+    assert aib.from_pretrained("pets_masked").recipe["name"] == "tiny_aib_qt"
+    (tmp_path / "pets_masked/model.safetensors").unlink()
+    assert_refused("pets_masked", "has no model.safetensors")
+
+
 def test_weights_with_channels_last_are_written_in_the_usual_order(folder, tmp_path):
     model = aib.from_pretrained(folder)
     model.to(memory_format=torch.channels_last).save_pretrained(tmp_path / "last")

@@ -11,6 +11,7 @@ from PIL import Image
 from aib.data import Batches, ImageSet, load
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.errors import AibError
+from aib.preprocessing import Preprocessing
 from tests.data import official
 from tests.helpers import image_set, pixels, shapes
 
@@ -250,3 +251,11 @@ def test_crops_shift_small_images_of_files_by_an_eighth_of_the_side(tmp_path, si
     assert Batches(data, 4, train=True).pad == pad
     again = data.prepared_for(replace(data.preprocessing, image_size=2 * size))
     assert Batches(again, 4, train=True).pad == 2 * pad
+
+
+def test_padding_follows_the_size_of_the_images_and_shapes_have_none():
+    data = replace(image_set(4), pad=3)
+    sizes = {size: data.prepared_for(Preprocessing(size)).pad for size in (8, 32, 64)}
+    assert sizes == {8: 1, 32: 3, 64: 6}
+    assert Batches(shapes(24), 4, train=True).pad == 0
+    assert Batches(shapes(24).prepared_for(Preprocessing(64)), 4, train=True).pad == 0

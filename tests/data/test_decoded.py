@@ -1,6 +1,7 @@
 """Decoded copies: the crops of files, decoded once."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +72,14 @@ def test_crops_of_a_copy_are_the_crops_of_the_file(photos: ImageSet, flip: bool)
             assert (crop.int() - want.int()).abs().float().mean() < 0.8
 
 
+def test_a_crop_of_one_grey_is_that_grey_up_to_its_edges() -> None:
+    greys = torch.arange(256, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 3, 90, 90)
+    for corner in (0.0, 0.3, 1 - 2**-24):  # the smallest crop, which is enlarged
+        uniform = torch.tensor([corner, corner, 0.9, 0.0, 0.5]).expand(256, 5)
+        crops = crop_copies(greys, torch.ones(256), uniform, SIZE, flip=False)
+        assert torch.equal(crops, greys[..., :SIZE, :SIZE])
+
+
 @pytest.mark.parametrize("cache", ["auto", "memory", "disk"])
 def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
     settings = {"train": True, "trivial_augment": False, "cutout": 16, "alternate_flip": True}
@@ -113,6 +122,32 @@ def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, 
     fresh = decode_once(photos, "disk")
     changed = [not torch.equal(a, b) for a, b in zip(fresh.images, first.images, strict=True)]
     assert sorted(calls) == list(range(6)) and changed == [True] + [False] * 5
+
+
+def test_a_copy_on_disk_is_of_these_files_this_size_and_these_crops(photos, tmp_path) -> None:
+    def name(data: ImageSet) -> str:
+        return decode_once(data, "disk").where
+
+    def with_files(**parts) -> ImageSet:
+        return replace(photos, files=replace(photos.files, **parts))
+
+    first = photos.files.paths[0]
+    status, content = first.stat(), first.read_bytes()
+    twin = Path(shutil.copy2(first, tmp_path / "twin.png"))
+    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
+    names = [
+        name(photos),
+        name(photos.prepared_for(Preprocessing(80))),
+        name(with_files(crops=boxes)),
+        name(with_files(crops=boxes + 1)),
+        name(with_files(paths=(twin, *photos.files.paths[1:]))),
+    ]
+    first.write_bytes(content + b"0")  # larger, at the same time
+    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
+    names.append(name(photos))
+    first.write_bytes(content)  # of the old size, later
+    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+    assert len({*names, name(photos)}) == 7
 
 
 def test_a_file_name_of_bytes_that_are_no_text_has_a_copy_on_disk(photos: ImageSet) -> None:
@@ -166,6 +201,12 @@ def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> N
     assert [y.tolist() for _, y in resumed.epoch(0)] == [[0, 1, 2, 3], [4, 5]]
 
 
+def test_evaluation_keeps_images_and_masks_in_half_of_the_memory(photos, monkeypatch) -> None:
+    for memory, kept in ((8 * 6 * SIZE**2, True), (8 * 6 * SIZE**2 - 1, False), (None, False)):
+        monkeypatch.setattr(decoded, "machine_memory", lambda memory=memory: memory)
+        assert decoded.fits_in_memory(photos) == kept
+
+
 def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:
     s = Settings(epochs=3, batch_size=2, accelerator="cpu", workers=0)
     fit(small_model("tiny", 6), photos, s, validation=replace(photos, split="val"))
@@ -194,5 +235,14 @@ def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> N
     files = ImageFiles((path,))
     whole, reduced = files.decode(0), files.decode(0, reduce=180)
     assert (whole.size, reduced.size) == ((1600, 1200), (400, 300))  # a quarter; an eighth is 150
+    part = replace(files, crops=torch.tensor([[0.0, 100, 1600, 700]]))  # in pixels of the whole
+    assert part.decode(0, reduce=180).size == (1600, 600)
     small = [np.asarray(image.resize((90, 90))).astype(int) for image in (whole, reduced)]
     assert abs(small[0] - small[1]).max() <= 4
+    y, x = np.mgrid[:480, :640] // 32 % 2
+    Image.fromarray((255 * (y ^ x)).astype(np.uint8)).save(path)  # with detail
+    data = ImageSet(
+        "one", "train", torch.tensor([0]), Preprocessing(SIZE, class_names=("a",)), files=files
+    )
+    sharp = to_tensor(files.decode(0).resize((90, 90), Image.Resampling.BILINEAR)).int()
+    assert (decode_once(data, "memory").images[0].int() - sharp).abs().float().mean() < 1

@@ -18,6 +18,7 @@ from aib.data.masks import from_user
 from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
 from tests.data import official
+from tests.helpers import pixels
 
 BLOCKS = torch.tensor([[0, 1, 255], [1, 0, 0]], dtype=torch.uint8)
 COLOURS = {0: (0, 0, 250), 1: (250, 0, 0), 255: (0, 250, 0)}  # of background, object, ignored
@@ -105,6 +106,21 @@ def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
     assert torch.equal(moved.masks, large.masks) and torch.equal(moved.boxes, large.boxes)
 
 
+@pytest.mark.parametrize("size", [20, 40])
+def test_images_and_masks_in_memory_are_resized_as_pillow_does(size):
+    images, masks = pixels(4, 30), (pixels(4, 30, seed=1)[:, 0] > 127).to(torch.uint8)
+    data = ImageSet.from_tensors(images, [0, 1, 0, 1], class_names="ab", masks=masks)
+    found = data.prepared_for(Preprocessing(size, class_names=("other", "names")))
+    assert found.class_names == ("a", "b")
+    for i in range(4):
+        image, mask = Image.fromarray(images[i].permute(1, 2, 0).numpy()), masks[i].numpy()
+        image = image.resize((size, size), Image.Resampling.BILINEAR)
+        mask = Image.fromarray(mask).resize((size, size), Image.Resampling.NEAREST)
+        gap = found.images[i].permute(1, 2, 0).int() - torch.from_numpy(np.array(image)).int()
+        assert gap.abs().max() <= 1 and gap.float().mean().abs() < 0.3
+        assert np.array_equal(found.masks[i], np.array(mask))
+
+
 def test_tensors_may_be_bool_or_hold_ignored_pixels():
     images, labels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.tensor([0, 1])
     masks = torch.zeros(2, 4, 4, dtype=torch.bool)
@@ -113,7 +129,10 @@ def test_tensors_may_be_bool_or_hold_ignored_pixels():
     assert data.masks.dtype == torch.uint8 and torch.equal(data.masks == 1, masks)
     three = masks.to(torch.uint8)
     three[0, 3] = 255
-    assert torch.equal(ImageSet.from_tensors(images, labels, masks=three).masks, three)
+    stored = ImageSet.from_tensors(images, labels, masks=three)
+    assert torch.equal(stored.masks, three) and stored.has_mask().tolist() == [True, True]
+    three[1] = 255
+    assert stored.has_mask().tolist() == [True, False]
     for wrong in (masks.to(torch.uint8) * 255, masks.to(torch.uint8) * 7):
         with pytest.raises(AibError, match="1 for the object and 255"):
             ImageSet.from_tensors(images, labels, masks=wrong)

@@ -24,14 +24,17 @@ def test_every_class_is_on_both_sides_in_its_share(counts, holdout, seed):
     assert sorted(torch.cat([kept, held_out]).tolist()) == list(range(len(labels)))
     for label, count in enumerate(counts):
         out = int((labels[held_out] == label).sum())
-        assert 1 <= out < count and abs(out - holdout * count) <= 1
+        nearest = min(max(holdout * count, 1), count - 1)
+        assert 1 <= out < count and abs(out - nearest) <= 0.5
 
 
 def test_the_seed_decides_and_nothing_else():
     labels = torch.arange(100) % 10
-    first, again = (stratified_split(labels, 0.2, 3, NAMES)[1] for _ in range(2))
     torch.manual_seed(9)
-    assert torch.equal(first, again)
+    first = stratified_split(labels, 0.2, 3, NAMES)[1]
+    generator = torch.Generator().manual_seed(3)  # as it was: older runs depend on their split
+    chosen = [10 * torch.randperm(10, generator=generator)[:2] + label for label in range(10)]
+    assert torch.equal(first, torch.cat(chosen).sort().values)
     assert not torch.equal(first, stratified_split(labels, 0.2, 4, NAMES)[1])
 
 
