@@ -56,9 +56,9 @@ def test_the_batched_crop_equals_one_image_after_another(pad, flip):
 
 
 def test_without_padding_and_mirroring_training_shows_the_images_as_they_are(on_disk):
-    data = image_set(20, num_classes=4)
-    strided = replace(data, images=data.images.contiguous(memory_format=torch.channels_last))
-    for data in (data, strided, on_disk):
+    dense = image_set(20, num_classes=4)
+    strided = replace(dense, images=dense.images.contiguous(memory_format=torch.channels_last))
+    for data in (dense, strided, on_disk):
         batches = Batches(data, 8, train=True, pad=0, flip=False, cache="memory")
         plain = data.preprocessing.normalise(data.in_memory().images)
         assert data.mirror

@@ -14,6 +14,7 @@ from PIL import Image
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.decode import open_mask, open_rgb, upright_size
+from aib.data.folder import images_without_masks
 from aib.data.masks import from_user
 from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
@@ -82,6 +83,12 @@ def test_a_mask_is_cropped_with_its_image(tmp_path, box):
     data = drawn(tmp_path, crops=torch.tensor([box] * 2))
     assert agree(data.mask(0), data.pixels(0))
     assert not torch.equal(data.mask(0), drawn(tmp_path).mask(0))
+
+
+def test_a_part_has_its_own_crops(tmp_path):
+    boxes = torch.tensor([[0.0, 0, 9, 9], [4.6, 2.4, 40.4, 30.6]])
+    part = drawn(tmp_path, crops=boxes).subset(torch.tensor([1]))
+    assert part.files.decode(0).tobytes() == picture(blocks()).crop((5, 2, 40, 31)).tobytes()
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -217,6 +224,7 @@ def test_a_class_may_be_called_masks(tmp_path):
     (tmp_path / "masks/class_0").rename(tmp_path / "masks/masks")
     data = load(f"folder:{tmp_path}", "train", holdout=0)
     assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
+    assert set(images_without_masks(tmp_path)) == set(data.files.paths)
 
 
 def test_a_folder_of_all_the_classes_is_no_class(tmp_path):

@@ -102,8 +102,10 @@ def test_large_images_are_read_on_access_and_labels_without_reading_images() -> 
     found = from_dataset(data, aib.Preprocessing(80))
     assert data.reads == 1  # to see what an item is
     assert found.labels.tolist() == data.targets
-    assert found.subset(torch.tensor([5, 2])).pixels(1).equal(found.pixels(2))
+    part = found.subset(torch.tensor([5, 2]))
+    assert part.pixels(1).equal(found.pixels(2))
     assert data.reads == 3
+    assert part.subset(torch.tensor([1])).pixels(0).equal(found.pixels(2))
 
 
 def test_a_transform_of_pil_images_is_applied_at_every_access() -> None:

@@ -38,7 +38,7 @@ def test_limits_are_relative_to_large_values_and_batches_of_several_sizes_are_ru
         assert found.limits[name] == pytest.approx(1e-4 * max(1, float(value.abs().max())))
     assert {1, 2} < {len(pixels) for pixels in seen}
     assert torch.equal(torch.cat(seen), example_pixels(32))
-    assert all(0 <= pixels.min() and pixels.max() <= 1 for pixels in seen)
+    assert all(pixels.min() >= 0 and pixels.max() <= 1 for pixels in seen)
 
 
 def two_levels(low, high, name="tiny_aib_qt"):

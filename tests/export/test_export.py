@@ -15,7 +15,7 @@ from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
 from aib.export import _FORMATS, export, formats, quantise, read_metadata
-from aib.export.one_pass import OnePass, traceable
+from aib.export.one_pass import OnePass, settled, traceable
 from aib.files import sha256
 from aib.masked import information_bits
 from aib.runs import find_model
@@ -80,6 +80,15 @@ def test_one_pass_gives_the_outputs_that_a_model_has(name):
     assert list(found) == list(expected)
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, atol=1e-6)
+
+
+def test_the_model_stays_as_it_is():
+    model = filled_model("tiny_aib_qt").double().train()
+    copy = settled(model)
+    assert not any(layer.training for layer in copy.modules()) and model.training
+    kinds = [{p.dtype for p in one.parameters()} for one in (model, copy)]
+    assert kinds == [{torch.float64}, {torch.float32}]
+    assert traceable(copy).quantizer is not copy.quantizer
 
 
 # A conversion takes seconds, so all but two are slow tests.

@@ -109,7 +109,9 @@ def test_the_form_with_pretrained_weights_is_kept(hub, tmp_path):
         model = aib.attach("torchvision:googlenet", num_classes=C, pretrained=pretrained)
         assert model.tail.transform_input is pretrained and model.tail.aux2 is not None
         model.save_pretrained(tmp_path)
-        assert aib.from_pretrained(tmp_path).tail.transform_input is pretrained
+        for named in (None, "torchvision:googlenet"):
+            loaded = aib.from_pretrained(tmp_path, backbone=named)
+            assert loaded.tail.transform_input is pretrained
 
 
 def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
