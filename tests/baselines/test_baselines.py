@@ -37,18 +37,16 @@ def test_pay_attention_decides_from_the_attended_sums_alone():
 
 
 def test_progressive_attention_filters_twice_and_sums_by_the_last_map():
-    model = aib.create_model("vgg_pan", width=NARROW).eval()
-    x = images()
+    model, x = aib.create_model("vgg_pan", width=NARROW).eval(), images()
     out, f = model(x), x
     for i, stage in enumerate(model.stages):
         f = stage(f)
-        first, _, last = model.contexts[i].score
-        assert first.kernel_size == (3, 3)
-        score = last(first(f).clamp_min(0))
-        total = score.exp().sum((2, 3), keepdim=True)
-        a = score.exp() / (1 + score.exp()) if i < 2 else score.exp() / total
+        first, _, last = model.contexts[i].score  # 3 x 3, then 1 x 1
+        score = last(first(f).clamp_min(0)).exp()
+        a = score / (1 + score) if i < 2 else score / score.sum((2, 3), keepdim=True)
         torch.testing.assert_close(out.attention.maps[i], a[:, 0])
         f = f * a
+    assert first.kernel_size == (3, 3)
     torch.testing.assert_close(out.sample_logits[0, 0], model.classify(f.sum((2, 3))))
 
 

@@ -125,29 +125,19 @@ def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, 
 
 
 def test_a_copy_on_disk_is_of_these_files_this_size_and_these_crops(photos, tmp_path) -> None:
-    def name(data: ImageSet) -> str:
-        return decode_once(data, "disk").where
-
-    def with_files(**parts) -> ImageSet:
-        return replace(photos, files=replace(photos.files, **parts))
-
-    first = photos.files.paths[0]
-    status, content = first.stat(), first.read_bytes()
+    first, *others = photos.files.paths
+    times, content = (first.stat().st_atime_ns, first.stat().st_mtime_ns), first.read_bytes()
     twin = Path(shutil.copy2(first, tmp_path / "twin.png"))
     boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
-    names = [
-        name(photos),
-        name(photos.prepared_for(Preprocessing(80))),
-        name(with_files(crops=boxes)),
-        name(with_files(crops=boxes + 1)),
-        name(with_files(paths=(twin, *photos.files.paths[1:]))),
-    ]
-    first.write_bytes(content + b"0")  # larger, at the same time
-    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
-    names.append(name(photos))
-    first.write_bytes(content)  # of the old size, later
-    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
-    assert len({*names, name(photos)}) == 7
+    parts: list[dict] = [{}, {"crops": boxes}, {"crops": boxes + 1}, {"paths": (twin, *others)}]
+    sets = [replace(photos, files=replace(photos.files, **part)) for part in parts]
+    names = {decode_once(data, "disk").where for data in sets}
+    names.add(decode_once(photos.prepared_for(Preprocessing(80)), "disk").where)
+    for more, later in ((b"0", 0), (b"", 10**9)):  # larger at the same time; later of the same size
+        first.write_bytes(content + more)
+        os.utime(first, ns=(times[0], times[1] + later))
+        names.add(decode_once(photos, "disk").where)
+    assert len(names) == 7
 
 
 def test_a_file_name_of_bytes_that_are_no_text_has_a_copy_on_disk(photos: ImageSet) -> None:
@@ -196,15 +186,6 @@ def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> N
         assert torch.equal(next(kept.epoch(0))[1], plain[0].labels)
     assert calls == []
     assert [b.index.tolist() for b in kept.subset(torch.tensor([5, 2]))] == [[5, 2]]
-    resumed = Batches(data, 4, cache="auto")
-    assert [y.tolist() for _, y in resumed.epoch(0, start=1)] == [[4, 5]]
-    assert [y.tolist() for _, y in resumed.epoch(0)] == [[0, 1, 2, 3], [4, 5]]
-
-
-def test_evaluation_keeps_images_and_masks_in_half_of_the_memory(photos, monkeypatch) -> None:
-    for memory, kept in ((8 * 6 * SIZE**2, True), (8 * 6 * SIZE**2 - 1, False), (None, False)):
-        monkeypatch.setattr(decoded, "machine_memory", lambda memory=memory: memory)
-        assert decoded.fits_in_memory(photos) == kept
 
 
 def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:
@@ -239,10 +220,3 @@ def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> N
     assert part.decode(0, reduce=180).size == (1600, 600)
     small = [np.asarray(image.resize((90, 90))).astype(int) for image in (whole, reduced)]
     assert abs(small[0] - small[1]).max() <= 4
-    y, x = np.mgrid[:480, :640] // 32 % 2
-    Image.fromarray((255 * (y ^ x)).astype(np.uint8)).save(path)  # with detail
-    data = ImageSet(
-        "one", "train", torch.tensor([0]), Preprocessing(SIZE, class_names=("a",)), files=files
-    )
-    sharp = to_tensor(files.decode(0).resize((90, 90), Image.Resampling.BILINEAR)).int()
-    assert (decode_once(data, "memory").images[0].int() - sharp).abs().float().mean() < 1

@@ -44,13 +44,13 @@ def test_a_run_knows_its_training_files_by_their_names_and_labels(tmp_path):
     known = {"files": 6, "sha256": hashlib.sha256(lines.encode()).hexdigest()}
     for split in ("train", "val"):  # of all files that they are drawn from
         assert load(f"folder:{tmp_path}", split, holdout=0.3).drawn_from == known
+    held_out = [load(f"folder:{tmp_path}", "val", holdout=0.3, seed=s).files.paths for s in (0, 1)]
+    assert held_out[0] != held_out[1]
 
 
 def test_own_splits_are_used(tmp_path):
     for split, count in (("train", 5), ("val", 2), ("test", 3)):
         official.write_folder(tmp_path / split, per_class=count)
-    (tmp_path / "unused").mkdir()
-    Image.new("RGB", (20, 20)).save(tmp_path / "unused/0.png")
     counts = {s: len(load(f"folder:{tmp_path}", s)) for s in ("train", "val", "test")}
     assert counts == {"train": 15, "val": 6, "test": 9}
 
@@ -226,6 +226,8 @@ def test_training_reports_damaged_files_of_every_split(tmp_path) -> None:
     [
         (Image.fromarray(np.full((4, 4), 32_768, np.uint16)), 127),
         (Image.new("RGBA", (4, 4), (255, 0, 0, 0)), 255),
+        (Image.new("LA", (4, 4), (99, 0)), 255),
+        (Image.new("RGBA", (4, 4), (255, 0, 0, 0)).convert("P"), 255),
     ],
 )
 def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):

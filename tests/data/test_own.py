@@ -150,6 +150,14 @@ class Relabelled(Photos):
         return image, self.target_transform(y)
 
 
+def test_targets_of_more_images_than_there_are_are_not_the_labels() -> None:
+    class Part(Photos):
+        def __len__(self) -> int:
+            return 5
+
+    assert len(from_dataset(Part(), aib.Preprocessing(80))) == 5
+
+
 def test_targets_are_not_the_labels_if_they_are_transformed() -> None:
     found = from_dataset(Relabelled(), aib.Preprocessing(80))
     assert found.labels.tolist() == [3 - y for y in Photos().targets]

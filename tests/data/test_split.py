@@ -53,7 +53,8 @@ def test_train_and_val_share_no_image_and_make_up_the_whole():
     parts = [{image.numpy().tobytes() for image in s.images} for s in (train, val)]
     assert parts[0] | parts[1] == pictures and not parts[0] & parts[1]
     assert torch.bincount(val.labels).tolist() == [5] * 10
-    assert len(load("shapes:count=100,holdout=0.3", "val")) == 30
+    named = load("shapes:count=100,holdout=0.3", "val", count=200, holdout=0.5)  # the name counts
+    assert len(named) == 30
 
 
 @pytest.mark.parametrize(
