@@ -91,6 +91,21 @@ def test_half_precision_weights_are_converted(folder):
     assert loaded(images()).logits.isfinite().all()
 
 
+def test_a_folder_of_the_name_of_a_packaged_model_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make().save_pretrained("pets_masked")
+    assert aib.from_pretrained("pets_masked").recipe["name"] == "tiny_aib_qt"
+    (tmp_path / "pets_masked/model.safetensors").unlink()
+    assert_refused("pets_masked", "has no model.safetensors")
+
+
+def test_weights_with_channels_last_are_written_in_the_usual_order(folder, tmp_path):
+    model = aib.from_pretrained(folder)
+    model.to(memory_format=torch.channels_last).save_pretrained(tmp_path / "last")
+    names = ("model.safetensors", "config.json")
+    assert all((folder / n).read_bytes() == (tmp_path / "last" / n).read_bytes() for n in names)
+
+
 def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
     def network():
         net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1))
@@ -99,6 +114,8 @@ def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
 
     model = aib.attach(network(), at="0", num_classes=3, image_size=32).eval()
     model.save_pretrained(tmp_path)
+    names = load_file(tmp_path / "model.safetensors")
+    assert "tail.1.weight" in names and "tail.2.weight" not in names
     loaded, x = aib.from_pretrained(tmp_path, backbone=network()), images()
     assert loaded.tail[1].weight is loaded.tail[2].weight
     assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)

@@ -76,7 +76,7 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
 
 def check_cutout(side: int, size: int) -> None:
     """Raise an error for a square that is negative or would always cover the whole image."""
-    if not 0 <= side < 2 * size:
+    if not 0 <= side < 2 * size - 1:
         raise AibError(f"a cut-out of {side} does not suit images of {size} x {size}")
 
 

@@ -67,7 +67,9 @@ def test_modules_of_the_wrong_shape_are_refused_with_it():
 def test_a_composed_model_is_saved_and_loaded_with_its_modules(options, tmp_path):
     model, x = compose(**options).eval(), images()
     model.save_pretrained(tmp_path)
-    loaded = aib.from_pretrained(tmp_path, backbone=(stem(), tail()))
+    parts = stem(), tail()
+    loaded = aib.from_pretrained(tmp_path, backbone=parts)
+    assert all(part.training for part in parts)  # copied, not changed
     assert torch.equal(
         model(x, deterministic=True).sample_logits, loaded(x, deterministic=True).sample_logits
     )

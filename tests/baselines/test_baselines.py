@@ -13,8 +13,9 @@ NARROW = 1 / 32
     ("name", "sizes"), [("vgg_att2", [16, 8]), ("vgg_att3", [16, 8, 4]), ("vgg_pan", [16, 8, 4])]
 )
 def test_models_with_several_maps_score_the_first_and_give_them_all(name, sizes):
-    maps = aib.create_model(name, width=NARROW)(images()).attention.maps
-    assert [list(m.shape) for m in maps] == [[2, size, size] for size in sizes]
+    attention = aib.create_model(name, width=NARROW)(images()).attention
+    assert [list(m.shape) for m in attention.maps] == [[2, size, size] for size in sizes]
+    assert torch.equal(attention.mu, attention.maps[0])
 
 
 def test_pay_attention_decides_from_the_attended_sums_alone():
@@ -35,6 +36,20 @@ def test_pay_attention_decides_from_the_attended_sums_alone():
     torch.testing.assert_close(out.sample_logits[0, 0], logits)
 
 
+def test_progressive_attention_filters_twice_and_sums_by_the_last_map():
+    model, x = aib.create_model("vgg_pan", width=NARROW).eval(), images()
+    out, f = model(x), x
+    for i, stage in enumerate(model.stages):
+        f = stage(f)
+        first, _, last = model.contexts[i].score  # 3 x 3, then 1 x 1
+        score = last(first(f).clamp_min(0)).exp()
+        a = score / (1 + score) if i < 2 else score / score.sum((2, 3), keepdim=True)
+        torch.testing.assert_close(out.attention.maps[i], a[:, 0])
+        f = f * a
+    assert first.kernel_size == (3, 3)
+    torch.testing.assert_close(out.sample_logits[0, 0], model.classify(f.sum((2, 3))))
+
+
 def test_abn_has_a_second_head_with_its_own_loss():
     model = aib.create_model("wrn_abn", num_classes=4, width=NARROW)
     out, y = model(images()), torch.tensor([1, 3])
@@ -53,3 +68,12 @@ def test_abn_modulates_by_one_plus_the_map_in_both_profiles():
         x = images()
         out = model(x)
         torch.testing.assert_close(seen[0], model.stem(x) * (1 + out.attention.mu[:, None]))
+
+
+def test_average_pooling_has_eight_by_eight_positions():
+    model, seen = aib.create_model("vgg_gap", width=NARROW).eval(), []
+    model.tail[-1].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    out = model(images())
+    assert seen[0].shape[2:] == (8, 8)
+    logits = seen[0].mean((2, 3)) @ model.head.weight.T + model.head.bias
+    torch.testing.assert_close(out.sample_logits[0, 0], logits)

@@ -37,12 +37,18 @@ def test_the_area_of_random_masks_is_uniform():
     assert float((area - expected).abs().max()) < 0.05  # Kolmogorov's distance
 
 
+def test_the_area_of_random_masks_is_the_share_to_the_pixel(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *shape, device: torch.full(shape, 0.7))
+    assert (masks(40).sum((1, 2)) == 1024 - int(0.7 * 1024)).all()
+
+
 def test_three_in_four_random_masks_are_smooth():
     drawn = [m for m in masks(600) if 0.2 < m.mean() < 0.8]
     ratio = torch.tensor([edges(m) for m in drawn])
     smooth = float((ratio < 0.8).double().mean())
     assert 0.65 < smooth < 0.85
     assert float((ratio < 0.3).double().mean()) > 0.15  # large blobs
+    assert float(((ratio > 0.35) & (ratio < 0.8)).double().mean()) > 0.15  # small ones
     assert float(((ratio > 0.9) & (ratio < 1.1)).double().mean()) > 0.15  # single pixels
 
 
@@ -94,6 +100,7 @@ def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
     after = evaluator_settings(before)
     assert after == before.updated(model="vgg_evaluator", area=0.25, map_size=None)
     assert evaluator_settings(after) == after
+    assert create_model(after.model, options=after.options).noise_std == 0.3
     assert evaluator_settings(Settings(model="vgg_aib").updated(attention_depth=2)) == Settings(
         model="vgg_evaluator"
     )

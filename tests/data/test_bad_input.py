@@ -139,7 +139,8 @@ def test_damaged_files_are_named_and_skipped_or_with_strict_an_error(capsys, tmp
         (torch.zeros(2, 3, 8, 9, dtype=torch.uint8), [0, 1], "uint8"),
         (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), [0, 1], "uint8"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0], "2 images and 1 labels"),
-        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0, 7], "0 to 7"),
+        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [0, 2], "0 to 2"),
+        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), [-1, 1], "-1 to 1"),
         (torch.zeros(0, 3, 8, 8, dtype=torch.uint8), [], "no images"),
     ],
 )

@@ -1,5 +1,6 @@
 """Batches: correct pixels, and the same ones for any number of workers, ranks and resumptions."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,9 @@ import torch.nn.functional as F
 from PIL import Image
 
 from aib.data import Batches, ImageSet, load
-from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
+from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.errors import AibError
+from aib.preprocessing import Preprocessing
 from tests.data import official
 from tests.helpers import image_set, pixels, shapes
 
@@ -54,10 +56,26 @@ def test_the_batched_crop_equals_one_image_after_another(pad, flip):
         assert torch.equal(batch[position].float(), expected)
 
 
-def test_without_padding_and_mirroring_training_shows_the_images_as_they_are():
-    data = image_set(8, num_classes=8)
-    ((x, y),) = Batches(data, 8, train=True, pad=0, flip=False).epoch(0)
-    assert data.mirror and torch.equal(x, data.preprocessing.normalise(data.images[y]))
+def test_without_padding_and_mirroring_training_shows_the_images_as_they_are(on_disk):
+    dense = image_set(20, num_classes=4)
+    strided = replace(dense, images=dense.images.contiguous(memory_format=torch.channels_last))
+    for data in (dense, strided, on_disk):
+        batches = Batches(data, 8, train=True, pad=0, flip=False, cache="memory")
+        plain = data.preprocessing.normalise(data.in_memory().images)
+        assert data.mirror
+        for epoch in range(2):
+            images = EpochPlan.sample(len(data), seed=0, epoch=epoch).order
+            for step, (x, y) in enumerate(batches.epoch(epoch)):
+                index = images[8 * step :][:8]
+                assert torch.equal(x, plain[index]) and torch.equal(y, data.labels[index])
+
+
+def test_images_that_may_not_be_mirrored_are_only_if_the_caller_says_so():
+    data = image_set(20, num_classes=20, mirror=False)
+    for flip, flipped in ((None, False), (True, True)):
+        ((x, y),) = Batches(data, 20, train=True, pad=0, flip=flip).epoch(0)
+        mirrored = x == data.preprocessing.normalise(data.images[y]).flip(3)
+        assert bool(mirrored.flatten(1).all(1).any()) == flipped
 
 
 def test_a_crop_of_a_large_image_has_the_area_ratio_and_position_of_its_random_numbers():
@@ -89,6 +107,15 @@ def test_a_cut_out_blanks_exactly_its_square(side):
         expected = before.clone()
         expected[:, max(top, 0) : max(top + side, 0), max(left, 0) : max(left + side, 0)] = 0
         assert torch.equal(image, expected)
+
+
+@pytest.mark.parametrize("size", [1, 5, 8])
+def test_a_cut_out_that_leaves_nothing_of_any_image_is_refused(size):
+    centres = (torch.arange(size) + 0.5) / size  # on the diagonal
+    for side in range(3 * size):
+        cut = cut_out(torch.ones(size, 3, size, size), centres[:, None].expand(-1, 10), side)
+        with nullcontext() if cut.any() else pytest.raises(AibError, match=f"a cut-out of {side} "):
+            check_cutout(side, size)
 
 
 def test_cut_outs_change_only_training_images_and_not_their_crops(on_disk):
@@ -210,3 +237,8 @@ def test_crops_shift_small_images_of_files_by_an_eighth_of_the_side(tmp_path, si
     assert Batches(data, 4, train=True).pad == pad
     again = data.prepared_for(replace(data.preprocessing, image_size=2 * size))
     assert Batches(again, 4, train=True).pad == 2 * pad
+
+
+def test_shapes_are_not_padded():
+    shown = [shapes(24), shapes(24).prepared_for(Preprocessing(64))]
+    assert [Batches(data, 4, train=True).pad for data in shown] == [0, 0]

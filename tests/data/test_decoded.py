@@ -1,6 +1,7 @@
 """Decoded copies: the crops of files, decoded once."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from aib.data import Batches, ImageFiles, ImageSet, decoded
 from aib.data.augment import EpochPlan, crop_image
 from aib.data.decode import to_tensor
 from aib.data.decoded import crop_copies, decode_once
+from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.preprocessing import Preprocessing
 from aib.settings import Settings
@@ -70,6 +72,14 @@ def test_crops_of_a_copy_are_the_crops_of_the_file(photos: ImageSet, flip: bool)
             assert (crop.int() - want.int()).abs().float().mean() < 0.8
 
 
+def test_a_crop_of_one_grey_is_that_grey_up_to_its_edges() -> None:
+    greys = torch.arange(256, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 3, 90, 90)
+    for corner in (0.0, 0.3, 1 - 2**-24):  # the smallest crop, which is enlarged
+        uniform = torch.tensor([corner, corner, 0.9, 0.0, 0.5]).expand(256, 5)
+        crops = crop_copies(greys, torch.ones(256), uniform, SIZE, flip=False)
+        assert torch.equal(crops, greys[..., :SIZE, :SIZE])
+
+
 @pytest.mark.parametrize("cache", ["auto", "memory", "disk"])
 def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
     settings = {"train": True, "trivial_augment": False, "cutout": 16, "alternate_flip": True}
@@ -87,6 +97,18 @@ def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache
     assert torch.equal(resumed[0][0], epochs[1][1][0])
 
 
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_one_operation_is_applied_to_each_crop_of_a_file(photos: ImageSet, cache) -> None:
+    plain, changed = (
+        next(Batches(photos, 6, train=True, cache=cache, trivial_augment=on).epoch(2))
+        for on in (False, True)
+    )
+    crops, found = (photos.preprocessing.to_pixels(x) for x, _ in (plain, changed))
+    uniform = EpochPlan.sample(6, seed=0, epoch=2).uniform
+    assert torch.equal(found, TrivialAugment(SIZE, SIZE)(crops, uniform))
+    assert not torch.equal(found, crops)
+
+
 def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, tmp_path) -> None:
     first = decode_once(photos, "disk")
     assert sorted(calls) == list(range(6))
@@ -102,6 +124,22 @@ def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, 
     assert sorted(calls) == list(range(6)) and changed == [True] + [False] * 5
 
 
+def test_a_copy_on_disk_is_of_these_files_this_size_and_these_crops(photos, tmp_path) -> None:
+    first, *others = photos.files.paths
+    times, content = (first.stat().st_atime_ns, first.stat().st_mtime_ns), first.read_bytes()
+    twin = Path(shutil.copy2(first, tmp_path / "twin.png"))
+    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
+    parts: list[dict] = [{}, {"crops": boxes}, {"crops": boxes + 1}, {"paths": (twin, *others)}]
+    sets = [replace(photos, files=replace(photos.files, **part)) for part in parts]
+    names = {decode_once(data, "disk").where for data in sets}
+    names.add(decode_once(photos.prepared_for(Preprocessing(80)), "disk").where)
+    for more, later in ((b"0", 0), (b"", 10**9)):  # larger at the same time; later of the same size
+        first.write_bytes(content + more)
+        os.utime(first, ns=(times[0], times[1] + later))
+        names.add(decode_once(photos, "disk").where)
+    assert len(names) == 7
+
+
 def test_a_file_name_of_bytes_that_are_no_text_has_a_copy_on_disk(photos: ImageSet) -> None:
     first, *others = photos.files.paths
     odd = first.rename(first.with_name(os.fsdecode(b"caf\xe9.png")))
@@ -114,6 +152,10 @@ def test_space_decides_where_a_copy_is_kept(photos: ImageSet, monkeypatch) -> No
     needed = 6 * 3 * 90 * 90
     found = str(decode_once(photos))
     assert "in memory" in found and "90 x 90" in found
+    monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed)
+    for processes, where in ((1, "in memory"), (2, ".npy")):  # each with a copy of its own
+        options = {"train": True, "cache": "auto", "world_size": processes}
+        assert where in str(Batches(photos, 3, **options).decoded)
     monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed - 1)
     assert ".npy" in str(decode_once(photos))
     assert "in memory" in str(decode_once(photos, "memory"))
@@ -134,12 +176,13 @@ def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> N
     assert sorted(calls) == sorted([*range(6), *range(6)])
     kept = Batches(data, 4, cache="auto")
     next(iter(kept))  # a pass that is not finished
-    assert len(list(kept)) == 2
+    assert len([batch.images.zero_() for batch in kept]) == 2  # what is kept stays as it is
     calls.clear()
     for _ in range(2):
         for batch, want in zip(kept, plain, strict=True):
             assert torch.equal(batch.images, want.images) and torch.equal(batch.index, want.index)
             assert torch.equal(batch.masks, want.masks)
+            batch.images.zero_()  # the next pass has its own
         assert torch.equal(next(kept.epoch(0))[1], plain[0].labels)
     assert calls == []
     assert [b.index.tolist() for b in kept.subset(torch.tensor([5, 2]))] == [[5, 2]]
@@ -173,5 +216,7 @@ def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> N
     files = ImageFiles((path,))
     whole, reduced = files.decode(0), files.decode(0, reduce=180)
     assert (whole.size, reduced.size) == ((1600, 1200), (400, 300))  # a quarter; an eighth is 150
+    part = replace(files, crops=torch.tensor([[0.0, 100, 1600, 700]]))  # in pixels of the whole
+    assert part.decode(0, reduce=180).size == (1600, 600)
     small = [np.asarray(image.resize((90, 90))).astype(int) for image in (whole, reduced)]
     assert abs(small[0] - small[1]).max() <= 4

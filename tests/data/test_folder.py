@@ -1,5 +1,6 @@
 """Folders of images: classes, splits, image modes, rotation, options in the name."""
 
+import hashlib
 import json
 import os
 import struct
@@ -18,7 +19,7 @@ from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError, AibWarning
 from aib.evaluation import Evaluation
-from aib.figures.picture import is_figure
+from aib.figures.picture import is_figure, save_image
 from aib.pretrained import packaged_models
 from aib.settings import Settings
 from aib.training.freeze import FrozenLayers
@@ -35,6 +36,16 @@ def test_sub_folders_are_classes_in_alphabetical_order(tmp_path):
     assert images.images is None and images[0][0].shape == (3, 224, 224)
     small = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)  # stays in memory
     assert small.images is not None and small.images.shape == (12, 3, 32, 32)
+
+
+def test_a_run_knows_its_training_files_by_their_names_and_labels(tmp_path):
+    official.write_folder(tmp_path, classes=2, per_class=3)
+    lines = "".join(f"{label} class_{label}/{i}.png\n" for label in range(2) for i in range(3))
+    known = {"files": 6, "sha256": hashlib.sha256(lines.encode()).hexdigest()}
+    for split in ("train", "val"):  # of all files that they are drawn from
+        assert load(f"folder:{tmp_path}", split, holdout=0.3).drawn_from == known
+    held_out = [load(f"folder:{tmp_path}", "val", holdout=0.3, seed=s).files.paths for s in (0, 1)]
+    assert held_out[0] != held_out[1]
 
 
 def test_own_splits_are_used(tmp_path):
@@ -114,9 +125,22 @@ def test_splits_of_other_names_do_not_become_classes(tmp_path, splits):
 def test_files_in_hidden_folders_are_no_images(tmp_path):
     home = tmp_path / ".home"  # a hidden folder above the images does not matter
     official.write_folder(home)
-    (home / "class_0/.thumbnails").mkdir()
-    Image.new("RGB", (20, 20)).save(home / "class_0/.thumbnails/0.png")
-    assert len(load(f"folder:{home}", "train", holdout=0)) == 12
+    for folder in ("class_0/.thumbnails", ".thumbnails"):
+        (home / folder).mkdir()
+        Image.new("RGB", (20, 20)).save(home / folder / "0.png")
+    Image.new("RGB", (20, 20)).save(home / "class_0/.0.png")
+    data = load(f"folder:{home}", "train", holdout=0)
+    assert len(data) == 12 and data.class_names == ("class_0", "class_1", "class_2")
+
+
+def test_a_folder_of_explanations_is_no_class_and_a_class_with_some_stays_one(tmp_path):
+    official.write_folder(tmp_path, classes=2)
+    (tmp_path / "explained").mkdir()
+    for folder in ("explained", "class_0"):
+        (tmp_path / folder / "manifest.json").write_text('{"made_by": "aib explain"}')
+    save_image(Image.new("RGB", (20, 20)), tmp_path / "class_0/drawn.png")
+    data = load(f"folder:{tmp_path}", "train", holdout=0)
+    assert data.class_names == ("class_0", "class_1") and len(data) == 8
 
 
 def test_links_to_folders_are_followed_once(tmp_path):
@@ -202,6 +226,8 @@ def test_training_reports_damaged_files_of_every_split(tmp_path) -> None:
     [
         (Image.fromarray(np.full((4, 4), 32_768, np.uint16)), 127),
         (Image.new("RGBA", (4, 4), (255, 0, 0, 0)), 255),
+        (Image.new("LA", (4, 4), (99, 0)), 255),
+        (Image.new("RGBA", (4, 4), (255, 0, 0, 0)).convert("P"), 255),
     ],
 )
 def test_sixteen_bits_are_scaled_and_transparent_pixels_white(tmp_path, image, shade):

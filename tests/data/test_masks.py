@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from PIL import Image
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.decode import open_mask, open_rgb, upright_size
+from aib.data.folder import images_without_masks
 from aib.data.masks import from_user
 from aib.errors import AibError, AibWarning
 from aib.preprocessing import Preprocessing
 from tests.data import official
+from tests.helpers import pixels
 
 BLOCKS = torch.tensor([[0, 1, 255], [1, 0, 0]], dtype=torch.uint8)
 COLOURS = {0: (0, 0, 250), 1: (250, 0, 0), 255: (0, 250, 0)}  # of background, object, ignored
@@ -82,6 +85,12 @@ def test_a_mask_is_cropped_with_its_image(tmp_path, box):
     assert not torch.equal(data.mask(0), drawn(tmp_path).mask(0))
 
 
+def test_a_part_has_its_own_crops(tmp_path):
+    boxes = torch.tensor([[0.0, 0, 9, 9], [4.6, 2.4, 40.4, 30.6]])
+    part = drawn(tmp_path, crops=boxes).subset(torch.tensor([1]))
+    assert part.files.decode(0).tobytes() == picture(blocks()).crop((5, 2, 40, 31)).tobytes()
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, workers):
     data = drawn(tmp_path)
@@ -94,12 +103,29 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     chosen = torch.tensor([1])
     assert torch.equal(stored.subset(chosen).masks[0], lazy.masks[1])
     assert data.subset(chosen).mask(0) is None and data.subset(chosen).box(0) is not None
+    [beyond] = Batches(replace(stored, boxes=2 * stored.boxes), 4)  # clipped to the image
+    assert beyond.boxes.tolist() == [[16.0, 0.0, 24.0, 24.0], [0.0, 24.0, 16.0, 24.0]]
 
 
 def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
     small, large = (drawn(tmp_path, size=size).in_memory() for size in (24, 48))
     moved = small.prepared_for(large.preprocessing)
     assert torch.equal(moved.masks, large.masks) and torch.equal(moved.boxes, large.boxes)
+
+
+@pytest.mark.parametrize("size", [20, 40])
+def test_images_and_masks_in_memory_are_resized_as_pillow_does(size):
+    images, masks = pixels(4, 30), (pixels(4, 30, seed=1)[:, 0] > 127).to(torch.uint8)
+    data = ImageSet.from_tensors(images, [0, 1, 0, 1], class_names="ab", masks=masks)
+    found = data.prepared_for(Preprocessing(size, class_names=("other", "names")))
+    assert found.class_names == ("a", "b")
+    for i in range(4):
+        image, mask = Image.fromarray(images[i].permute(1, 2, 0).numpy()), masks[i].numpy()
+        image = image.resize((size, size), Image.Resampling.BILINEAR)
+        mask = Image.fromarray(mask).resize((size, size), Image.Resampling.NEAREST)
+        gap = found.images[i].permute(1, 2, 0).int() - torch.from_numpy(np.array(image)).int()
+        assert gap.abs().max() <= 1 and gap.float().mean().abs() < 0.3
+        assert np.array_equal(found.masks[i], np.array(mask))
 
 
 def test_tensors_may_be_bool_or_hold_ignored_pixels():
@@ -110,7 +136,8 @@ def test_tensors_may_be_bool_or_hold_ignored_pixels():
     assert data.masks.dtype == torch.uint8 and torch.equal(data.masks == 1, masks)
     three = masks.to(torch.uint8)
     three[0, 3] = 255
-    assert torch.equal(ImageSet.from_tensors(images, labels, masks=three).masks, three)
+    stored = ImageSet.from_tensors(images, labels, masks=three)
+    assert torch.equal(stored.masks, three) and stored.has_mask().all()
     for wrong in (masks.to(torch.uint8) * 255, masks.to(torch.uint8) * 7):
         with pytest.raises(AibError, match="1 for the object and 255"):
             ImageSet.from_tensors(images, labels, masks=wrong)
@@ -119,7 +146,7 @@ def test_tensors_may_be_bool_or_hold_ignored_pixels():
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
-@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+@pytest.mark.parametrize("orientation", [1, 3, 5, 6, 7, 8])
 def test_the_size_of_a_turned_photograph_is_known_without_decoding(tmp_path, suffix, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -127,6 +154,7 @@ def test_the_size_of_a_turned_photograph_is_known_without_decoding(tmp_path, suf
     upright = (20, 10) if orientation < 5 else (10, 20)
     assert upright_size(tmp_path / f"a.{suffix}") == upright
     assert open_rgb(tmp_path / f"a.{suffix}").size == upright
+    assert open_mask(tmp_path / f"a.{suffix}", lambda values: values).size == upright
 
 
 def write_masks(root, classes=3, per_class=4, side=40):
@@ -195,6 +223,7 @@ def test_a_class_may_be_called_masks(tmp_path):
     (tmp_path / "masks/class_0").rename(tmp_path / "masks/masks")
     data = load(f"folder:{tmp_path}", "train", holdout=0)
     assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
+    assert set(images_without_masks(tmp_path)) == set(data.files.paths)
 
 
 def test_a_folder_of_all_the_classes_is_no_class(tmp_path):
@@ -288,6 +317,8 @@ def test_a_mask_of_one_colour_has_its_object_where_it_is_opaque(tmp_path, colour
     mask.paste(colour, (0, 0, 20, 10))
     mask.convert(mode).save(tmp_path / "mask.png")
     assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
+    Image.new("RGBA", (40, 40), "black").save(tmp_path / "mask.png")  # opaque: no object
+    assert not np.asarray(open_mask(tmp_path / "mask.png", from_user)).any()
 
 
 def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):

@@ -58,7 +58,11 @@ def test_cutmix_pastes_one_rectangle_and_labels_have_the_share_of_its_area() -> 
 
 @pytest.mark.parametrize(
     ("centre", "rows", "columns"),
-    [((0.5, 0.5), (4, 12), (6, 18)), ((0.0, 0.0), (0, 4), (0, 6))],  # of 8 x 12 pixels
+    [
+        ((0.5, 0.5), (4, 12), (6, 18)),  # of 8 x 12 pixels
+        ((0.0, 0.0), (0, 4), (0, 6)),
+        ((0.25, 0.75), (0, 8), (12, 24)),
+    ],
 )
 def test_a_rectangle_in_the_middle_or_cut_off_at_a_corner(centre, rows, columns) -> None:
     x = torch.stack([torch.zeros(3, 16, 24), torch.ones(3, 16, 24)])
@@ -84,6 +88,9 @@ def test_with_both_each_batch_is_one_of_them() -> None:
         x, z, _ = mixed(Mix(CLASSES, mixup=1.0, cutmix=1.0), step)
         cut += bool(((z == x) | (z == x.flip(0))).all())
     assert 10 < cut < 30
+    # Each has its own alpha: with this one a rectangle is all or nothing, a blend never is.
+    own = (mixed(Mix(CLASSES, mixup=50.0, cutmix=0.001), step) for step in range(40))
+    assert 3 < sum(torch.equal(z, x) for x, z, _ in own) < 20
 
 
 def test_a_batch_depends_on_seed_epoch_and_step_alone() -> None:

@@ -102,8 +102,10 @@ def test_large_images_are_read_on_access_and_labels_without_reading_images() -> 
     found = from_dataset(data, aib.Preprocessing(80))
     assert data.reads == 1  # to see what an item is
     assert found.labels.tolist() == data.targets
-    assert found.subset(torch.tensor([5, 2])).pixels(1).equal(found.pixels(2))
+    part = found.subset(torch.tensor([5, 2]))
+    assert part.pixels(1).equal(found.pixels(2))
     assert data.reads == 3
+    assert part.subset(torch.tensor([1])).pixels(0).equal(found.pixels(2))
 
 
 def test_a_transform_of_pil_images_is_applied_at_every_access() -> None:
@@ -146,6 +148,14 @@ class Relabelled(Photos):
     def __getitem__(self, i: int):
         image, y = super().__getitem__(i)
         return image, self.target_transform(y)
+
+
+def test_targets_of_more_images_than_there_are_are_not_the_labels() -> None:
+    class Part(Photos):
+        def __len__(self) -> int:
+            return 5
+
+    assert len(from_dataset(Part(), aib.Preprocessing(80))) == 5
 
 
 def test_targets_are_not_the_labels_if_they_are_transformed() -> None:

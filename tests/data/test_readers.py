@@ -50,6 +50,8 @@ def test_stl10_is_upright_with_its_own_classes_or_cifar10s_without_the_monkeys(t
     raw = load("stl10:partial", "test", root=tmp_path)
     assert np.array_equal(raw.images, images)
     assert raw.labels.tolist() == (labels - 1).tolist()
+    same_size = load("stl10:partial,classes=cifar10", "test", root=tmp_path)
+    assert np.array_equal(same_size.images, images[labels != 8])
     matched = load("stl10:partial,classes=cifar10,image_size=32", "test", root=tmp_path)
     names = [raw.class_names[i] for i in raw.labels if raw.class_names[i] != "monkey"]
     expected = ["automobile" if name == "car" else name for name in names]

@@ -24,14 +24,17 @@ def test_every_class_is_on_both_sides_in_its_share(counts, holdout, seed):
     assert sorted(torch.cat([kept, held_out]).tolist()) == list(range(len(labels)))
     for label, count in enumerate(counts):
         out = int((labels[held_out] == label).sum())
-        assert 1 <= out < count and abs(out - holdout * count) <= 1
+        nearest = min(max(holdout * count, 1), count - 1)
+        assert 1 <= out < count and abs(out - nearest) <= 0.5
 
 
 def test_the_seed_decides_and_nothing_else():
     labels = torch.arange(100) % 10
-    first, again = (stratified_split(labels, 0.2, 3, NAMES)[1] for _ in range(2))
     torch.manual_seed(9)
-    assert torch.equal(first, again)
+    first = stratified_split(labels, 0.2, 3, NAMES)[1]
+    generator = torch.Generator().manual_seed(3)  # as it was: older runs depend on their split
+    chosen = [10 * torch.randperm(10, generator=generator)[:2] + label for label in range(10)]
+    assert torch.equal(first, torch.cat(chosen).sort().values)
     assert not torch.equal(first, stratified_split(labels, 0.2, 4, NAMES)[1])
 
 
@@ -50,7 +53,8 @@ def test_train_and_val_share_no_image_and_make_up_the_whole():
     parts = [{image.numpy().tobytes() for image in s.images} for s in (train, val)]
     assert parts[0] | parts[1] == pictures and not parts[0] & parts[1]
     assert torch.bincount(val.labels).tolist() == [5] * 10
-    assert len(load("shapes:count=100,holdout=0.3", "val")) == 30
+    named = load("shapes:count=100,holdout=0.3", "val", count=200, holdout=0.5)  # the name counts
+    assert len(named) == 30
 
 
 @pytest.mark.parametrize(

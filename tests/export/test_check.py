@@ -26,6 +26,17 @@ def test_the_check_finds_any_output_that_is_off(name, crooked):
         wrong.require()
 
 
+def test_limits_are_relative_to_large_values_and_batches_of_several_sizes_are_run():
+    model, seen = filled_model("tiny_aib_qt", profile="released"), []
+    model.head.decode[-1].bias.data[0] = 5000.0
+    run = runner(model)
+    limits = check(model, lambda pixels: seen.append(pixels) or run(pixels)).require().limits
+    large = float(run(torch.cat(seen))["logits"].abs().max())
+    assert limits == pytest.approx({"logits": 1e-4 * large, "map": 1e-4, "sigma": 1e-4})
+    assert large > 4000 and {1, 2} < {len(pixels) for pixels in seen}
+    assert all(pixels.min() >= 0 and pixels.max() <= 1 for pixels in seen)
+
+
 def two_levels(low, high, name="tiny_aib_qt"):
     """A model whose mu_a is 0.5 everywhere."""
     torch.manual_seed(0)

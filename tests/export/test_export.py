@@ -15,7 +15,7 @@ from aib.cli import main
 from aib.commands.export import default_target
 from aib.data import load
 from aib.export import _FORMATS, export, formats, quantise, read_metadata
-from aib.export.one_pass import OnePass, traceable
+from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.files import sha256
 from aib.masked import information_bits
 from aib.runs import find_model
@@ -82,6 +82,22 @@ def test_one_pass_gives_the_outputs_that_a_model_has(name):
         np.testing.assert_allclose(found[key], value, atol=1e-6)
 
 
+def test_the_model_stays_as_it_is():
+    model = filled_model("tiny_aib_qt").double().train()
+    assert not settled(model).training and model.training
+
+
+@pytest.mark.parametrize(("profile", "named"), [("paper", "log-p"), ("released", "logits")])
+def test_the_metadata_say_what_the_outputs_are(profile, named):
+    model = filled_model("tiny_aib_qt", profile=profile)
+    about = describe(model, "onnx", checksum="that of the file")
+    assert about["anchors"] == sorted(model.quantizer.anchors.tolist())
+    assert about["weights_sha256"] == "that of the file"
+    assert about["outputs"]["logits"]["values"].startswith(named)
+    total = model(torch.randn(1, 3, 32, 32), deterministic=True).logits.exp().sum().item()
+    assert (total == pytest.approx(1, abs=1e-4)) == (profile == "paper")
+
+
 # A conversion takes seconds, so all but two are slow tests.
 SLOW = [
     (name, 32, {}) for name in ("vgg_pan", "vgg_att3", "wrn_abn", "wrn_aib_qt", "vgg_evaluator")
@@ -128,6 +144,11 @@ def test_paths_may_be_strings_and_folders_of_this_machine_are_cut(tmp_path):
     about = read_metadata(small.path)
     assert about["data"] == "folder:birds" and about["int8"]["calibrated_on"] == "folder:cats"
     assert b"/home/me" not in small.path.read_bytes()
+    graph = onnx.load(small.path).graph
+    scales = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    first = next(node for node in graph.node if node.op_type == "QuantizeLinear")
+    # Calibrated on 0..1: from (0 - 0.4) / 0.2 to (1 - 0.4) / 0.2, in 255 steps.
+    assert 255 * scales[first.input[1]] == pytest.approx(5, rel=0.05)
 
 
 def test_an_operation_that_onnx_does_not_have_is_named(tmp_path):
@@ -211,8 +232,10 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
     )
     same = (fp32_logits.argmax(1) == int8_logits.argmax(1)).mean()
     assert small["agreement"] == pytest.approx(same)
-    gap = np.abs(fp32_logits - int8_logits).max()
+    gaps = np.abs(fp32_logits - int8_logits)
+    gap = gaps.max()
     assert small["differences"]["logits"] == pytest.approx(gap, rel=1e-3) and 0 < gap < 1
+    assert small["mean_differences"]["logits"] == pytest.approx(gaps.mean(), rel=1e-3)
 
 
 def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):

@@ -101,6 +101,8 @@ def test_a_network_by_name_is_the_network_of_its_library(name, hub):
     assert (policy.image_size, policy.mean, policy.std) == (32, libraries.MEAN, libraries.STD)
     assert model(images()).attention.mu.shape == (2, 8, 8)
     assert aib.attach(name, num_classes=C, image_size=64).preprocessing.image_size == 64
+    given = aib.attach(name, num_classes=C, preprocessing=aib.Preprocessing(64))
+    assert given.recipe["image_size"] == given.preprocessing.image_size == 64
 
 
 def test_the_form_with_pretrained_weights_is_kept(hub, tmp_path):
@@ -108,8 +110,12 @@ def test_the_form_with_pretrained_weights_is_kept(hub, tmp_path):
     for pretrained in (True, False):
         model = aib.attach("torchvision:googlenet", num_classes=C, pretrained=pretrained)
         assert model.tail.transform_input is pretrained and model.tail.aux2 is not None
+        known = [f"tail.aux2.fc{i}.weight" in model.pretrained_names for i in (1, 2)]
+        assert known == [pretrained, False]  # the last layer is new
         model.save_pretrained(tmp_path)
-        assert aib.from_pretrained(tmp_path).tail.transform_input is pretrained
+        for named in (None, "torchvision:googlenet"):
+            loaded = aib.from_pretrained(tmp_path, backbone=named)
+            assert loaded.tail.transform_input is pretrained
 
 
 def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):

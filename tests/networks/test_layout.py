@@ -43,6 +43,9 @@ def test_features_are_read_in_the_one_way_that_fits(shape, grown, size, argument
         ([2, 8, 8, 8], [1, 8, 8, 8], 32, {}, "several ways"),  # pooled to one size
         ([2, 8, 4, 6], None, 32, {}, "fit no grid"),
         ([2, 8, 4, 6], [1, 9, 4, 6], 32, {}, "fit no grid"),
+        ([2, 8, 4, 4], [1, 16, 8, 8], 32, {}, "fit no grid"),  # all three grow
+        ([2, 4, 4, 8], [1, 8, 8, 16], 32, {}, "fit no grid"),
+        ([2, 17, 8], [1, 64, 8], 16, {}, "fit no grid"),  # 1 + 16 would have 1 + 64
         ([2, 9, 8], None, 12, {}, "several ways"),  # 0 + 3 x 3, 5 + 2 x 2
         ([2, 23, 8], None, 23, {}, "fit no grid"),
         ([2, 17, 8], [1, 17, 16], 16, {}, "fit no grid"),  # [B,c,N]

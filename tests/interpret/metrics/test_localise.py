@@ -54,7 +54,7 @@ def test_negative_values_are_no_energy():
 def test_boxes_hold_the_pixels_whose_centres_lie_inside():
     nothing = float("nan")
     boxes = torch.tensor(
-        [[[1, 0, 3, 2], [4, 4, 6, 5]], [[0.4, 0.6, 2.5, 2.4], [nothing] * 4]], dtype=torch.float
+        [[[1, 0, 3, 2], [4, 4, 6, 5]], [[0.5, 1.5, 2.5, 2.5], [nothing] * 4]], dtype=torch.float
     )
     first, second = boxes_to_masks(boxes, (5, 6)).nonzero().split([6, 2])
     assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2], [0, 4, 4], [0, 4, 5]]
