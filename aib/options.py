@@ -69,7 +69,7 @@ class ModelOptions:
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
     """Masked models: how steep the mask is in the end; steeper leaves fewer pixels half open."""
     propose: Propose | None = field(default=None, metadata=MASK)
-    """Masked models: map by its own network ("separate", at 32) or a first pass ("twice", 224)."""
+    """Masked models: map by a "separate" network (default at 32), or by a first pass ("twice")."""
     sample_map: bool = field(default=False, metadata=MASK)
     """Masked models: sample the map around its mean, as the paper's attention is."""
     quantise_map: bool = field(default=False, metadata=MASK)

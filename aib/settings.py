@@ -66,7 +66,7 @@ class Settings:
     backbone: str | None = None
     """A network of your own in place of --model: my_module:build, a function without arguments."""
     init: str | None = None
-    """Start from another run, a saved or packaged model (pets_masked), or ImageNet's vgg16:PATH."""
+    """Start from a run, a saved or packaged model (pets_masked), or for VGG at 224 vgg16:PATH."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -112,7 +112,7 @@ class Settings:
     ema: Annotated[float, Rule("between 0 and 1", lambda v: 0 < v < 1)] | None = None
     """Decay of a moving average of the weights; the average is then evaluated and saved."""
     ema_batch_norm: NonNegativeInt = 0
-    """Batches that estimate the average's BatchNorm statistics anew; with 0 they are averaged."""
+    """Batches that estimate the average's BatchNorm anew before evaluations; 0: it is averaged."""
     freeze: tuple[str, ...] = ()
     """Layers that are not trained, with all inside them; their BatchNorm stays as in evaluation."""
     revive_anchors: bool = False
@@ -120,7 +120,7 @@ class Settings:
 
     # --- data
     holdout: Fraction = 0.0
-    """Fraction of the training set held out for choices: evaluated instead of the test set."""
+    """Fraction of the training set held out to choose by: evaluated, and the test set is not."""
     augment: bool = True
     """Random crops, flips (unless that changes an image's class), and the five settings below."""
     cutout: NonNegativeInt = 0
@@ -136,7 +136,7 @@ class Settings:
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
     cache: Cache = "auto"
-    """Where decoded large images are kept: memory, disk, none; auto is where there is space."""
+    """Where decoded large images are kept: memory, disk, none; auto: the first with space."""
     workers: NonNegativeInt = 2
     """Processes that decode images above 64 pixels of which no decoded copy is kept."""
 

@@ -64,7 +64,11 @@ def test_the_help_of_a_command_has_an_example(capsys, command):
     assert code == 0 and f"xample: aib {command}" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("words", [["train"], ["sweep"], ["bench", "train"], ["bench", "infer"]])
+@pytest.mark.parametrize(
+    "words",
+    [[name] for name in cli.COMMANDS if name not in ("data", "bench")]
+    + [["data", "show"], ["data", "verify"], ["bench", "train"], ["bench", "infer"]],
+)
 def test_the_help_of_each_option_is_one_paragraph(capsys, monkeypatch, words):
     monkeypatch.setenv("COLUMNS", "400")  # wide enough for every text to fit into one line
     _, out, _ = run(capsys, *words, "--help")
@@ -72,7 +76,7 @@ def test_the_help_of_each_option_is_one_paragraph(capsys, monkeypatch, words):
     lines = [line.strip() for line in framed if line.startswith(("  -", "   "))]
     lines = [line for line in lines if line.strip("-")]
     alone = [line.startswith("-") and "  " not in line for line in lines]  # its text comes next
-    assert len(lines) > 10
+    assert len(lines) > 2
     texts = zip(alone, lines[1:], strict=False)
     assert [line for before, line in texts if not before and not line.startswith("-")] == []
 

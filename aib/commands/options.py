@@ -1,5 +1,6 @@
 """What commands share: options from a signature or dataclass, presets, tables, JSON."""
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -29,12 +30,19 @@ def run_command(command: str, argv: Sequence[str]) -> None:
     elif isinstance(module.COMMAND, dict):
         if argv and not argv[0].startswith("-"):
             reject_unknown(argv[:1], module.COMMAND, "no command")
-        about, table = module.__doc__ or "", module.COMMAND
+        about = module.__doc__ or ""
+        table = {name: unwrapped(one) for name, one in module.COMMAND.items()}
         tyro.extras.subcommand_cli_from_dict(
             table, args=list(argv), prog=prog, description=about, config=CONFIG
         )
     else:
-        parse(module.COMMAND, argv, prog)
+        parse(unwrapped(module.COMMAND), argv, prog)
+
+
+def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the text of each argument in one line: tyro would keep the breaks."""
+    command.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
+    return command
 
 
 def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:

@@ -52,7 +52,7 @@ class Options:
     out: Path | None = None
     """Folder of the sweep; runs/sweep-PRESET if not given."""
     jobs: int = 1
-    """Number of parallel runs; each gets a share of the cores and, if there are several, a GPU."""
+    """Number of parallel runs; each gets a share of the cores, and one of several GPUs."""
     list: bool = False
     """List the runs and stop."""
     json: bool = False

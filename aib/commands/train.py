@@ -33,6 +33,7 @@ class Options:
     Example: aib train --data folder:photos:image_size=64 --model vgg_aib_qt --epochs 30
 
     Example: aib train --data folder:photos --model timm:resnet50 --masked --pretrained --lr 0.01
+    --schedule cosine --epochs 30
 
     Example: aib train shapes_tiny --evaluator --out runs/evaluator
 

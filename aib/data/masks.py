@@ -39,7 +39,7 @@ def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """
     if boxes.ndim not in (2, 3) or boxes.shape[-1] != 4:
         raise AibError(f"boxes must have the shape [B,4] or [B,n,4], not {list(boxes.shape)}")
-    boxes = boxes.float().reshape(len(boxes), -1, 4)  # [B,n,4]
+    boxes = (boxes[:, None] if boxes.ndim == 2 else boxes).float()  # [B,n,4]
     left, top, right, bottom = boxes[:, :, None, :].unbind(dim=-1)  # [B,n,1] each
     y = torch.arange(size[0], device=boxes.device) + 0.5
     x = torch.arange(size[1], device=boxes.device) + 0.5

@@ -30,8 +30,10 @@ def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
     draw = ImageDraw.Draw(sheet)
     for row, label in enumerate(classes):
         name = dataset.class_names[label]
-        short = name if len(name) <= 17 else name[:16] + "…"
-        draw.text((4, row * row_height + 4), short, fill="black", font=text_font(10, short))
+        font, short = text_font(10, name), name
+        while font.getlength(short) > LABEL_WIDTH - 8:
+            short = short.removesuffix("…")[:-1] + "…"
+        draw.text((4, row * row_height + 4), short, fill="black", font=font)
         members = (dataset.labels == label).nonzero().flatten()[:columns].tolist()
         for column, index in enumerate(members):
             mask = dataset.known_mask(index) if dataset.has_masks else None

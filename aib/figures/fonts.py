@@ -1,33 +1,37 @@
 """Fonts for names in any script."""
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from PIL import ImageFont
 
 NO_CHARACTER = "\U0010ffff"  # drawn as the font's sign for a missing one
+_found: list[str] = []  # tried first: the next name is likely to be in the same script
 
 
-@cache
 def text_font(size: int, text: str = "", *, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, or another installed font for a text with characters that it does not have."""
-    return ImageFont.truetype(other_font(text) or _dejavu(bold), size)
+    """DejaVu Sans, or for a text that it lacks characters of another font, which is never bold."""
+    return _open(other_font(text) or _dejavu(bold), size)
+
+
+@lru_cache(maxsize=4096)
+def other_font(text: str) -> str | None:
+    """File of the installed font with the most characters of a text, if DejaVu Sans has fewer."""
+    characters = {c for c in text if not c.isspace()}
+    best, most = None, _count(_dejavu(), characters)
+    for path in (*_found, *_installed()) if most < len(characters) else ():
+        count = _count(path, characters)
+        if count > most:
+            best, most = path, count
+        if most == len(characters):
+            break
+    if best is not None and best not in _found:
+        _found.append(best)
+    return best
 
 
 @cache
-def other_font(text: str) -> str | None:
-    """File of an installed font with all characters of a text, if DejaVu Sans has not all."""
-    if _has_characters(_dejavu(), text):
-        return None
-    fonts = _installed()
-    found = next((path for path in fonts if _has_characters(path, text)), None)
-    if found is not None:
-        fonts.remove(found)
-        fonts.insert(0, found)  # the next name is likely to be in the same script
-    return found
-
-
 def _dejavu(bold: bool = False) -> str:
     # It comes with matplotlib, which takes long to import.
     found = find_spec("matplotlib")
@@ -41,13 +45,21 @@ def _installed() -> list[str]:
     """Font files of this system, regular ones without serifs first."""
     from matplotlib.font_manager import findSystemFonts
 
-    return sorted(findSystemFonts(), key=lambda p: ("Sans" not in p, "Regular" not in p, p))
+    # LastResort has one sign for all characters of a script.
+    found = [path for path in findSystemFonts() if "LastResort" not in path]
+    return sorted(found, key=lambda p: ("Sans" not in p, "Regular" not in p, p))
 
 
-def _has_characters(path: str, text: str) -> bool:
+@lru_cache(maxsize=64)
+def _open(path: str, size: int) -> ImageFont.FreeTypeFont:
+    return ImageFont.truetype(path, size)
+
+
+def _count(path: str, characters: set[str]) -> int:
+    """How many of the characters a font has."""
     try:
-        font = ImageFont.truetype(path, 20)
+        font = _open(path, 20)
     except OSError:  # damaged, or of fixed sizes
-        return False
+        return 0
     missing = list(font.getmask(NO_CHARACTER))
-    return all(list(font.getmask(c)) != missing for c in set(text) if not c.isspace())
+    return sum(list(font.getmask(c)) != missing for c in characters)

@@ -1,6 +1,8 @@
 """Pictures of maps: how they are saved, their tiles, and grids of small images."""
 
+import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,10 @@ def save_figure(figure: Any, path: Path) -> None:
     for text in figure.findobj(Text):
         if font := other_font(text.get_text()):
             text.get_fontproperties().set_file(font)
-    write_whole(
-        path,
-        lambda partial: figure.savefig(
-            partial, format="png", dpi=110, bbox_inches="tight", metadata=MARK
-        ),
-    )
+    save = partial(figure.savefig, format="png", dpi=110, bbox_inches="tight", metadata=MARK)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as a box
+        write_whole(path, save)
 
 
 def save_image(image: Image.Image, path: Path) -> None:

@@ -3,12 +3,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from aib.cli import main
 from aib.data import SPECS, ImageSet, load, svhn
-from aib.data.sheet import contact_sheet
+from aib.data.sheet import LABEL_WIDTH, contact_sheet
 from aib.data.verify import describe
 from tests.data import official
 from tests.helpers import photo
@@ -109,10 +110,12 @@ def test_the_name_of_a_folder_alone_is_an_error_with_the_right_name(capsys, tmp_
         assert "folder:photos" in capsys.readouterr().err
 
 
-def test_a_sheet_shows_letters_beyond_ascii():
+def test_a_sheet_shows_letters_beyond_ascii_and_shortens_what_does_not_fit():
     def sheet(name):
         images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
         data = ImageSet.from_tensors(images, torch.arange(2), class_names=[name, "dog"])
         return contact_sheet(data)
 
     assert sheet("ä").tobytes() != sheet("ñ").tobytes()
+    before_images = np.asarray(sheet("W" * 17))[:60, LABEL_WIDTH - 6 : LABEL_WIDTH]
+    assert (before_images == 255).all()  # seventeen of the widest letter are wider

@@ -438,10 +438,10 @@ def test_how_many_images_a_verdict_takes():
         return drop_between(own, torch.arange(images) >= lost)
 
     text = words("docs/trust.md")
-    assert "counts as used from a loss of 7 points on, with 1,000 from 2" in text
+    assert "from a loss of 7 points on with 100 images, and of 2 with 1,000" in text
     assert drop(100, 6).low < 0.01 <= drop(100, 7).low
     assert drop(1000, 18).low < 0.01 <= drop(1000, 20).low
-    assert "*decorative* takes at least 200 images" in text
+    assert "*Decorative* takes at least 200 images" in text
     assert drop(200, 0).high < 0.01 < drop(190, 0).high
 
 
@@ -487,6 +487,15 @@ def test_calibration_has_no_common_direction():
 
 def test_what_the_readme_says_of_the_packaged_model():
     card = (ROOT / "aib/pretrained_models/pets_masked/README.md").read_text(encoding="utf-8")
-    before, after = re.findall(r"^\| pets test.* \| ([\d,]+) \| (\d+\.\d+) \(", card, re.MULTILINE)
-    said = f"about {float(before[1]):.0f}% on photographs re-encoded as in training, "
-    assert f"{said}{float(after[1]):.0f}% on {after[0]} original ones" in words("README.md")
+    row = r"^\| pets test.* \| ([\d,]+) \| ([\d.]+) \(([\d.]+) to ([\d.]+)\)"
+    before, after = re.findall(row, card, re.MULTILINE)
+    said = f"about {float(before[1]):.0f}% on photographs re-encoded as in training and "
+    error, low, high = (round(float(value)) for value in after[1:])
+    assert f"{said}{error}% ({low} to {high}) on {after[0]} original ones" in words("README.md")
+    evaluations = json.loads(
+        (ROOT / "aib/pretrained_models/pets_masked/evaluation.json").read_text()
+    )
+    for each in evaluations.values():
+        bins = each["calibration_bins"]
+        weighted = [n * c for n, c in zip(bins["images"], bins["confidence"], strict=True)]
+        assert sum(weighted) / each["images"] < 1 - each["top1_error"] / 100 - 0.1  # too low

@@ -21,18 +21,19 @@ def installed(monkeypatch, tmp_path):
     damaged.write_bytes(b"no font")
     found = [SIGNS, str(damaged)]
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", lambda: found)
-    caches = (fonts.text_font, fonts.other_font, fonts._installed)
-    for one in caches:
+    monkeypatch.setattr(fonts, "_found", [])
+    for one in (fonts.other_font, fonts._installed):
         one.cache_clear()
     yield
-    for one in caches:
+    for one in (fonts.other_font, fonts._installed):
         one.cache_clear()
 
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_font_draws_what_dejavu_sans_lacks():
     assert fonts.text_font(20, SIGN).path == SIGNS
-    for text in ("cat", "Größe · кошка ≥ 1 …", f"{SIGN} 猫"):  # the last is in neither of them
+    assert fonts.text_font(20, f"{SIGN} {OTHER} 猫").path == SIGNS  # of most characters
+    for text in ("cat", "Größe · кошка ≥ 1 …", "猫"):  # the last is in neither of them
         assert Path(fonts.text_font(20, text).path).name == "DejaVuSans.ttf"
     assert Path(fonts.text_font(20, bold=True).path).name == "DejaVuSans-Bold.ttf"
 
@@ -46,3 +47,15 @@ def test_explanations_and_figures_use_it(tmp_path):
     save_figure(figure, tmp_path / "figure.png")
     assert text.get_fontproperties().get_file() == SIGNS and text.get_fontsize() == 7
     assert other.get_fontproperties().get_file() is None
+
+
+def test_many_texts_open_a_font_once():
+    opened = {id(fonts.text_font(14, f"cat {i}%")) for i in range(50)}
+    assert len(opened) == 1
+
+
+def test_a_character_that_no_font_has_is_a_box_without_a_warning(tmp_path, recwarn):
+    figure = Figure()
+    figure.text(0.5, 0.5, fonts.NO_CHARACTER)
+    save_figure(figure, tmp_path / "figure.png")
+    assert not recwarn

@@ -49,7 +49,7 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Localisation(BootstrapMetric):
-    """Pointing game, energy inside and AUROC: computed per image, then averaged.
+    """Pointing game, mass inside and AUROC: computed per image, then averaged.
 
     `compute` returns scalar tensors by name: each metric (0 to 1), `NAME_low` and `NAME_high`
     (bootstrap over images), `NAME_undefined` (images left out: the mask covers everything or

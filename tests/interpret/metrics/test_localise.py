@@ -59,6 +59,8 @@ def test_boxes_hold_the_pixels_whose_centres_lie_inside():
     first, second = boxes_to_masks(boxes, (5, 6)).nonzero().split([6, 2])
     assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2], [0, 4, 4], [0, 4, 5]]
     assert second.tolist() == [[1, 1, 0], [1, 1, 1]]
+    for none in (boxes[:0], boxes[:0, 0]):
+        assert boxes_to_masks(none, (5, 6)).shape == (0, 5, 6)
 
 
 def test_images_without_an_answer_are_counted_and_not_averaged():
