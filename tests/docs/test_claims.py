@@ -276,13 +276,13 @@ def test_runs_of_the_released_profile_are_marked():
 
 
 def test_the_defaults_in_the_method_are_those_of_the_code():
-    text = prose(ROOT / "docs" / "method.md")
+    text = words("docs/method.md")
     [written] = re.findall(r"`beta`, `lambda_q`, `lambda_c` \| ([\d., ]+) \|", text)
     settings = Settings()
     ours = [settings.beta, settings.lambda_q, settings.lambda_c]
     assert [float(value) for value in written.split(",")] == ours
     samples = "{} x {}".format(*PROFILES["paper"].eval_samples)
-    assert f"1 x 1 in training, {samples} in evaluation" in " ".join(text.split())
+    assert f"1 x 1 in training, {samples} in evaluation" in text
 
 
 def test_a_stretch_makes_rounding_the_mask_cheap():
