@@ -470,10 +470,36 @@ def test_the_small_masked_model_has_more_error_than_the_papers_form():
     assert f"{one.error:.1f}% in one run" in findings() and one.error > max(papers)
 
 
+def seeds(file: str, model: str) -> list[StoredRun]:
+    """The runs of a model by the recipe that all models had; names end with the seed."""
+    return [run for run in runs(file) if run.name[:-1] == f"{model}_"]
+
+
+def test_each_seed_of_the_papers_form_has_less_error_than_plain_vgg_on_cifar100():
+    ours, plain = (seeds("cifar100_vgg", model) for model in ("vgg_aib_qt", "vgg"))
+    assert len(ours) == len(plain) == 3
+    assert max(run.error for run in ours) < min(run.error for run in plain)
+    less = mean(run.error for run in plain) - mean(run.error for run in ours)
+    assert round(less, 1) == 0.5 and "by half a point on average" in words("README.md")
+    highest = max(run.evaluation.top1_interval[1] for run in ours)
+    assert highest > min(run.evaluation.top1_interval[0] for run in plain)
+
+
+def test_what_a_short_training_reaches_on_cifar10():
+    trials, final = runs("cifar10_sprint", "sprint_cutout"), seeds("cifar10_sprint", "sprint")
+    best = min(trials, key=lambda run: run.error)
+    assert {run.evaluation.split for run in trials} == {"val"} and len(final) == 5
+    assert all(run.recipe["cutout"] == best.recipe["cutout"] for run in final)
+    said = f"takes {60 * final[0].minutes:.0f} s on one NVIDIA H200, compilation included, and has "
+    said += f"{spread([run.error for run in final])}% error (five seeds"
+    assert said in words("docs/reproduce.md")
+    longer = [run.error for run in seeds("cifar10_vgg", "vgg_aib_qt")]
+    assert max(longer) < PRESETS["cifar10_fast"].paper_error < min(run.error for run in final)
+
+
 def test_calibration_has_no_common_direction():
     def errors(file: str, model: str) -> list[float]:
-        found = [run for run in runs(file) if run.name[:-1] == f"{model}_"]  # by one recipe
-        return [run.evaluation.calibration_error for run in found]
+        return [run.evaluation.calibration_error for run in seeds(file, model)]
 
     for data in ("cifar10", "cifar100"):
         assert max(errors(f"{data}_vgg", "vgg_aib_qt")) < min(errors(f"{data}_vgg", "vgg"))
