@@ -66,7 +66,7 @@ class FirstPass(nn.Module):
         self.part = part  # the submodule that is run; "" is the whole network
         self.layer = layer  # of the part; "" is its own output
         network = network.get_submodule(part)
-        self._features: list[Any] = []
+        self._features: list[Tensor] = []
         self._active = False
         for name, buffer in batch_norm_buffers(network).items():
             key = name.replace(".", "/")  # a buffer's own name may not hold dots
@@ -101,9 +101,9 @@ class FirstPass(nn.Module):
         found = {key: prefix + key.replace("/", ".") for key, _ in self.named_buffers()}
         return {f"{own}.{key}": weights[name] for key, name in found.items() if name in weights}
 
-    def _keep(self, layer: nn.Module, inputs: Any, f: Any) -> None:
+    def _keep(self, layer: nn.Module, inputs: Any, f: Tensor) -> None:
         if self._active:
-            self._features.append(f)
+            self._features.append(f.clone())  # the network may change them in place
 
 
 def hold_in_backward(network: nn.Module) -> None:

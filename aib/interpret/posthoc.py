@@ -7,6 +7,7 @@ score, as published: the logit before any softmax, also for models that return l
 """
 
 import importlib.util
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -192,15 +193,21 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
 
 
 def _grid_layout(f: torch.Size, x: Tensor, least: int = MIN_POSITIONS) -> str | None:
-    """How features of square images lie, if they have enough positions; the first that fits."""
+    """How features lie, if they have enough positions: the first reading that fits.
+
+    A square image has a square grid; of another image the grid with the nearest proportions fits.
+    """
     if len(f) == 3:
         return "tokens" if f[1] >= least**2 else None
     if len(f) != 4:
         return None
-    for layout, side in (("nchw", f[2:]), ("nhwc", f[1:3])):
-        if min(side) >= least and (side[0] == side[1] or x.shape[2] != x.shape[3]):
-            return layout
-    return None
+    height, width = x.shape[2:]
+    off = {
+        layout: abs(math.log(h * width / (w * height)))
+        for layout, (h, w) in (("nchw", f[2:]), ("nhwc", f[1:3]))
+        if min(h, w) >= least and (h == w or height != width)
+    }
+    return min(off, key=off.__getitem__, default=None)
 
 
 def _classifier_pass(model: nn.Module, x: Tensor) -> Network:

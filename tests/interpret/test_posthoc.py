@@ -152,6 +152,14 @@ def test_grad_cam_is_refused_where_features_are_no_b_c_h_w(layout, words):
         gradcam_layer(model, IMAGES)
 
 
+def test_channels_last_are_refused_for_images_that_are_not_square():
+    wide = torch.randn(2, 3, 32, 64)
+    with pytest.raises(aib.AibError, match=r"channels last, \[2, 8, 16, 16\]"):
+        gradcam(Features("nhwc"), wide, "mix")
+    net = nn.Sequential(nn.Conv2d(3, 16, 27), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    assert gradcam(net, wide, "0").shape == (2, 32, 64), "6 x 38 positions: not quite 1 : 2"
+
+
 def raw_scores(model, x, classes):
     """The logits of the deterministic pass, before any softmax, of one class per image."""
     return model(x, deterministic=True).sample_logits.mean((0, 1)).gather(1, classes[:, None])[:, 0]

@@ -181,3 +181,11 @@ def test_an_image_of_the_wrong_size_is_a_sentence():
 
 def test_a_layer_inside_a_skip_connection_may_be_read():
     assert attached(at="layer2.1.conv2")(images(B)).attention.mu.shape == (B, 8, 8)
+
+
+def test_the_map_is_read_before_the_network_changes_the_features_in_place():
+    """As DenseNet does: its ReLU sets features below 0 to 0."""
+    network, x = DenseNet().eval(), images(B)
+    model = aib.attach(network, at="features", num_classes=C, image_size=32, masked=True).eval()
+    score = model.propose.trunk(network.features(x))  # [B,1,h,w]
+    torch.testing.assert_close(model(x).attention.mu, score[:, 0].sigmoid())
