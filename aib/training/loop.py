@@ -191,7 +191,7 @@ class Loop:
         row["seconds"] = now - self.began
         self.logged_step, self.log_time = self.step, now
         self.log(row)
-        self.report.metrics(row)
+        self.report.metrics(row | {"profile": self.take_step.model.profile})
         self.last = row
 
     def end_epoch(self, epoch: int) -> None:

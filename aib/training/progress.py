@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from aib.errors import counted
+from aib.profiles import get_profile
 
 MEASURED_SECONDS = 3.0  # of training, by which its duration is estimated
 
@@ -127,8 +128,10 @@ def format_duration(seconds: float) -> str:
 def format_metrics(row: dict[str, Any]) -> str:
     """The metrics of one row in one line."""
     parts = [f"loss {row['total']:.3f}", f"nll {row['nll']:.3f}", f"error {row['error']:.2f}%"]
-    if row["kl"]:
+    if row["kl"] and get_profile(row["profile"]).exact_kl:
         parts.append(f"KL {row['kl'] / math.log(2):.1f} bits")
+    elif row["kl"]:  # the released code's term measures no information
+        parts.append(f"penalty {row['kl']:.1f}")
     if row.get("perplexity") is not None:
         parts.append(f"vq {row['quantization']:.1e} commit {row['commitment']:.1e}")
         parts.append(f"anchors {row['perplexity']:.1f}")

@@ -39,6 +39,7 @@ ROW = {
     "error": 12.5,
     "perplexity": 9.75,
     "images_per_second": 12_345.6,
+    "profile": "paper",
 }
 
 
@@ -57,6 +58,16 @@ def test_a_training_in_python_shows_its_progress_unless_told_not_to(
     assert "warning: after 5 steps the averaged weights" in shown
     aib.fit(small_model(num_classes=4), image_set(), s, progress=False)
     assert capsys.readouterr().out == ""
+
+
+def test_the_penalty_of_the_released_profile_is_not_shown_as_bits_of_kl(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for profile, words in (("paper", "  KL "), ("released", "  penalty ")):
+        model = small_model(num_classes=4, profile=profile)
+        aib.fit(model, image_set(), replace(SMALL, epochs=1))
+        shown = capsys.readouterr().out
+        assert words in shown and (" bits" in shown) == (profile == "paper")
 
 
 @pytest.mark.parametrize("done", [0, 5])
