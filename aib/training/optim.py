@@ -12,9 +12,6 @@ from aib.profiles import get_profile
 from aib.quantize import AnchorQuantizer
 from aib.settings import Settings
 
-HOW = (
-    "add --init vgg16:PATH (aib.load_backbone in Python) or --pretrained, or leave lr_backbone out"
-)
 NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
@@ -69,7 +66,7 @@ def make_optimizer(
     names, scale = model.pretrained_names, 1.0
     if s.lr_backbone is not None:
         if not names:
-            raise AibError(f"lr_backbone {s.lr_backbone:g} is for a pretrained backbone: {HOW}")
+            raise nothing_pretrained(s.lr_backbone)
         scale = s.lr_backbone / s.lr
     groups = parameter_groups(model, s.weight_decay, profile.decay_all, scaled=names, scale=scale)
     fused = on_device or None  # None: PyTorch's own choice
@@ -77,6 +74,15 @@ def make_optimizer(
         return torch.optim.AdamW(groups, lr=s.lr, capturable=on_device, fused=fused)
     nesterov = profile.nesterov and s.momentum > 0
     return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=nesterov, fused=fused)
+
+
+def nothing_pretrained(lr_backbone: float) -> AibError:
+    """The error for a learning rate of pretrained layers where none are loaded."""
+    return AibError(
+        "the pretrained weights are missing: add --init vgg16:PATH (aib.load_backbone in Python), "
+        "or --pretrained for a network of timm or torchvision; "
+        f"lr_backbone {lr_backbone:g} is their learning rate, without them add --lr-backbone None"
+    )
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: dict) -> None:
