@@ -101,6 +101,13 @@ def main(argv: list[str]) -> None:
                 "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
                 "from ImageNet's VGG-16"
             )
+    chosen = preset is not None or resumed is not None or _given(argv) & {"--lr", "--epochs"}
+    if options.settings.pretrained and not chosen:
+        s = options.settings
+        print(
+            f"lr {s.lr:g} and {s.epochs} epochs are for random weights: pretrained ones need less, "
+            "such as --lr 0.01 --schedule cosine --epochs 30"
+        )
     name = run_name(preset, options.settings) + "-evaluator" * options.settings.evaluator
     start(options, re.sub("[:/]", "-", name))
 

@@ -327,6 +327,21 @@ def test_a_resumed_run_needs_no_pretrained_weights(photos, hub):
         build_model(s, load_data(s, "train"))
 
 
+@pytest.mark.parametrize(
+    ("flags", "noticed"),
+    [
+        ("--pretrained", True),
+        ("--pretrained --lr=0.1", False),
+        ("--pretrained --epochs 9", False),
+        ("", False),
+    ],
+)
+def test_a_learning_rate_for_random_weights_is_noticed(flags, noticed, monkeypatch, capsys):
+    monkeypatch.setattr("aib.commands.train.start", lambda options, name: None)
+    main(["train", "--model", "timm:resnet18", *flags.split()])
+    assert ("such as --lr 0.01 --schedule cosine" in capsys.readouterr().out) == noticed
+
+
 def test_a_sweep_of_a_network_is_planned(hub):
     hub.online = False  # a plan needs no weights
     base = Settings(data="shapes:count=16", model="timm:resnet18", masked=True, pretrained=True)
