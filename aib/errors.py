@@ -1,6 +1,7 @@
 """The error that users see, and messages for foreseeable errors of other libraries."""
 
 OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "storage size")
+ONE_VALUE = "expected more than 1 value per channel"  # of BatchNorm
 PEER_LOST = "gloo/transport"  # in what torch raises when a connection between processes fails
 TOO_LARGE = ("overflow", "int too large", "too large to convert")
 
@@ -43,6 +44,11 @@ def sentence_for(error: Exception) -> str | None:
     text = str(error).lower()
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return "there is not enough memory for that; fewer images at a time, or smaller ones?"
+    if ONE_VALUE in text:
+        return (
+            "BatchNorm needs two images at a time or more: choose a larger --batch-size, or a "
+            "smaller --accumulate"
+        )
     if PEER_LOST in text:
         return (
             "another process of this training has ended, or its connection was lost; "

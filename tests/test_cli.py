@@ -121,6 +121,13 @@ def test_an_invalid_value_is_named_without_a_traceback(capsys, words, named):
     assert named in err and "Traceback" not in err
 
 
+def test_one_image_at_a_time_is_too_few_for_batch_norm(capsys, tmp_path):
+    words = "train --data shapes:count=8 --model tiny_aib_masked --head-norm --accelerator cpu"
+    parts = ["--batch-size", "4", "--accumulate", "4", "--out", str(tmp_path / "run")]
+    assert cli.main([*words.split(), *parts]) == 2
+    assert "BatchNorm needs two images at a time or more" in capsys.readouterr().err
+
+
 def test_debug_shows_where_an_error_came_from(capsys):
     code, _, err = run(capsys, "models", "resnet*", "--debug")
     assert code == 2
