@@ -69,19 +69,24 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_tensors(
-    model: nn.Module, weights: dict[str, Tensor], path: Path, *, fresh: Container[str] = ()
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    path: Path,
+    *,
+    fresh: Container[str] = (),
+    advice: str = "",
 ) -> None:
     """Load weights that were read from `path` into the model; every key and shape must match.
 
     Half-precision weights are converted to the model's type. The model's tensors in `fresh` are
-    left as they are.
+    left as they are. `advice` ends the error for keys that do not match.
     """
     expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing or unexpected:
         raise AibError(
             f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
-            f"{len(unexpected)} unexpected{_first(unexpected)}"
+            f"{len(unexpected)} unexpected{_first(unexpected)}{advice}"
         )
     for name, value in weights.items():
         if value.shape != expected[name].shape:

@@ -28,6 +28,10 @@ from aib.weights import (
 )
 
 VGG16 = "vgg16:"  # --init vgg16:PATH
+SAME_FORM = (
+    "; give the model, the image size and the options it was trained with, or name --model without "
+    "--init to start from random weights"
+)
 LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
 
 
@@ -108,13 +112,12 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
         name = wrong[0]
         more = f" (and {len(wrong) - 1} more tensors differ)" if len(wrong) > 1 else ""
         raise AibError(
-            f"{path} does not fit the model: {shapes(name, weights[name], expected[name])}{more}; "
-            "give the model and the options it was trained with, or name --model without --init to "
-            "start from random weights"
+            f"{path} does not fit the model: {shapes(name, weights[name], expected[name])}{more}"
+            + SAME_FORM
         )
     kept = {name: value for name, value in weights.items() if name not in other}
     fresh = (*other, *missing)
-    load_tensors(model, kept, path, fresh=fresh)
+    load_tensors(model, kept, path, fresh=fresh, advice=SAME_FORM)
     with suppress(AibError):  # without a config it is not known which images the weights expect
         saved = read_preprocessing(path.with_name(CONFIG))
         model.pretrained_statistics = (saved.mean, saved.std) if saved.mean else None

@@ -357,7 +357,7 @@ def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path
 
 def test_a_masked_model_takes_no_other_backbone(tmp_path: Path) -> None:
     aib.create_model("wrn", 4, width=0.1).save_pretrained(tmp_path)
-    with pytest.raises(aib.AibError, match="does not fit the model"):
+    with pytest.raises(aib.AibError, match=r"does not fit the model.* give the model, the image"):
         load_trained(aib.create_model("tiny_aib_masked", 4), tmp_path / "model.safetensors")
 
 
@@ -367,7 +367,7 @@ def test_weights_of_another_width_are_an_error_and_change_nothing(tmp_path: Path
     before = {name: value.clone() for name, value in wider.state_dict().items()}
     words = (
         r"body\.0\.0\.weight is \[4, 3, 3, 3\] in the file and \[8, 3, 3, 3\] in the model "
-        r"\(and \d+ more tensors differ\); give the model and the options it was trained with"
+        r"\(and \d+ more tensors differ\); give the model, the image size and the options"
     )
     with pytest.raises(aib.AibError, match=words):
         load_trained(wider, tmp_path / "model.safetensors")
