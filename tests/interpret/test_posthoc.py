@@ -156,6 +156,9 @@ def test_channels_last_are_refused_for_images_that_are_not_square():
     wide = torch.randn(2, 3, 32, 64)
     with pytest.raises(aib.AibError, match=r"channels last, \[2, 8, 16, 16\]"):
         gradcam(Features("nhwc"), wide, "mix")
+    model = aib.attach(Features("nhwc"), at="mix", num_classes=4, image_size=32, masked=True)
+    with pytest.raises(aib.AibError, match="its channels are last"):
+        gradcam_layer(model, wide)
     net = nn.Sequential(nn.Conv2d(3, 16, 27), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     assert gradcam(net, wide, "0").shape == (2, 32, 64), "6 x 38 positions: not quite 1 : 2"
 
