@@ -27,6 +27,7 @@ from aib.validation import Count, check, parse_json
 PLAN, LOCK = "sweep.json", "sweep.lock"  # the lock is held while a sweep runs
 SCHEMA = 1
 RESOLVED = ("latent_dim", "num_anchors", "modulation")  # settings with a default per family
+ADDED = ("latent_dim", "num_anchors")  # settings that give a network the part that they act on
 
 # The part of a model that a knob acts on.
 NEEDS = {
@@ -168,10 +169,12 @@ def make_plan(
         raise AibError("a sweep trains models; train an evaluator with `aib train --evaluator`")
     if grids or not quick:
         check_grids(grids)
+    names = {grid.name for grid in grids}
+    if "model" in names and (base.backbone is not None or "backbone" in names):
+        raise AibError("a backbone is a network in place of the model: vary one of them")
     images = load_data(with_test_images(base), base.measured_split)
     model = _without_weights(base, images)
-    names = {grid.name for grid in grids}
-    if not {"model", "data", "profile"} & names:
+    if not {"model", "data", "profile", "masked"} & names:
         # Write out what the family and the profile decide, so that a grid's value can be compared
         # with the preset's own.
         known = {name: model.recipe[name] for name in RESOLVED if name in model.recipe}
@@ -200,6 +203,8 @@ def _resolved(grid: Grid, base: Settings, images: ImageSet) -> Grid:
 def _missing_part(model: Classifier, grid: Grid) -> str:
     """The part that this knob acts on, if the model does not have it."""
     need = NEEDS.get(grid.name, "")
+    if model.recipe["kind"] == "attached" and grid.name in ADDED:
+        return ""
     return "" if not need or parts_of(model)[need] else need
 
 

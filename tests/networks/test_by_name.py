@@ -351,6 +351,26 @@ def test_a_sweep_of_a_network_is_planned(hub):
         make_plan("mine", base, [parse_grid("modulation=gate,residual")])
 
 
+def test_a_sweep_of_a_network_varies_its_form(hub):
+    base = Settings(data="shapes:count=16", model="timm:resnet18")
+    plan = make_plan("mine", base, [parse_grid("masked=false,true")])
+    assert [run.point for run in plan.runs] == ["base", "masked=True"]
+    grids = [parse_grid("K=none,8"), parse_grid("Q=none,4")]  # a masked network may have neither
+    plan = make_plan("mine", base.updated(masked=True), grids)
+    assert [run.point for run in plan.runs] == ["base", "K=8", "Q=4"]
+
+
+@pytest.mark.usefixtures("photos")  # with my_module.py
+def test_a_sweep_of_models_has_no_backbone_which_would_be_trained_in_their_place():
+    base, models = Settings(data="shapes:count=16"), parse_grid("model=tiny,tiny_aib")
+    for s, grids in (
+        (base.updated(backbone="my_module:build", at="features"), [models]),
+        (base, [models, parse_grid("backbone=my_module:build")]),
+    ):
+        with pytest.raises(aib.AibError, match="a network in place of the model"):
+            make_plan("mine", s, grids, product=True)
+
+
 def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys, tmp_path):
     flags = ["--backbone", "my_module:build", "--at", "features"]
     size = f"{photos}:image_size=16"
