@@ -62,6 +62,7 @@ def explain(
     map scaled to [0,1]. `expected` is a class to compare the predicted one with: `class_maps` has
     a post-hoc map of each, Grad-CAM unless `method` is another.
     """
+    check("method", method, Literal["auto", Method])
     check("threshold", threshold, Fraction)
     check_model(model, "explain")
     label = None if expected is None else _label(model, expected)

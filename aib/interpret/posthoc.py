@@ -23,7 +23,7 @@ from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps,
 from aib.modes import evaluating
 from aib.networks.layers import find_layer
 from aib.types import Output, widen
-from aib.validation import Method, PosthocMethod, check
+from aib.validation import PosthocMethod, check
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
 # at 32 x 32 has a single position, which makes no map.
@@ -141,7 +141,7 @@ def posthoc_maps(
 
     `layer` is Grad-CAM's, `gradcam_layer` by default; `chunk` is that of `integrated_gradients`.
     """
-    check("method", method, Method)
+    check("method", method, PosthocMethod)
     forward = partial(model, deterministic=True)
     with evaluating(model):
         if method == "gradcam":

@@ -101,6 +101,10 @@ def test_bad_input_is_named():
         saliency(lambda x: x, X)
     with pytest.raises(AibError, match="not 4, 9, 8"):
         occlusion(net, X, window=9)
+    with pytest.raises(AibError, match="'own'"):
+        posthoc_maps(eval_model("tiny_aib"), IMAGES, "own")
+    with pytest.raises(AibError, match="one of 'auto', 'own', 'gradcam'"):
+        aib.explain(eval_model("tiny_aib"), IMAGES, method="grad")
 
 
 def test_without_captum_the_extra_is_named(monkeypatch):
