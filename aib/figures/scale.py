@@ -24,7 +24,7 @@ def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
     """
     size = (size[0], size[1])
     if not maps.is_floating_point():
-        return F.interpolate(maps[:, None].double(), size=size, mode="nearest")[:, 0].long()
+        return F.interpolate(maps[:, None].double(), size=size, mode="nearest-exact")[:, 0].long()
     if tuple(maps.shape[1:]) == size:
         return maps.float()
     wide = F.interpolate(maps[:, None].double(), size=size, mode="bilinear", align_corners=False)

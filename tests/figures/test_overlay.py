@@ -6,6 +6,7 @@ from PIL import Image
 
 from aib.errors import AibError
 from aib.figures.overlay import COLORS, color_table, overlay
+from aib.figures.scale import enlarge
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (12, 10, 3), dtype=np.uint8)
 RAMP = torch.linspace(0.2, 0.4, 120).reshape(12, 10)
@@ -63,3 +64,10 @@ def test_unscaled_maps_compare():
 def test_bad_input_is_named(image, map, options, message):
     with pytest.raises(AibError, match=message):
         overlay(image, map, **options)
+
+
+def test_a_pixel_has_the_level_that_its_centre_lies_in():
+    levels = torch.arange(3).expand(1, 3, 3)
+    large = enlarge(levels, (8, 8))
+    assert large[0, 0].tolist() == [0, 0, 0, 1, 1, 2, 2, 2]  # centres at 1/16, 3/16, ...
+    assert torch.equal(large.flip(2), enlarge(levels.flip(2), (8, 8)))
