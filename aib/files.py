@@ -93,9 +93,9 @@ def describe_write_error(error: Exception, path: Path) -> str:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read the object in a JSON file; None if there is no such file."""
-    if not path.is_file():
-        return None
     try:
+        if not path.is_file():
+            return None
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise AibError(f"{path} cannot be read as JSON: {error}") from error

@@ -44,8 +44,8 @@ def explain(
 
     Args:
         images: image files, or folders of them. Masks (in a folder masks/ beside those of the
-            classes), hidden files and pictures drawn by aib are skipped. A file that cannot be read
-            is skipped, too; if it was named, the exit code is 2.
+            classes), hidden files and pictures drawn by aib are skipped. A file or sub-folder that
+            cannot be read is skipped, too; if it was named, the exit code is 2.
         run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
             packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.
@@ -79,7 +79,8 @@ def explain(
 
     check_seed(seed)
     check("threshold", threshold, Fraction)
-    files = find_images(images)
+    skipped: dict[str, str] = {}
+    files = find_images(images, skipped)
     names = distinct_names(path.stem for path in files)
     check_targets(out, names)
     check_outputs(out)
@@ -92,7 +93,6 @@ def explain(
         "verdict": verdict.to_dict() if verdict else None,
     }
     records: dict[str, dict[str, Any]] = {}  # by the name of their files
-    skipped: dict[str, str] = {}
     with ExitStack() as writing, progress_bar(len(files)) as tick:
         for path, name in zip(files, names, strict=True):
             tick("explaining", 1)
@@ -171,17 +171,25 @@ def _percent(record: dict[str, Any], name: str, probability: str) -> str:
     return f"{record[name]} {100 * record[probability]:.1f}%"
 
 
-def find_images(paths: Sequence[Path]) -> list[Path]:
-    """The files named and the images inside folders, without masks and pictures drawn by aib."""
+def find_images(paths: Sequence[Path], skipped: dict[str, str]) -> list[Path]:
+    """The files named and the images inside folders, without masks and pictures drawn by aib.
+
+    `skipped` receives the folders that cannot be read.
+    """
     from aib.data.folder import images_without_masks
     from aib.figures.picture import is_figure
 
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = images_without_masks(path)
+            locked: dict[str, str] = {}
+            inside = images_without_masks(path, locked)
             if not inside:
-                raise AibError(f"the folder {path} holds no image files")
+                reason = next(iter(locked.values()), f"the folder {path} holds no image files")
+                raise AibError(reason)
+            for message in locked.values():
+                print(f"skipped: {message}", file=sys.stderr)
+            skipped |= locked
             found += inside
         else:
             found.append(path)

@@ -267,9 +267,9 @@ def _sub_folders(folder: Path) -> list[str]:
     return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or photographs(p))
 
 
-def images_without_masks(folder: Path) -> list[Path]:
-    """All image files below the folder but those that are read as masks."""
-    files = image_files(folder)
+def images_without_masks(folder: Path, skipped: dict[str, str] | None = None) -> list[Path]:
+    """All image files below the folder but those that are read as masks; see `image_files`."""
+    files = image_files(folder, skipped)
     below = {folder / p for file in files for p in file.relative_to(folder).parents}
     named = {p for p in below - {folder} if p.name == MASKS}
     masks = {p for p in named if _holds_masks(p, _sub_folders(p.parent))}

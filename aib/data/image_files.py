@@ -24,16 +24,26 @@ def photographs(folder: Path) -> list[Path]:
     return [path for path in image_files(folder) if not is_figure(path)]
 
 
-def image_files(folder: Path) -> list[Path]:
+def image_files(folder: Path, skipped: dict[str, str] | None = None) -> list[Path]:
     """All image files below the folder, sorted, without hidden ones; none if it is not there.
 
     Links to folders are followed, after all folders that are really there. None is read twice, and
-    none above this one, which would hold other classes.
+    none above this one, which would hold other classes. A folder that cannot be read is an error;
+    with `skipped` it is left out, and the message is in there.
     """
+
+    def report(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return
+        message = f"{error.filename} cannot be read: {error.strerror}"
+        if skipped is None:
+            raise AibError(message) from error
+        skipped[str(error.filename)] = message
+
     found, waiting = [], [folder]
     seen = {str(above) for above in Path(os.path.realpath(folder)).parents}
     while waiting:
-        for top, folders, names in os.walk(waiting.pop(0), onerror=_raise_unless_missing):
+        for top, folders, names in os.walk(waiting.pop(0), onerror=report):
             real = os.path.realpath(top)
             if real in seen:
                 folders.clear()
@@ -47,14 +57,17 @@ def image_files(folder: Path) -> list[Path]:
         p
         for p in found
         if p.suffix.lower() in SUFFIXES | UNREAD
-        and (p.is_file() or not p.exists())  # a link without its target: reported as unreadable
         and not p.name.startswith(".")
+        and _is_file_or_missing(p)
     )
 
 
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise AibError(f"{error.filename} cannot be read: {error.strerror}") from error
+def _is_file_or_missing(path: Path) -> bool:
+    """True for a link without its target, which is reported as unreadable."""
+    try:
+        return path.is_file() or not path.exists()
+    except PermissionError:  # its folder may be listed only; reported as well
+        return True
 
 
 @lru_cache(maxsize=2**18)  # the same folder is often read again, for its held-out images

@@ -1,8 +1,10 @@
 """`aib explain` and `aib interpret`, as a user meets them."""
 
 import csv
+import errno
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from PIL import Image
 from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
-from aib.errors import AibWarning
+from aib.errors import AibError, AibWarning
 from aib.figures.row import draw_row
 from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
@@ -207,11 +209,38 @@ def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, 
         shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
     shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
     named = next(p for p in (tmp_path / masks).parents if p.name == "masks")
-    assert find_images([named]) == [tmp_path / masks / "0.jpg"]
-    assert find_images([tmp_path]) == [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
+    assert find_images([named], {}) == [tmp_path / masks / "0.jpg"]
+    assert find_images([tmp_path], {}) == [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
     (tmp_path / "flat" / "masks").mkdir(parents=True)  # a class, as no other is named inside
     shutil.copy(photos / "photo0.jpg", tmp_path / "flat/masks/0.jpg")
-    assert find_images([tmp_path / "flat"]) == [tmp_path / "flat/masks/0.jpg"]
+    assert find_images([tmp_path / "flat"], {}) == [tmp_path / "flat/masks/0.jpg"]
+
+
+def test_a_sub_folder_that_cannot_be_read_is_skipped(photos, tmp_path, monkeypatch, capsys):
+    for name in ("cat", "locked", "unsearchable", "masks/cat"):
+        (tmp_path / name).mkdir(parents=True)
+        shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
+
+    def deny(name, is_denied):  # permissions do not stop root
+        real = getattr(os, name)
+
+        def answer(path, **options):
+            if not isinstance(path, int) and is_denied(Path(path)):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return real(path, **options)
+
+        monkeypatch.setattr(os, name, answer)
+
+    locked = tmp_path / "locked"
+    deny("scandir", lambda path: path == locked)
+    deny("stat", lambda path: path.parent.name in ("locked", "unsearchable"))
+    skipped: dict[str, str] = {}
+    files = find_images([tmp_path], skipped)
+    assert files == [tmp_path / "cat/0.jpg", tmp_path / "unsearchable/0.jpg"]  # opened later
+    assert skipped == {str(locked): f"{locked} cannot be read: Permission denied"}
+    assert capsys.readouterr().err == f"skipped: {skipped[str(locked)]}\n"
+    with pytest.raises(AibError, match="locked cannot be read"):
+        find_images([locked], {})
 
 
 def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
