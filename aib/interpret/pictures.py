@@ -1,6 +1,7 @@
 """The paper's qualitative figures: maps of modified images, and where two models disagree."""
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from aib.interpret.per_image import ImageMetrics
 from aib.interpret.tables import map_name
 
 BLOCK = 8  # side of the occluding block shown
+LINE, LINES = 14, 4  # of a name: characters per line, and lines
 
 
 def shown_modifications(known: Mapping[str, Modification]) -> dict[str, Modification]:
@@ -114,7 +116,8 @@ def disagreement(wrong: Side, right: Side, columns: int = 8) -> Any | None:
     labels, predictions = (seen[name][chosen].tolist() for name in ("label", "prediction"))
     data = wrong.feed.data
     names = [
-        f"{_name(data, y)}\nnot {_name(data, p)}" for y, p in zip(labels, predictions, strict=True)
+        f"{_name(data, y)}\n{_name(data, p, 'not ')}"
+        for y, p in zip(labels, predictions, strict=True)
     ]
     title = f"{wrong.label} is wrong, {right.label} is right; each map scaled to its own range"
     return draw_mosaic(rows, ["image", wrong.label, right.label], names, title)
@@ -127,6 +130,8 @@ def _map_tiles(model: Classifier, images: Tensor) -> list[Array]:
     return [map_tile(map) for map in maps]
 
 
-def _name(data: ImageSet, label: int) -> str:
-    name = data.class_names[label] if data.class_names else str(label)
-    return name if len(name) <= 10 else name[:9] + "…"
+def _name(data: ImageSet, label: int, before: str = "") -> str:
+    """The name of a class in short lines, broken at spaces, hyphens and underscores."""
+    name = before + (data.class_names[label] if data.class_names else str(label))
+    lines = wrap(name.replace("_", "_ "), LINE, max_lines=LINES, placeholder="…")
+    return "\n".join(line.replace("_ ", "_") for line in lines)

@@ -1,5 +1,6 @@
 """The pictures of `aib interpret`."""
 
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import Mock
 
@@ -52,6 +53,16 @@ def test_where_two_models_disagree_the_masks_are_shown():
     found = explain_batch(model, x, deterministic=True)
     assert (sheet[34 : 34 + 32, :32] == map_tile(found.mask[0])).all()
     assert "each map scaled to its own range" in figure.axes[0].get_title()
+
+
+def test_a_long_name_is_broken_into_lines():
+    names = ("american_pit_bull_terrier", "German Shepherd Dog", "cat", *"defghij")
+    data = shapes(30)
+    data = replace(data, preprocessing=replace(data.preprocessing, class_names=names))
+    feed = Batches(data, 30)
+    figure = modified_grid({"model": eval_model("tiny_aib")}, feed, {}, columns=30)
+    shown = {text.get_text() for text in figure.axes[0].get_xticklabels()}
+    assert {"american_pit_\nbull_terrier", "German\nShepherd Dog", "cat"} <= shown
 
 
 def test_any_name_is_drawn_as_it_is(tmp_path):
