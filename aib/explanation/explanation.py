@@ -12,6 +12,7 @@ from torch import Tensor
 
 from aib.errors import AibError
 from aib.explanation.decision import Decision
+from aib.figures.fonts import in_order
 from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.row import Box, Panel, draw_row
@@ -183,7 +184,7 @@ class Explanation(Decision):
 
     def _percent(self, label: int) -> str:
         """A class of the first image with its probability."""
-        return f"{self.name_of(label)}  {100 * float(self.probabilities[0, label]):.1f}%"
+        return f"{in_order(self.name_of(label))}  {100 * float(self.probabilities[0, label]):.1f}%"
 
     def record(self, image: int = 0) -> dict[str, Any]:
         """How one image was explained, in plain JSON types."""

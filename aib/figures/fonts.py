@@ -3,16 +3,24 @@
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from unicodedata import bidirectional
 
 from PIL import ImageFont
 
 NO_CHARACTER = "\U0010ffff"  # drawn as the font's sign for a missing one
+MARK = "\N{LEFT-TO-RIGHT MARK}"  # is not seen
 _found: list[str] = []  # tried first: the next name is likely to be in the same script
 
 
 def text_font(size: int, text: str = "", *, bold: bool = False) -> ImageFont.FreeTypeFont:
     """DejaVu Sans, or for a text that it lacks characters of another font, which is never bold."""
     return _open(other_font(text) or _dejavu(bold), size)
+
+
+def in_order(name: str) -> str:
+    """A name inside a line of English: Arabic or Hebrew would turn the order of the line around."""
+    right_to_left = any(bidirectional(character) in ("R", "AL") for character in name)
+    return f"{MARK}{name}{MARK}" if right_to_left else name
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,7 @@ from torch import Tensor
 from aib.errors import install
 from aib.explanation import Explanation
 from aib.explanation.explanation import CLOSED
+from aib.figures.fonts import in_order
 from aib.figures.overlay import (
     BITS_COLORS,
     MAP_COLORS,
@@ -196,7 +197,7 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
 
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(text).split()))
 
 
 def coloured(

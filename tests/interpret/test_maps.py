@@ -1,12 +1,14 @@
 """Explanations of images: from one forward pass, and from any kind of source."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import aib
+from aib.figures.row import _draw_text
 from aib.interpret import maps as maps_module
 from aib.interpret.maps import explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
@@ -183,3 +185,17 @@ def test_saving_needs_a_map_and_a_name_per_image(tmp_path):
         explain_batch(model, X).save(tmp_path)
     with pytest.raises(aib.AibError, match="2 different names"):
         aib.explain(model, pixels(2)).save(tmp_path, ["one", "one"])
+
+
+@pytest.mark.parametrize("name", ["كلب صغير", "כלב קטן", "cat"])
+def test_the_title_of_a_picture_begins_with_the_name(name, monkeypatch):
+    data = shapes(2)
+    policy = replace(data.preprocessing, class_names=(name,) * 10)
+    titles = []
+    draw = "aib.explanation.explanation.draw_row"
+    monkeypatch.setattr(draw, lambda *_, title, **__: titles.append(title))
+    aib.explain(eval_model(data=replace(data, preprocessing=policy)), pixels(1)).draw()
+    title, alone = (np.asarray(_draw_text(text, 18)) for text in (titles[0], name))
+    height, width = min(len(title), len(alone)), alone.shape[1] - 1
+    assert title.shape[1] > 3 * width
+    assert np.array_equal(title[:height, :width], alone[:height, :width])

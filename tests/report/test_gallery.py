@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,8 @@ from PIL import Image
 
 from aib.data import Batches
 from aib.interpret.maps import explain_batch
-from aib.report.gallery import make_gallery
+from aib.report.blocks import blocks
+from aib.report.gallery import GalleryItem, make_gallery
 from tests.helpers import Numbers, eval_model, fill, shapes
 
 
@@ -48,3 +50,11 @@ def test_the_caption_names_the_split(split, name):
     feed = Batches(replace(shapes(2), split=split), 2)
     gallery = make_gallery(eval_model(data=shapes(2)), feed, count=2)
     assert gallery.caption.startswith(f"A random sample of {name} images.")
+
+
+def test_a_caption_has_the_prediction_and_the_true_class():
+    items = [GalleryItem(truth, "כלב", 0.97, []) for truth in ("כלב", "cat")]
+    right, wrong = re.findall("<figcaption>.*?</figcaption>", blocks.gallery(items), re.DOTALL)
+    # a name in Hebrew does not turn the order of the line around
+    assert "<bdi>כלב</bdi> 97%" in right and "✓" in right and "it is" not in right
+    assert "<bdi>כלב</bdi> 97%" in wrong and "✗ it is <bdi>cat</bdi>" in wrong

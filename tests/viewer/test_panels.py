@@ -177,6 +177,7 @@ def test_the_change_of_a_masked_model_is_that_of_its_mask():
 
 def test_class_names_cannot_become_markup():
     assert panels.escape("a_b|<i>\n![x](y)$z") == r"a\_b\|\<i\> \!\[x\]\(y\)\$z"
+    assert panels.escape("כלב") == "\u200eכלב\u200e"  # does not turn the order of a line around
     p = torch.full((2, 1, 10), 0.1)
     bad = explanation(class_names=("<img src=x>\n# [a](b)",) * 10, sample_probabilities=p)
     for text in (panels.details(bad), panels.change_text(bad, bad)):
