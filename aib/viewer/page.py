@@ -23,9 +23,11 @@ BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the 
 THUMBNAIL = 96  # pixels of an example's longer side
 COLUMN = ("decision", "details", "maps", "samples", "change", "change-maps")
 SESSIONS = 50  # kept on the server; a page that was never closed makes room for a newer one
-# Galleries as high as their pictures, with captions below them instead of on them.
+# Galleries as high as their pictures, with captions below them instead of on them. An example's
+# caption is the text that stands for its picture, and is not shown.
 CSS = """
 #aib-picture img { image-rendering: pixelated; cursor: crosshair; }
+#aib-examples .caption-label { display: none; }
 .gradio-container .aib-tiles .grid-wrap { min-height: 0; max-height: none; overflow: visible; }
 .gradio-container .aib-tiles .grid-container { grid-auto-rows: auto; align-items: start;
   grid-template: none / repeat(var(--grid-cols), minmax(0, 1fr)); }
@@ -69,6 +71,7 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
                 file, gallery, picture, side, clear = _inputs(viewer, examples)
+                across, down, place = _position()
             with gr.Column(scale=1 + len(viewer.runs), min_width=320):
                 with gr.Row():
                     opacity = _slider("Opacity of the map, %", 100, OPACITY, elem_id="aib-opacity")
@@ -92,6 +95,8 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         gallery.select(readable(act.pick), view, everything, **quiet)
         picture.select(readable(act.hide), [scene, side, *view], everything, **quiet)
         clear.click(readable(act.clear), [scene, *view], everything, **quiet)
+        where = [side, across, down]
+        place.click(readable(act.place), [scene, *where, *view], everything, **quiet)
         gr.on([opacity.input, lowest.input], readable(act.redraw), [scene, *view], maps, **last)
     page.state_session_capacity = SESSIONS
     # Answers that were never fetched: of a page closed while it waited.
@@ -103,7 +108,7 @@ def _inputs(viewer: Viewer, examples: list[Example]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
     _markdown("or pick an example:")
-    thumbnails = [thumbnail(example) for example in examples]
+    thumbnails = [(thumbnail(example), example.name) for example in examples]
     gallery = _gallery(6, value=thumbnails, elem_id="aib-examples")
     note = unknown_classes(viewer.runs, examples)
     _markdown(panels.escape(note), visible=bool(note), elem_id="aib-unknown")
@@ -120,6 +125,14 @@ def _inputs(viewer: Viewer, examples: list[Example]) -> tuple[Any, ...]:
         5, 60, BLOCK, step=5, label="Size of a block, % of the shorter side", buttons=[]
     )
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
+
+
+def _position() -> tuple[Any, ...]:
+    """What takes the place of a click into the picture for those who use the keyboard."""
+    with gr.Accordion("Hide a block by keyboard", open=False, elem_id="aib-position"):
+        across = _slider("Centre of the block, % from the left", 100, 50, elem_id="aib-across")
+        down = _slider("Centre of the block, % from the top", 100, 50, elem_id="aib-down")
+        return across, down, gr.Button("Hide the block", elem_id="aib-place")
 
 
 def _column(opened: Run, run: int) -> list[gr.components.Component]:
@@ -200,6 +213,13 @@ class Handlers:
         height, width = magnified(scene.shown, SHOWN_SIDE).shape[:2]
         x, y = clicked.index
         covered = self.viewer.cover(scene, (x + 0.5) / width, (y + 0.5) / height, side / 100)
+        return self._draw(covered, opacity, lowest)
+
+    def place(
+        self, scene: Scene | None, side: int, across: int, down: int, opacity: int, lowest: int
+    ) -> list[Any]:
+        """Hide a block at a position in percent."""
+        covered = self.viewer.cover(present(scene), across / 100, down / 100, side / 100)
         return self._draw(covered, opacity, lowest)
 
     def clear(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:

@@ -146,6 +146,22 @@ def test_a_click_hides_a_block_and_the_button_gives_it_back(page):
     assert page.pictures("aib-change-maps-1") == []
 
 
+def test_a_block_is_hidden_by_keyboard(page):
+    whole = page.pictures("aib-picture")
+    page.browser.find_element(By.CSS_SELECTOR, "#aib-position button").send_keys(Keys.ENTER)
+    page.until(lambda: page.browser.find_element(By.ID, "aib-place").is_displayed())
+    page.press("aib-across", Keys.HOME)
+    page.browser.find_element(By.ID, "aib-place").send_keys(Keys.ENTER)
+    page.until(lambda: "What the blocks change" in page.text("aib-change-0"))
+    page.until(lambda: page.pictures("aib-picture") != whole)
+
+
+def test_every_picture_has_a_text(page):
+    script = "return [...document.querySelectorAll('img')].map(image => image.alt)"
+    texts = page.browser.execute_script(script)
+    assert len(texts) > 20 and all(texts) and "shapes, test: square" in texts
+
+
 def test_each_of_two_quick_clicks_counts(page):
     def pick(*examples: int) -> None:
         script = """examples.forEach((example, i) => setTimeout(() =>

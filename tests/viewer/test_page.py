@@ -42,6 +42,7 @@ def test_every_handler_answers_for_every_component(tmp_path):
     scene, *rest = act.start(55, 0)
     assert 1 + len(rest) == len(act.pick(55, 0, clicked(2))) == parts
     assert len(act.hide(scene, 25, 55, 0, clicked(10, 20))) == parts
+    assert len(act.place(scene, 25, 10, 20, 55, 0)) == parts
     assert len(act.clear(scene, 55, 0)) == parts and len(act.redraw(scene, 55, 0)) == 2
 
 
@@ -70,6 +71,8 @@ def test_a_click_hides_the_position_clicked_on(tmp_path):
     column = dict(zip(COLUMN, parts, strict=True))
     assert len(covered.blocks) == 1 and "What the blocks change" in column["change"]
     assert column["change-maps"]["visible"] and len(column["change-maps"]["value"]) == 3
+    placed, same, *_ = act.place(scene, 25, 25, 75, 55, 0)  # by keyboard, in percent
+    assert len(placed.blocks) == 1 and np.array_equal(same["value"], after["value"])
     again = act.hide(covered, 10, 55, 0, clicked(500, 10))[0]
     assert len(again.blocks) == 2
     whole, picture, *parts = act.clear(again, 55, 0)
