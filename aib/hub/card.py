@@ -7,6 +7,8 @@ from typing import Any
 
 from huggingface_hub import ModelCardData
 
+from aib.files import as_text
+
 CARD, PICTURE = "README.md", "maps.png"
 UNMEASURED = "Not known: it was not measured (`aib interpret`)."
 TRUST = {
@@ -104,7 +106,7 @@ On the command line: `aib explain photo.jpg --run hf:{self.repo}{option}`.{neede
 
 def plain(text: str) -> str:
     """Escape text so that Markdown shows it as it is, on one line."""
-    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
+    return re.sub(r"[\\`*<>\[\]&~|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(as_text(text).split()))
 
 
 def code(text: str) -> str:

@@ -80,6 +80,14 @@ def test_markdown_shows_the_cards_texts_as_they_are():
     assert [code("a\nb"), code("a`b"), code("`a``b")] == ["`a b`", "`` a`b ``", "``` `a``b ```"]
 
 
+def test_a_class_whose_folder_has_no_name_in_text_is_saved(tmp_path):
+    names = ("caf\udce9", "b", "c")  # é as an old zip file has it
+    model = small_model(num_classes=3, preprocessing=aib.Preprocessing(class_names=names))
+    model.save_pretrained(tmp_path)
+    assert r"caf\\udce9, b, c" in (tmp_path / "README.md").read_text()
+    assert aib.from_pretrained(tmp_path).preprocessing.class_names == names
+
+
 def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     aib.push_to_hub(run, "me/mine", license="mit")
     files = hub.files("me/mine")
