@@ -8,6 +8,7 @@ from aib.data import ImageSet, load
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
+from aib.files import as_text
 from aib.runs import Run
 from aib.settings import Settings
 from aib.weights import CONFIG, read_config
@@ -77,5 +78,5 @@ def take(data: ImageSet, count: int, seed: int) -> list[Example]:
         else:
             image = data.files.decode(index)
         label = data.class_names[int(data.labels[index])]
-        examples.append(Example(image, f"{data.name}, {data.split}: {label}", label))
+        examples.append(Example(image, as_text(f"{data.name}, {data.split}: {label}"), label))
     return examples

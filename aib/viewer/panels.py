@@ -21,6 +21,7 @@ from aib.figures.overlay import (
 )
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.scale import FLAT, enlarge, stretch_note
+from aib.files import as_text
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.stored import StoredVerdict
 
@@ -35,6 +36,7 @@ def decision(found: Explanation) -> dict[str, float]:
     """The likeliest classes with their probabilities."""
     shares: dict[str, float] = {}
     for name, probability in found.top(0, TOP):
+        name = as_text(name)
         while name in shares:  # a second class of that name
             name += " "
         shares[name] = probability
@@ -197,7 +199,7 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
 
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(text).split()))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(as_text(text)).split()))
 
 
 def coloured(

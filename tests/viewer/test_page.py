@@ -1,15 +1,18 @@
 """The page: its handlers answer what a visitor does, and it can be served."""
 
+import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from aib.runs import find_model, open_runs
-from aib.viewer.examples import find_examples
+from aib.runs import Run, find_model, open_runs
+from aib.viewer.examples import find_examples, take
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
+from tests.helpers import shapes, small_model
 from tests.viewer.fixtures import EXAMPLES, viewer
 
 pytest.importorskip("gradio")
@@ -104,6 +107,25 @@ def test_the_packaged_model_warns_of_classes_it_does_not_know_and_shows_its_verd
     page = str(build_page(Viewer(runs, samples=(1, 1)), find_examples(runs)).get_config_file())
     assert "The examples show none of the classes of pets" in page
     assert "**Map: faithful.** The map is faithful" in page  # its study is beside it
+
+
+def test_a_class_whose_folder_has_no_name_in_text_is_shown(tmp_path):
+    """Its name cannot be sent to a browser as it is."""
+    from aib.viewer.page import Handlers, build_page
+
+    data = shapes(3)
+    names = ("caf\udce9",) * 10
+    data = replace(data, preprocessing=replace(data.preprocessing, class_names=names))
+    model = small_model(preprocessing=data.preprocessing).eval()
+    shown = Viewer([Run(folder=tmp_path, label="run", model=model, settings=None)])
+    examples = take(data, 2, seed=0)
+    page = build_page(shown, examples).get_config_file()
+    act = Handlers(shown, examples)
+    scene, picture, decision, details, *_ = act.start(55, 0)
+    changes = act.place(scene, 25, 50, 50, 55, 0)[FIXED + COLUMN.index("change")]
+    texts = [page, picture["label"], decision, details, changes]
+    for text in texts:
+        assert b"udce9" in json.dumps(text, ensure_ascii=False, default=str).encode()
 
 
 def test_the_page_fetches_from_nowhere_else_limits_uploads_and_is_no_api(tmp_path):
