@@ -83,8 +83,8 @@ def load(
             raise AibError(f"image_size must be at least 2, not {size}")
         policy = replace(policy, image_size=size)
     dataset = dataset.prepared_for(preprocessing or policy)  # resized once, then in memory
-    small = dataset.preprocessing.image_size <= SMALL_SIDE
-    return dataset.in_memory() if small else dataset
+    largest = max(policy.image_size, dataset.preprocessing.image_size)
+    return dataset.in_memory() if largest <= SMALL_SIDE else dataset
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
