@@ -21,7 +21,7 @@ from aib.precision import passes_in
 from aib.preprocessing import Preprocessing
 from aib.runs import open_run
 from tests.data import official
-from tests.helpers import image_set, small_model
+from tests.helpers import image_set, make_run, shapes, small_model
 
 
 def images(count: int = 30, names: tuple[str, ...] = tuple("abcdefgh")) -> ImageSet:
@@ -70,6 +70,12 @@ def test_the_calibration_error_is_its_definition():
     ]
     assert len(gaps) > 10
     assert metrics.compute()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
+    for classes, top5_error in ((5, None), (6, 0.0)):
+        metrics = EvaluationMetrics(classes, torch.device("cpu"))
+        metrics.add(torch.zeros(1, classes), torch.tensor([0]))  # right by chance, alone in its bin
+        found = metrics.compute()
+        assert found["calibration_error"] == pytest.approx(100 - 100 / classes, rel=1e-5)
+        assert found["top5_error"] == top5_error
 
 
 def test_of_equal_probabilities_the_first_is_the_prediction():
@@ -131,6 +137,7 @@ def test_averaging_is_recorded_and_makes_a_difference():
     logits, probabilities = (evaluate(model, data, average=a) for a in ("logits", "probabilities"))
     assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
     assert logits.nll != probabilities.nll
+    assert evaluate(small_model(num_classes=8, profile="released"), data).averaged == "logits"
 
 
 def test_only_samples_are_said_to_be_averaged(capsys: pytest.CaptureFixture):
@@ -174,11 +181,24 @@ def test_classes_of_other_data_are_read_raw_and_matched_by_name():
     names = [CIFAR[y].replace("automobile", "car") for y in matched.labels]
     assert names == kept
     assert evaluate(model, matched, classes="matched").images == len(matched) == 18
+    assert evaluate(model, data).classes == "matched"  # unless the caller asks for another
     assert [how for how, _ in match_classes(model, images(20, CIFAR))] == ["own"]
     ((how, kept),) = match_classes(model, images(9, ("dog", "cat", "zebra")))
     assert how == "matched" and set(kept.labels.tolist()) == {3, 5}
     with pytest.raises(aib.AibError, match="10 classes do not fit"):
         match_classes(model, images(9, ("x", "y", "z")))
+    with pytest.raises(aib.AibError, match="3 classes do not fit"):
+        match_classes(tiny(3), images())
+    with pytest.raises(aib.AibError, match="the data has 8 classes and the model 3"):
+        evaluate(tiny(3), images())
+
+
+def test_images_are_resized_and_normalised_as_the_model_says():
+    policy = Preprocessing(32, "squash", (0.2, 0.3, 0.4), (0.1, 0.2, 0.3))
+    model, data = small_model(preprocessing=policy), image_set(8, 10, size=48)
+    prepared = data.prepared_for(policy)
+    assert prepared.images.shape[-1] == 32
+    assert evaluate(model, data).nll == evaluate(model, prepared).nll
 
 
 def test_of_classes_that_differ_in_case_the_same_spelling_is_matched():
@@ -217,6 +237,40 @@ def test_the_command_prints_json_and_stores_it(tmp_path, capsys):
     assert any("2x3" in key for key in stored)
     weights = sha256((run / "model.safetensors").read_bytes()).hexdigest()
     assert {one["weights_sha256"] for one in stored.values()} == {weights}
+
+
+def test_the_command_evaluates_as_it_is_asked_to_and_stores_each_way_apart(tmp_path, capsys):
+    model = small_model(preprocessing=shapes(2).preprocessing)
+    model.head.encode.bias.data[32:] = 6.0  # make the noise matter
+    run = make_run(tmp_path / "run", model=model, data="shapes:count=48")
+    opened = open_run(run, "cpu")
+    found = {}
+    for words, asked in {
+        "": {},
+        "--deterministic": {"deterministic": True},
+        "--samples 2x3": {"samples": (2, 3)},
+        "--average logits": {"average": "logits"},
+        "--seed 7": {"seed": 7},
+        "--precision bf16": {"precision": "bf16"},
+    }.items():
+        found[words] = evaluated(capsys, run, *words.split())["nll"]
+        assert found[words] == evaluate(opened.model, opened.images(), **asked).nll
+    assert len(set(found.values())) == len(found)
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert len(stored) == len(found)
+    assert evaluated(capsys, run, "--split", "train")["split"] == "train"
+
+
+def test_the_command_evaluates_other_classes_raw_and_matched(tmp_path, capsys):
+    photos = official.write_folder(tmp_path / "photos", per_class=5)
+    model = tiny(3, ("class_2", "class_0", "other"))
+    run = make_run(tmp_path / "run", model=model, holdout=0.1)
+    words = ["eval", str(run), "--data", f"folder:{photos}", "--json"]
+    assert main([*words, "--split", "train"]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [(e["classes"], e["images"]) for e in found] == [("raw", 15), ("matched", 10)]
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert [e["classes"] for e in stored.values()] == ["raw", "matched"]
 
 
 @pytest.mark.parametrize(
@@ -328,10 +382,11 @@ def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, ca
     assert [(e["split"], e["images"]) for e in evaluations.values()] == [("val", 10)]
     own = evaluated(capsys, run)
     assert own["split"] == "test"
-    evaluated(capsys, run, "--deterministic")
+    for words in ("--deterministic", "--average logits", "--seed 1", "--precision bf16"):
+        evaluated(capsys, run, *words.split())
     evaluations = json.loads((run / "evaluation.json").read_text())
     named = aib.Settings(data="shapes:count=50", holdout=0.2).own_evaluation(evaluations)
-    assert evaluations[named] == own and len(evaluations) == 3
+    assert evaluations[named] == own and len(evaluations) == 6
 
 
 def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(tmp_path, capsys):
