@@ -1,11 +1,69 @@
-"""Charts with gaps, single points and flat lines."""
+"""Charts with gaps, single points and flat lines, and that they show the numbers."""
 
 import math
 
+import numpy as np
+import pytest
+
+from aib.evaluation import CalibrationBins
 from aib.interpret.metrics.bootstrap import Estimate
-from aib.interpret.results import Faithfulness
+from aib.interpret.metrics.sanity import LayerChange
+from aib.interpret.results import Faithfulness, Information
+from aib.report import charts
 from aib.report.charts import Line, bar_chart, faithfulness_charts, line_chart, thin_out
 from tests.helpers import HtmlPage
+
+
+@pytest.fixture
+def axes(monkeypatch):
+    """The axes that are drawn from now on, in order."""
+    found = []
+    monkeypatch.setattr(charts, "to_svg", lambda figure, _: found.append(figure.axes[0]) or "<svg>")
+    return found
+
+
+def lines(axis):
+    """(x, y) of each line."""
+    return [tuple(np.round(line.get_data(), 9).tolist()) for line in axis.lines]
+
+
+def test_training_is_drawn_over_steps_in_the_units_of_the_axes(axes):
+    rows = [
+        {"step": 4, "epoch": 0, "nll": 2.0, "total": 3.0, "kl": math.log(2), "error": 50.0},
+        {"step": 8, "epoch": 1, "nll": 1.0, "total": 2.0, "kl": math.log(4), "error": 25.0},
+        {"step": 8, "epoch": 1, "validation": {"top1_error": 40.0}},
+    ]
+    charts.training_charts([row | {"area": 0.5} for row in rows])  # of no mask
+    charts.training_charts([row | {"area": 0.5, "mask_bits": 9.0} for row in rows])
+    error, loss, bits, *_, area = map(lines, axes)
+    assert len(axes) == 3 + 4 and area == [([4, 8], [50, 50])]
+    assert error == [([4, 8], [50, 25]), ([8], [40])] and axes[0].lines[1].get_marker() == "o"
+    assert loss == [([4, 8], [3, 2]), ([4, 8], [2, 1])] and bits == [([4, 8], [1, 2])]
+    assert len(axes[1].get_legend().get_texts()) == 2
+
+
+def test_anchors_and_calibration_are_drawn_in_percent(axes):
+    rows = [{"epoch": i, "anchors": [0.1 + i, 0.8]} for i in range(2)]
+    charts.anchor_charts(rows, Information(anchors=[0.1, 0.8], anchor_shares=[0.75, 0.25]))
+    charts.calibration_charts(CalibrationBins((2, 6), (0.5, 1.0), (0.4, 0.9)))
+    assert lines(axes[0]) == [([1, 2], [0.1, 1.1]), ([1, 2], [0.8, 0.8])]
+    bars = [[(bar.get_x(), bar.get_height()) for bar in axis.patches] for axis in axes[1:]]
+    assert bars == [[(0.5, 75), (1.5, 25)], [(0, 50), (50, 100)], [(0, 25), (50, 75)]]
+    assert lines(axes[2]) == [([0, 100], [0, 100])]  # perfectly calibrated
+
+
+def test_curves_and_cosines_are_drawn_where_they_were_measured(axes):
+    curves = {"deletion_curve": [0.75, 0.5, 0.25], "insertion_curve": [0.25, 0.5, 0.75]}
+    curves |= {"road_morf_curve": [0.5, 0.25], "road_lerf_curve": [0.75, 0.5]}
+    found = Faithfulness(Estimate(0.5), Estimate(0.5), **curves, road_fractions=[0.1, 0.4])
+    faithfulness_charts({"own": found})
+    layers = [LayerChange("fc", 0.5, -0.5, 0, 0), LayerChange("conv", 0.25, 0, 0, 2)]
+    charts.randomisation_chart(layers)
+    deletion, insertion, morf, lerf, layers = map(lines, axes)
+    assert deletion + insertion == [([0, 50, 100], [75, 50, 25]), ([0, 50, 100], [25, 50, 75])]
+    assert morf + lerf == [([10, 40], [50, 25]), ([10, 40], [75, 50])]
+    assert layers == [([0, 1, 2], [1, 0.5, 0.25]), ([0, 1, 2], [1, -0.5, 0])]
+    assert axes[-1].get_ylim() == (-0.525, 1.05)  # nothing is cut off
 
 
 def test_gaps_single_points_and_flat_lines_are_drawn():
