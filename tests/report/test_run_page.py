@@ -16,7 +16,7 @@ from aib.commands.options import parse
 from aib.commands.train import Options
 from aib.figures.table import Table
 from aib.files import sha256
-from aib.interpret.results import SCHEMA, Information, Study
+from aib.interpret.results import SCHEMA, ClassMetrics, Information, Study
 from aib.report.blocks import Section, blocks, meaning, render
 from aib.report.gather import gather
 from aib.report.reproduce import training_command
@@ -164,8 +164,11 @@ def test_the_papers_error_is_shown_for_models_of_the_paper(settings, error, tmp_
     config = json.loads((folder / "config.json").read_text())
     config["settings"] = Settings(data="cifar10").updated(**settings).to_dict()
     (folder / "config.json").write_text(json.dumps(config))
+    found = {f"{data} test": evaluation(12.5, data) for data in ("cifar10", "svhn")}
+    (folder / "evaluation.json").write_text(json.dumps(found))
     assert main(["report", str(folder), "--stored"]) == 0
     text = (folder / "report.html").read_text()
+    assert text.count("<td>4.10</td>") == (error is not None)  # beside the run's own data
     assert ("the paper&#39;s error" in text) == (error is not None)
     assert error is None or f"{error}%" in text
 
@@ -196,6 +199,20 @@ def test_errors_on_different_images_are_shown_with_their_data(tmp_path):
     assert note not in text and "100 images" not in text
     text = error_table(*folders)
     assert note in text and "shapes, 100 images" in text and "shapes, 50 images" in text
+
+
+def test_a_comparison_says_what_was_not_measured_on_the_same_images(run):
+    """Held-out images depend on the run's seed, test images do not."""
+    one = replace(gather(open_run(run, "cpu"), stored=True), metrics=[])
+    other = replace(one, label="other", settings=one.settings.updated(seed=1))
+    val = {"own_evaluation": replace(one.own_evaluation, split="val")}
+    note = "The errors were not measured on the same images"
+    assert note not in run_page([one, other]) and note in run_page([one, replace(one, **val)])
+    assert note in run_page([replace(one, **val), replace(other, **val)])
+    study = Study("tiny_aib_qt", 400, 90.0, {}, "not measured", Information(), split="test")
+    for change in ({"data": "svhn"}, {"images": 9}, {"seed": 1}):
+        pair = [replace(one, study=study), replace(other, study=replace(study, **change))]
+        assert "The maps were not measured on the same images" in run_page(pair)
 
 
 def test_evaluations_are_told_apart_by_the_options_of_their_data(tmp_path):
@@ -292,6 +309,25 @@ def test_terms_that_a_page_uses_are_explained_and_no_others():
     assert "<dt>AUROC</dt>" in below and "<dt>calibration error</dt>" in below
     assert "<dt>ROAD</dt>" not in below
     assert f'title="{meaning("AUROC")}">AUROC</th>' in text and '<th scope="col">run</th>' in text
+
+
+def test_a_summary_has_percent_and_how_the_run_was_made(run):
+    information = Information(perplexity=7.5, anchors=[0.0] * 20)
+    classes = (ClassMetrics("disc", 3, {"correct": 0.5, "auroc": 0.75}),)
+    study = Study("tiny_aib_qt", 400, 90.0, {}, "", information, classes=classes)
+    study = replace(study, environment={"command": "aib interpret qt"})
+    content = replace(gather(open_run(run, "cpu"), stored=True), study=study, metrics=[])
+    own = replace(content.own_evaluation, area=0.25, mask_bits=9)
+    for command in ("aib train shapes", None):
+        made = {"torch": "2.9.1", "command": command}
+        text = unescape(run_page([replace(content, own_evaluation=own, environment=made)]))
+        first = command or training_command(content.settings)
+        assert re.search(rf">{re.escape(first)}\naib interpret qt\n[^\n]+</pre>", text)
+    assert "Trained with torch 2.9.1, seed 0." in text
+    assert "<td>model</td><td>tiny_aib_qt</td>" in text  # of all settings
+    assert "<td>disc</td><td>3</td><td>50.0</td><td>0.750</td>" in text
+    for value, what in (("25.0%", "of each image is open"), ("7.5", "of 20 anchors in use")):
+        assert f'<div class="value">{value}</div><div class="what">{what}' in text
 
 
 def test_the_training_command_parses_to_the_same_settings():
