@@ -89,6 +89,13 @@ def test_a_cutout_larger_than_the_images_is_an_error():
         ({}, ["data=shapes:count=40,folder:nowhere"], "nowhere is not a folder"),
         ({}, ["data=shapes:count=40,shapes:cluter=2"], "no option 'cluter'"),
         ({"evaluator": True}, ["beta=0.1,0.2"], "a sweep trains models"),
+        ({}, ["model=tiny_aib_qt,tiny_ab"], "no model 'tiny_ab'"),
+        ({"nodes": 2}, ["beta=0.1,0.2"], "one device: leave out --devices and --nodes"),
+        ({"model": "tiny"}, ["beta_warmup=0,1"], "tiny has no latent: beta_warmup"),
+        *(
+            ({"model": "tiny_aib"}, [knob], f"no anchors: {knob.partition('=')[0]} changes nothing")
+            for knob in ("lambda_q=0,1", "lambda_c=0,1", "revive_anchors=yes,no")
+        ),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_an_error(changes, grids, message):
@@ -112,6 +119,10 @@ def test_defaults_of_the_model_family_are_resolved():
     made = make_plan("mine", SWEEP_BASE, [parse_grid("model=tiny_aib_qt,tiny_aib,vgg_aib")])
     assert {run.settings.options.latent_dim for run in made.runs} == {None}
     assert [run.name for run in made.runs][1] == "model=tiny_aib,seed=3"
+    # So do profiles and data sets, which differ in the modulation and in the family.
+    for text in ("profile=paper,released", "data=shapes:count=40,shapes:count=50"):
+        made = make_plan("mine", SWEEP_BASE, [parse_grid(text)])
+        assert {run.settings.options.modulation for run in made.runs} == {None}
 
 
 def test_quick_has_three_values_around_those_of_the_preset():
@@ -122,6 +133,8 @@ def test_quick_has_three_values_around_those_of_the_preset():
     assert len(make_plan("mine", SWEEP_BASE, quick=True).runs) == 7
     without = make_plan("mine", replace(SWEEP_BASE, model="tiny_aib"), quick=True)
     assert [grid.knob for grid in without.grids] == ["beta", "K"]  # it has no anchors
+    with pytest.raises(aib.AibError, match="around the preset's own values, but it has none"):
+        quick_grids(replace(RESOLVED_BASE, beta=0.0))
 
 
 def test_run_names_are_valid_folder_names_and_unique():
@@ -138,6 +151,9 @@ def test_a_plan_is_read_back(tmp_path):
     stored = json.loads((tmp_path / "s" / "sweep.json").read_text())
     assert stored["runs"]["beta=1,clip=2,seed=4"]["beta"] == 1.0
     assert stored["environment"]["torch"]
+    (tmp_path / "s" / "sweep.json").write_text(json.dumps(stored | {"schema": 9}))
+    with pytest.raises(aib.AibError, match="another version of aib"):
+        read_plan(tmp_path / "s")
 
 
 def test_a_plan_may_be_replaced_by_one_with_the_same_base(tmp_path):
@@ -146,8 +162,8 @@ def test_a_plan_may_be_replaced_by_one_with_the_same_base(tmp_path):
     with pytest.raises(aib.AibError, match=r"other settings: lr was 0\.1 and is now 0\.3"):
         sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(lr=0.3)).write(tmp_path / "s")
     assert len(read_plan(tmp_path / "s").grids) == 2
-    # As on resume, a run's settings of the machine may change.
-    sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(workers=0)).write(tmp_path / "s")
+    # As on resume, a run's settings of the machine may change; and the first seed.
+    sweep_plan("beta=0.1", base=RESOLVED_BASE.updated(workers=0, seed=9)).write(tmp_path / "s")
     assert read_plan(tmp_path / "s").base.workers == 0
 
 

@@ -35,9 +35,13 @@ def test_a_product_has_a_line_per_choice_of_the_other_knobs(tmp_path):
 
 
 def test_metrics_that_no_run_has_are_left_out(tmp_path):
-    write_measurement(tmp_path, "beta=0.1,seed=3", 50, auroc=None, perplexity=None)
-    results = write_results(sweep_plan("beta=0.1,1"), tmp_path, {})
+    write_measurement(tmp_path, "beta=1,seed=3", 50, auroc=None, perplexity=None)
+    results = write_results(sweep_plan("beta=1,10"), tmp_path, {})
     assert [metric.key for metric in results.metrics] == ["accuracy", "bits"]
+    write_measurement(tmp_path, "beta=10,seed=3", 60, auroc=None)
+    results = write_results(sweep_plan("beta=1,10"), tmp_path, {})
+    assert [metric.key for metric in results.metrics] == ["accuracy", "bits", "perplexity"]
+    assert [point.accuracy.mean for point in results.panels[0].points] == [50, 60]
 
 
 def test_results_are_read_back_from_json(swept):

@@ -10,7 +10,7 @@ import torch
 
 from aib.runs import open_runs
 from aib.sweep import run as runner
-from aib.sweep.run import Measurement, is_done, read_measurement, run_all, run_one
+from aib.sweep.run import Measurement, is_done, is_evaluated, read_measurement, run_all, run_one
 from tests.helpers import SMALL_RUN, copied, sweep_plan
 
 
@@ -24,6 +24,9 @@ def test_a_run_is_trained_as_planned_and_measured(sweep):
     (found,) = evaluation.values()
     metrics = measured(sweep).metrics
     assert metrics.accuracy == 100 - found["top1_error"] and metrics.bits == found["kl_bits"]
+    assert metrics.accuracy_interval == tuple(100 - end for end in found["top1_interval"][::-1])
+    others = (metrics.nll, metrics.calibration_error)
+    assert others == (found["nll"], found["calibration_error"]) and metrics.flat_maps == 0
 
 
 def test_localisation_and_perplexity_are_those_of_the_maps(sweep):
@@ -75,6 +78,11 @@ def test_a_damaged_measurement_is_made_again(sweep, tmp_path):
     text = (copy / "sweep_metrics.json").read_text()
     (copy / "sweep_metrics.json").write_text(text[:12])
     assert not is_done(copy)
+    (copy / "sweep_metrics.json").write_text(text)
+    evaluation = SMALL_RUN.reported
+    assert is_done(copy) and is_evaluated(copy, evaluation)
+    (copy / "model.safetensors").write_bytes(b"other weights")
+    assert not is_done(copy) and not is_evaluated(copy, evaluation)
 
 
 def test_with_a_holdout_held_out_images_are_measured(tmp_path):

@@ -66,7 +66,9 @@ def test_a_product_has_one_table_and_one_seed_no_error_bars(tmp_path):
     (table,) = sweep_tables(results)
     assert ("K=8", "0.1", "1", "11.00") in [row[:4] for row in table.rows]
     assert error_bar_note(results) == "One seed per point, so no error bars."
-    assert error_bars(draw_panels(results, results.metrics).axes[0]) == []
+    axis = draw_panels(results, results.metrics).axes[0]
+    assert error_bars(axis) == []
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["K=8", "K=32"]
 
 
 def test_an_axis_is_logarithmic_for_widely_spread_values():
