@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from aib.cli import main
 from aib.data import SPECS, ImageSet, load, svhn
@@ -82,6 +83,16 @@ def test_show_reports_an_output_that_cannot_be_written(capsys, tmp_path):
     out = str(tmp_path / "nowhere" / "sheet.png")
     assert main(["data", "show", "shapes:count=100", "--out", out]) == 2
     assert "Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("split", "count", "holdout"), [("train", 100, 0.0), ("val", 10, 0.1)])
+def test_show_shows_the_split_in_columns(split, count, holdout, capsys, tmp_path):
+    out, data = tmp_path / "sheet.png", load("shapes:count=100", split, seed=3, holdout=holdout)
+    words = ["data", "show", "shapes:count=100", "--split", split, "--columns", "2", "--seed", "3"]
+    assert main([*words, "--out", str(out)]) == 0
+    assert f"sheet.png: {count} images" in capsys.readouterr().out
+    assert np.array_equal(np.asarray(Image.open(out)), np.asarray(contact_sheet(data, 2)))
+    assert main(["data", "fetch", "folder:photos"]) == 2
 
 
 def test_show_replaces_its_own_sheets_only(capsys, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import aib
 from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
@@ -59,6 +60,19 @@ def test_explain_writes_a_picture_and_a_record_for_each_image(run, photos, tmp_p
     assert ("unsure, it may show none of the classes" in out.splitlines()[1]) == record["unsure"]
 
 
+@pytest.mark.parametrize(
+    ("options", "asked"), [("--samples 1x2", {"samples": (1, 2)}), ("--seed 7", {"seed": 7})]
+)
+def test_explain_takes_the_samples_and_the_seed(options, asked, run, photos, tmp_path):
+    path, model = photos / "photo0.jpg", open_run(run, "cpu").model
+    words = ["explain", str(path), "--run", str(run), "--out", str(tmp_path), "--device", "cpu"]
+    assert main([*words, *options.split()]) == 0
+    found, record = (aib.explain(model, path, **asked), tmp_path / "photo0.json")
+    assert json.loads(record.read_text())["probability"] == float(found.probability)
+    used = json.loads((tmp_path / "manifest.json").read_text())["options"]
+    assert (used["samples"], used["seed"]) == (found.samples, found.seed)
+
+
 def study_of(lost: float) -> dict:
     """A stored study in which another map costs so much accuracy."""
     drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
@@ -82,6 +96,7 @@ def test_explain_shows_the_verdict_of_the_model_and_warns(photos, tmp_path, caps
         said = capsys.readouterr()
         assert f"map: {name} ({measured}{note})" in said.out
         assert ("warning: The map is decorative" in said.err) == (name == "decorative")
+        assert ("warning" in said.err) == (name == "decorative")
         record = json.loads((tmp_path / "photo0.json").read_text())
         assert record["verdict"]["name"] == name
         assert record["verdict"]["measured"] == measured + note
@@ -210,7 +225,11 @@ def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, 
     shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
     named = next(p for p in (tmp_path / masks).parents if p.name == "masks")
     assert find_images([named], {}) == [tmp_path / masks / "0.jpg"]
-    assert find_images([tmp_path], {}) == [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
+    inside = [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
+    assert find_images([tmp_path], {}) == find_images([tmp_path, inside[0]], {}) == inside
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(AibError, match="empty holds no image files"):
+        find_images([tmp_path, tmp_path / "empty"], {})
     (tmp_path / "flat" / "masks").mkdir(parents=True)  # a class, as no other is named inside
     shutil.copy(photos / "photo0.jpg", tmp_path / "flat/masks/0.jpg")
     assert find_images([tmp_path / "flat"], {}) == [tmp_path / "flat/masks/0.jpg"]

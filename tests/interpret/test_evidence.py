@@ -129,7 +129,8 @@ def test_a_folder_gives_one_table_and_a_manifest_of_every_file(run, pictures, tm
     out = tmp_path / "out"
     words = ["explain", str(pictures), "--run", str(run), "--out", str(out)]
     assert main([*words, "--expected", NAMES[3], "--threshold", "0.25"]) == 0
-    assert "broken.png is not an image" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "broken.png is not an image" in said.err
     assert {path: path.read_bytes() for path in pictures.iterdir()} == before
     manifest = json.loads((out / "manifest.json").read_text())
     written = {path.name: sha256(path) for path in out.iterdir() if path.name != "manifest.json"}
@@ -144,6 +145,8 @@ def test_a_folder_gives_one_table_and_a_manifest_of_every_file(run, pictures, tm
     assert [row["image"] for row in rows] == list(manifest["images"])
     for row in rows:
         record = json.loads((out / row["map"]).with_suffix(".json").read_text())
+        assert np.load(out / row["map"]).ndim == 2
+        assert f"expected: {NAMES[3]} {100 * record['expected_probability']:.1f}%" in said.out
         assert sha256(pictures / row["image"]) == record["image_sha256"]
         for key in ("probability", "expected_probability", "threshold"):
             assert float(row[key]) == record[key]
