@@ -15,7 +15,7 @@ import aib
 from aib import cli
 from aib.errors import AibWarning
 from aib.files import read_json, sha256, without_folders, write_json
-from aib.hub.card import code, plain
+from aib.hub.card import NO_TRUST, Card, code, plain
 from aib.interpret.stored import stored_verdict
 from aib.pretrained import packaged_models
 from aib.report.gather import gather
@@ -77,6 +77,13 @@ def test_the_card_says_that_a_network_of_its_author_has_to_be_given(name):
 
 def test_markdown_shows_the_cards_texts_as_they_are():
     assert plain("a|b *c* _d_ e_f\n[g] #h") == r"a\|b \*c\* \_d\_ e_f \[g\] \#h"
+    card = Card(
+        "m", 2, 32, ("a|b", "c"), "me/m", verdict="decorative", reasons="*no*", rows=[["d|e"] * 5]
+    )
+    assert r"a\|b, c." in str(card) and r"| d\|e |" in str(card)
+    assert r"**decorative**: \*no\*" in str(card) and NO_TRUST in str(card)
+    assert "## How it was made" not in str(card)
+    assert "- Notes" in str(replace(card, notes=["Notes"]))
     assert [code("a\nb"), code("a`b"), code("`a``b")] == ["`a b`", "`` a`b ``", "``` `a``b ```"]
 
 

@@ -105,9 +105,13 @@ def test_a_run_with_a_holdout_reports_test_images_if_they_were_evaluated(tmp_pat
     (found,) = collect([folder], "t")["runs"]
     assert StoredRun.from_dict(found).error == 6.0
     assert StoredRun.from_dict(found).on_held_out
+    for step, error in ((20, 60.0), (40, 6.0)):  # of the last epoch
+        held_out = evaluation(error, split="val")
+        run.log({"step": step, "epoch": 2, "error": error + 1, "validation": held_out})
     run.write_evaluation("cifar10 test", evaluation(5.0))
     (found,) = collect([folder], "t")["runs"]
     assert found["evaluations"][found["reported"]]["top1_error"] == 5.0
+    assert (found["held_out"]["top1_error"], found["training_error"]) == (6.0, 7.0)
 
 
 def without(name: str) -> dict:
