@@ -50,6 +50,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith("/api/models/"):
             owner, name, *listed = self.path.partition("?")[0].split("/")[3:]
+            if f"{owner}/{name}" not in self.hub.commits:
+                return self.answer(404, {"X-Error-Code": "RepoNotFound"})
             if listed:  # tree/REVISION
                 files = self.hub.files(f"{owner}/{name}", listed[1])
                 entries = [{"type": "file", "path": path, "size": 1, "oid": ""} for path in files]
