@@ -86,6 +86,14 @@ def test_the_model_and_the_generator_stay_as_they_were(net):
     assert first != randomise_layers(net, maps, X, seed=4)
 
 
+def test_the_layout_of_the_weights_in_memory_does_not_choose_the_random_ones(net):
+    apart = copy.deepcopy(net).to(memory_format=torch.channels_last)  # as commands open a run
+    for one, other in zip(
+        randomise_layers(net, maps, X), randomise_layers(apart, maps, X), strict=True
+    ):
+        assert one.spearman == pytest.approx(other.spearman, abs=1e-3), one.layer
+
+
 def test_random_layers_keep_the_signal_of_a_deep_network():
     """With weights that shrink it, the map would be flat, whatever was learnt."""
     model = eval_model("vgg_aib_qt", width=0.1)
