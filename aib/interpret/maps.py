@@ -29,10 +29,12 @@ from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
 from aib.modes import evaluating, seeded_evaluation
+from aib.preprocessing import Preprocessing
 from aib.validation import THRESHOLD, Fraction, Method, check, check_decided, reject_unknown
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
-Frames = Sequence[tuple[tuple[int, int], Box]]
+Frame = tuple[tuple[int, int], Box]
+Frames = Sequence[Frame]
 NO_MAP = "this model has no attention map of its own; use a post-hoc one with --method gradcam"
 MASKED_SAMPLES = 2  # of a masked model: each is a pass of the whole network
 SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn with
@@ -52,8 +54,8 @@ def explain(
     """Decide on an image, or a batch of them, and show the map behind the decision.
 
     `source` is the path of an image file, a PIL image, a uint8 array [H,W,3], or a tensor
-    [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. Files, PIL
-    images and arrays are resized as the model's preprocessing says. `method` is "own" for the
+    [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. All but
+    floats are resized as the model's preprocessing says. `method` is "own" for the
     model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
     map. The noise comes from `seed`, so that the same call gives the same explanation. `samples`
     are (S, M), by default as many as in evaluation, but S = 2 for a masked model.
@@ -228,22 +230,29 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
     A frame is the original's width and height, and the part of it that the model sees.
     """
     policy, device = model.preprocessing, next(model.parameters()).device
+    photographs = [source]
     if isinstance(source, Tensor):
         batch = source[None] if source.ndim == 3 else source
-        if batch.ndim != 4 or batch.shape[1] != 3:
+        if batch.ndim != 4 or batch.shape[1] != 3 or not len(batch):
             raise AibError(f"images must be [B,3,H,W] or [3,H,W], not {list(source.shape)}")
-        if batch.dtype == torch.uint8:
-            pixels, x = batch, policy.normalise(batch)
-        else:
+        if batch.dtype != torch.uint8:
             policy.warn_of_pixels(batch)
-            pixels, x = policy.to_pixels(batch), batch
-        height, width = batch.shape[2:]
-        frames = [((width, height), (0, 0, width, height))] * len(batch)
-        return x.to(device), tuple(image_tile(image) for image in pixels), frames
+            height, width = batch.shape[2:]
+            frames = [((width, height), (0, 0, width, height))] * len(batch)
+            tiles = tuple(image_tile(image) for image in policy.to_pixels(batch))
+            return batch.to(device), tiles, frames
+        photographs = list(batch)
+    read = [_read_photograph(policy, one) for one in photographs]
+    x = policy.normalise(torch.stack([pixels for pixels, _, _ in read]).to(device))
+    return x, tuple(shown for _, shown, _ in read), [frame for _, _, frame in read]
+
+
+def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array, Frame]:
+    """The pixels [3,S,S] that the model sees, the picture to draw, and its frame."""
     image = to_image(source)
     size = width, height = image.size
     part = (0, 0, width, height)
-    pixels = to_tensor(resized(image, policy.image_size, policy.resize)).to(device)
+    pixels = to_tensor(resized(image, policy.image_size, policy.resize))
     if policy.resize == "crop":
         left, top, right, bottom = map(int, centre_square(width, height))
         part = (left, top, right, bottom)
@@ -251,4 +260,4 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
     if max(image.size) > SHOWN_SIDE:
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
-    return policy.normalise(pixels[None]), (np.asarray(image),), [(size, part)]
+    return pixels, np.asarray(image), (size, part)

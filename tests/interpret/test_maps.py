@@ -92,18 +92,18 @@ def test_a_post_hoc_map_of_a_masked_model_is_shown_and_saved_itself(tmp_path):
     assert np.array_equal(np.load(tmp_path / "image.npy"), found.map[0].numpy())
 
 
-def test_a_path_an_image_and_an_array_give_the_same_explanation(tmp_path):
+def test_a_path_an_image_an_array_and_a_tensor_give_the_same_explanation(tmp_path):
     model, image, passes = eval_model(data=shapes(2)), photo(90, 60), []
     model.register_forward_hook(lambda *_: passes.append(1))
-    image.save(tmp_path / "photo.png")
-    found = [
-        aib.explain(model, source)
-        for source in (tmp_path / "photo.png", str(tmp_path / "photo.png"), image, np.array(image))
-    ]
+    image.save(path := tmp_path / "photo.png")
+    tensor = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    sources = (path, str(path), image, np.array(image), tensor, tensor[None])
+    found = [aib.explain(model, source) for source in sources]
     assert all(torch.equal(f.probabilities, found[0].probabilities) for f in found)
     assert all(np.array_equal(f.images[0], np.array(image)) for f in found)
-    assert [len(f.paths) for f in found] == [1, 1, 0, 0]
-    assert len(passes) == 4  # one forward pass is enough
+    assert all(f.regions[0].mask.shape == (60, 90) for f in found)
+    assert [len(f.paths) for f in found] == [1, 1, 0, 0, 0, 0]
+    assert len(passes) == 6  # one forward pass is enough
 
 
 def test_pixels_and_normalised_images_give_the_same_explanation():
@@ -119,7 +119,16 @@ def test_pixels_and_normalised_images_give_the_same_explanation():
 
 @pytest.mark.parametrize(
     "source",
-    [np.zeros((8, 8)), np.zeros((8, 8, 4), np.uint8), torch.zeros(8, 8), 7, None, shapes(2), [[]]],
+    [
+        np.zeros((8, 8)),
+        np.zeros((8, 8, 4), np.uint8),
+        torch.zeros(8, 8),
+        torch.zeros(0, 3, 8, 8, dtype=torch.uint8),
+        7,
+        None,
+        shapes(2),
+        [[]],
+    ],
 )
 def test_what_is_no_image_is_refused(source):
     with pytest.raises(aib.AibError, match="must be"):
