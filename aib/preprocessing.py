@@ -43,16 +43,20 @@ class Preprocessing:
         _check_range(pixels)
         return normalise(pixels, *self.statistics(pixels.device))
 
-    def warn_of_pixels(self, x: Tensor) -> None:
-        """Warn of floats in 0..255 where normalised ones belong, if the normalisation is known."""
+    def warn_of_pixels(self, x: Tensor, *, up_to_one: bool = True) -> None:
+        """Warn of pixels where normalised floats belong, if the normalisation is known: of floats
+        in 0..255 and, with `up_to_one`, in 0..1."""
         if not self.mean or not x.numel():
             return
         low, high = (float(value) for value in x.aminmax())
-        white = max((1 - mean) / std for mean, std in zip(self.mean, self.std, strict=True))
-        if low >= 0 and high > FAR_ABOVE * max(white, 1):
+        pairs = list(zip(self.mean, self.std, strict=True))
+        black = max(-mean / std for mean, std in pairs)
+        white = max((1 - mean) / std for mean, std in pairs)
+        unit = up_to_one and 0.5 < high <= 1 and black <= -0.5  # no picture is above its mean only
+        if low >= 0 and (unit or high > FAR_ABOVE * max(white, 1)):
             warnings.warn(
-                f"the images are floats from {low:g} to {high:g}, and normalised ones are "
-                f"{white:.3g} at most: give uint8 pixels, or normalise them",
+                f"the images are floats from {low:g} to {high:g}, and normalised pictures from "
+                f"{black:.3g} to {white:.3g}: give uint8 pixels, or normalise them",
                 AibWarning,
                 stacklevel=3,
             )

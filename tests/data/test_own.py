@@ -189,8 +189,9 @@ def test_tensors_train_as_they_are(kind: str) -> None:
     assert torch.equal(seen[0][key(seen[0])], normalised()[key(normalised())])
 
 
-def test_floats_up_to_255_are_warned_of() -> None:
-    x = torch.arange(256.0).repeat(72).view(6, 3, 32, 32)
+@pytest.mark.parametrize("white", [255, 1])  # 1: torchvision's ToTensor without a Normalize
+def test_floats_that_are_pixels_are_warned_of(white: int) -> None:
+    x = torch.arange(256.0).repeat(72).view(6, 3, 32, 32) * white / 255
     net, data = model(), TensorDataset(x, torch.arange(6) % 2)
     calls = [
         lambda: net.explain(x),
@@ -199,9 +200,9 @@ def test_floats_up_to_255_are_warned_of() -> None:
         lambda: aib.evaluate(net, DataLoader(data, 6)),
     ]
     for call in calls:
-        with pytest.warns(AibWarning, match="from 0 to 255, and normalised ones are 1 at most"):
+        with pytest.warns(AibWarning, match=f"from 0 to {white}, and normalised pictures from -1"):
             call()
-    net.preprocessing = aib.Preprocessing(mean=(0.0,) * 3, std=(1 / 255,) * 3)
+    net.preprocessing = aib.Preprocessing(mean=(0.0,) * 3, std=(1 / white,) * 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for call in calls:  # as the user says
