@@ -119,6 +119,10 @@ def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluat
         (folder / "interpret.json").write_text(json.dumps(study | {"evaluator": evaluator}))
         found = stored_verdict(open_run(folder, "cpu"))
         assert found.line == f"map: used (measured on 1,000 held-out images of shapes{part})"
+    # Of a folder without splits, which need not be images of the training.
+    (folder / "interpret.json").write_text(json.dumps(study | {"split": "train"}))
+    line = stored_verdict(open_run(folder, "cpu")).line
+    assert line == "map: used (measured on 1,000 images of shapes, split train)"
 
 
 def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, capsys):

@@ -85,7 +85,7 @@ def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path
     assert main(["interpret", str(small), *words, str(tmp_path / "study")]) == 0
     assert "Not known: it was not measured" in (small / CARD).read_text()
     replace_maps(tmp_path / "study", small)
-    assert re.search(r"measured on 6 training images of [^,]*\)\n", (small / CARD).read_text())
+    assert re.search(r"measured on 6 images of [^,]*, split train\)\n", (small / CARD).read_text())
     assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
     with pytest.raises(aib.AibError, match="of the weights in"):
         replace_maps(tmp_path / "before", small)
