@@ -37,15 +37,16 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
     theirs = [canonical(name) for name in data.class_names]
     if ours == theirs or (not ours and len(theirs) == model.num_classes):
         return [("own", data)]
-    found: list[tuple[Any, ImageSet]] = []
-    if len(theirs) == model.num_classes:
-        found.append(("raw", data))
     index = [-1] * len(theirs)
     as_spelled = (model.preprocessing.class_names, data.class_names)  # decides where both match
     for known, asked in ((ours, theirs), as_spelled):
         times, wanted = Counter(known), Counter(asked)
         only = {name: i for i, name in enumerate(known) if times[name] == 1 == wanted[name]}
         index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
+    found: list[tuple[Any, ImageSet]] = []
+    same = sorted(index) == list(range(model.num_classes))  # the same classes in another order
+    if len(theirs) == model.num_classes and not same:
+        found.append(("raw", data))
     if max(index, default=-1) >= 0:
         labels = torch.tensor(index)[data.labels]
         keep = (labels >= 0).nonzero().flatten()

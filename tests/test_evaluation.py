@@ -201,6 +201,12 @@ def test_images_are_resized_and_normalised_as_the_model_says():
     assert evaluate(model, data).nll == evaluate(model, prepared).nll
 
 
+def test_the_same_classes_in_another_order_are_matched_and_not_read_raw():
+    model = tiny(3, ("square", "circle", "cross"))
+    ((how, found),) = match_classes(model, images(6, ("circle", "cross", "square")))
+    assert how == "matched" and found.labels.tolist() == [1, 2, 0, 1, 2, 0]
+
+
 def test_of_classes_that_differ_in_case_the_same_spelling_is_matched():
     """As in ImageNet: a dog and a garment; a bird and a machine have one name and none is taken."""
     model = tiny(5, ("Cardigan", "crane", "cardigan", "crane", "Great Dane"))
