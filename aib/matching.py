@@ -29,9 +29,10 @@ def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet
     """Relabel a data set with the model's classes; returns (how, data) pairs.
 
     "own": the class names are the same, nothing changes. "raw": equally many classes under other
-    names (CIFAR-10 and STL-10), whose indices are used as they are. "matched": classes with a
-    shared name; images of other classes are left out. ImageNet has "Cardigan" and "cardigan", where
-    the same spelling decides, and "crane" twice, which cannot be told apart and is left out.
+    names (CIFAR-10 and STL-10), whose indices are used as they are; not for the same names in
+    another order. "matched": classes with a shared name; images of other classes are left out.
+    ImageNet has "Cardigan" and "cardigan", where the same spelling decides, and "crane" twice,
+    which cannot be told apart and is left out.
     """
     ours = [canonical(name) for name in model.preprocessing.class_names]
     theirs = [canonical(name) for name in data.class_names]

@@ -52,11 +52,13 @@ class Preprocessing:
         pairs = list(zip(self.mean, self.std, strict=True))
         black = max(-mean / std for mean, std in pairs)
         white = max((1 - mean) / std for mean, std in pairs)
-        unit = up_to_one and 0.5 < high <= 1 and black <= -0.5  # no picture is above its mean only
+        # Hardly any normalised picture is brighter than its mean everywhere.
+        unit = up_to_one and 0.5 < high <= 1 and black <= -0.5
         if low >= 0 and (unit or high > FAR_ABOVE * max(white, 1)):
             warnings.warn(
-                f"the images are floats from {low:g} to {high:g}, and normalised pictures from "
-                f"{black:.3g} to {white:.3g}: give uint8 pixels, or normalise them",
+                f"the images look like pixels (floats from {low:g} to {high:g}; normalised ones "
+                f"lie from {black:.3g} to {white:.3g}): normalise them, as "
+                "model.preprocessing.normalise does",
                 AibWarning,
                 stacklevel=3,
             )

@@ -45,7 +45,8 @@ def explain(
     Args:
         images: image files, or folders of them. Masks (in a folder masks/ beside those of the
             classes), hidden files and pictures drawn by aib are skipped. A file or sub-folder that
-            cannot be read is skipped, too; if it was named, the exit code is 2.
+            cannot be read is skipped, too; if a file was named, the exit code is 2. A named folder
+            has to be readable.
         run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
             packaged model by its name, unless there is a model's folder of that name. By default
             the pretrained model of the package.

@@ -101,8 +101,8 @@ def main(argv: list[str]) -> None:
                 "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
                 "from ImageNet's VGG-16"
             )
-    chosen = preset is not None or resumed is not None or _given(argv) & {"--lr", "--epochs"}
-    if options.settings.pretrained and not chosen:
+    chosen = _given(argv) & {"--lr", "--lr-backbone", "--epochs", "--optimizer"}
+    if options.settings.pretrained and preset is None and resumed is None and not chosen:
         s = options.settings
         print(
             f"lr {s.lr:g} and {s.epochs} epochs are for random weights: pretrained ones need less, "

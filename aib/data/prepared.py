@@ -105,8 +105,8 @@ def prepare_batches(
     if not train:  # training takes over the names of the data
         _check_indices(names, model.class_names)
     policy = given or _read_transform(inner_attribute(loader.dataset, "transform"), x.shape[-1])
-    # A model can be trained on pixels in 0..1, too.
-    (policy if policy.mean else model).warn_of_pixels(x, up_to_one=not train)
+    # A model can be trained on pixels in 0..1, if the user does not say that they are normalised.
+    (policy if policy.mean else model).warn_of_pixels(x, up_to_one=bool(policy.mean) or not train)
     policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
         sizes = f"{policy.image_size} pixels, and the data has {x.shape[-1]}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,6 +17,11 @@ def stretch_note(low: float, high: float) -> str:
     return "faint: colours stretched" if high - low < FAINT else ""
 
 
+def nearest(pixels: int, of: int) -> Tensor:
+    """For each of `pixels` along a side, which of `of` equal parts its centre lies in."""
+    return (2 * torch.arange(pixels) + 1) * of // (2 * pixels)
+
+
 def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
     """Maps [B,h,w] to [B,H,W]: bilinear, as float32; integer levels nearest, as integers.
 
@@ -24,7 +30,8 @@ def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
     """
     size = (size[0], size[1])
     if not maps.is_floating_point():
-        return F.interpolate(maps[:, None].double(), size=size, mode="nearest-exact")[:, 0].long()
+        rows, columns = (nearest(*sides) for sides in zip(size, maps.shape[1:], strict=True))
+        return maps[:, rows][:, :, columns].long()
     if tuple(maps.shape[1:]) == size:
         return maps.float()
     wide = F.interpolate(maps[:, None].double(), size=size, mode="bilinear", align_corners=False)

@@ -24,6 +24,7 @@ from aib.explanation import Explanation, Region
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.figures.row import Box
+from aib.figures.scale import nearest
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
@@ -124,17 +125,12 @@ def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Regi
     regions = []
     for inside, ((width, height), part) in zip(scores > threshold, frames, strict=True):
         left, top, right, bottom = part
-        rows = _nearest(bottom - top, inside.shape[0])
-        columns = _nearest(right - left, inside.shape[1])
+        rows = nearest(bottom - top, inside.shape[0])
+        columns = nearest(right - left, inside.shape[1])
         mask = F.pad(inside[rows][:, columns], (left, width - right, top, height - bottom))
         x0, y0, x1, y1 = largest_component_boxes(mask[None])[0].tolist()
         regions.append(Region(mask.numpy(), (x0, y0, x1, y1) if x1 > x0 else None, part))
     return tuple(regions)
-
-
-def _nearest(pixels: int, of: int) -> Tensor:
-    """For each of `pixels` along a side, which of `of` equal parts its centre lies in."""
-    return (2 * torch.arange(pixels) + 1) * of // (2 * pixels)
 
 
 def explain_batch(
@@ -234,9 +230,11 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
     if isinstance(source, Tensor):
         batch = source[None] if source.ndim == 3 else source
         if batch.ndim != 4 or batch.shape[1] != 3 or not len(batch):
-            raise AibError(f"images must be [B,3,H,W] or [3,H,W], not {list(source.shape)}")
+            found = list(source.shape)
+            raise AibError(f"images must be [B,3,H,W] with B at least 1, or [3,H,W], not {found}")
         if batch.dtype != torch.uint8:
-            policy.warn_of_pixels(batch)
+            if batch.is_floating_point():
+                policy.warn_of_pixels(batch)
             height, width = batch.shape[2:]
             frames = [((width, height), (0, 0, width, height))] * len(batch)
             tiles = tuple(image_tile(image) for image in policy.to_pixels(batch))

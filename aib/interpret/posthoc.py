@@ -193,7 +193,7 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
 
 
 def _grid_layout(f: torch.Size, x: Tensor, least: int = MIN_POSITIONS) -> str | None:
-    """How features lie, if they have enough positions: the first reading that fits.
+    """How features lie, if they have enough positions; of readings that fit as well, the first.
 
     A square image has a square grid; of another image the grid with the nearest proportions fits.
     """

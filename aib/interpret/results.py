@@ -161,9 +161,10 @@ class Study:
     def measured_on(self, part: str = "") -> str:
         """The images, with a remark on which `part` of the data they are, and how many of them
         the evaluator saw."""
-        text = f"{self.images:,} {describe_split(self.split or '')} images of {self.data}{part}"
         if self.split == "train":  # of a folder without splits too, whose images may be new ones
             text = f"{self.images:,} images of {self.data}{part}, split train"
+        else:
+            text = f"{self.images:,} {describe_split(self.split or '')} images of {self.data}{part}"
         if self.evaluator is None or self.subset_images >= self.images:
             return text
         return f"{text}, by the evaluator on {self.subset_images:,} of them"

@@ -183,7 +183,8 @@ def make_plan(
     if not grids:
         grids = [grid for grid in quick_grids(base) if not _missing_part(model, grid)]
         check_grids(grids)
-    for grid in () if "model" in names else grids:
+    varied = {"model", "masked", *(ADDED if model.recipe["kind"] == "attached" else ())}
+    for grid in () if varied & names else grids:
         if part := _missing_part(model, grid):
             raise AibError(f"{base.model} has no {part}: {grid.knob} changes nothing")
     plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
@@ -203,8 +204,6 @@ def _resolved(grid: Grid, base: Settings, images: ImageSet) -> Grid:
 def _missing_part(model: Classifier, grid: Grid) -> str:
     """The part that this knob acts on, if the model does not have it."""
     need = NEEDS.get(grid.name, "")
-    if model.recipe["kind"] == "attached" and grid.name in ADDED:
-        return ""
     return "" if not need or parts_of(model)[need] else need
 
 

@@ -79,9 +79,9 @@ def make_optimizer(
 def nothing_pretrained(lr_backbone: float) -> AibError:
     """The error for a learning rate of pretrained layers where none are loaded."""
     return AibError(
-        "add --init vgg16:PATH (aib.load_backbone in Python), or --pretrained for a network of "
-        f"timm or torchvision: lr_backbone {lr_backbone:g} is the learning rate of those weights; "
-        "without them add --lr-backbone None"
+        f"lr_backbone {lr_backbone:g} is the learning rate of pretrained weights, and none are "
+        "loaded: add --init vgg16:PATH (aib.load_backbone in Python), or --pretrained for a "
+        "network of timm or torchvision; without such weights, --lr-backbone None"
     )
 
 

@@ -92,7 +92,11 @@ def test_show_shows_the_split_in_columns(split, count, holdout, capsys, tmp_path
     assert main([*words, "--out", str(out)]) == 0
     assert f"sheet.png: {count} images" in capsys.readouterr().out
     assert np.array_equal(np.asarray(Image.open(out)), np.asarray(contact_sheet(data, 2)))
+
+
+def test_own_images_are_not_fetched(capsys):
     assert main(["data", "fetch", "folder:photos"]) == 2
+    assert "there is nothing to fetch" in capsys.readouterr().err
 
 
 def test_show_replaces_its_own_sheets_only(capsys, tmp_path, monkeypatch):

@@ -193,14 +193,16 @@ def test_tensors_train_as_they_are(kind: str) -> None:
 def test_floats_that_are_pixels_are_warned_of(white: int) -> None:
     x = torch.arange(256.0).repeat(72).view(6, 3, 32, 32) * white / 255
     net, data = model(), TensorDataset(x, torch.arange(6) % 2)
+    one_step = replace(SMALL, epochs=1, batch_size=6)
     calls = [
         lambda: net.explain(x),
         lambda: aib.explain(net, x[0]),
         lambda: aib.evaluate(net, data),
         lambda: aib.evaluate(net, DataLoader(data, 6)),
+        lambda: aib.fit(model(), data, one_step, preprocessing=net.preprocessing),
     ]
     for call in calls:
-        with pytest.warns(AibWarning, match=f"from 0 to {white}, and normalised pictures from -1"):
+        with pytest.warns(AibWarning, match=rf"like pixels \(floats from 0 to {white};"):
             call()
     net.preprocessing = aib.Preprocessing(mean=(0.0,) * 3, std=(1 / white,) * 3)
     with warnings.catch_warnings():

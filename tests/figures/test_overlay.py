@@ -71,3 +71,5 @@ def test_a_pixel_has_the_level_that_its_centre_lies_in():
     large = enlarge(levels, (8, 8))
     assert large[0, 0].tolist() == [0, 0, 0, 1, 1, 2, 2, 2]  # centres at 1/16, 3/16, ...
     assert torch.equal(large.flip(2), enlarge(levels.flip(2), (8, 8)))
+    halves = enlarge(torch.arange(2).expand(1, 2, 2), (41, 41))[0, 0]
+    assert halves.bincount().tolist() == [20, 21]  # the middle one lies in the second, as in masks

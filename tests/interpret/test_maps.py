@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import features
 
 import aib
 from aib.figures.row import _draw_text
@@ -196,6 +197,7 @@ def test_saving_needs_a_map_and_a_name_per_image(tmp_path):
         aib.explain(model, pixels(2)).save(tmp_path, ["one", "one"])
 
 
+@pytest.mark.skipif(not features.check("raqm"), reason="needs Pillow with Raqm and FriBiDi")
 @pytest.mark.parametrize("name", ["كلب صغير", "כלב קטן", "cat"])
 def test_the_title_of_a_picture_begins_with_the_name(name, monkeypatch):
     data = shapes(2)

@@ -333,6 +333,7 @@ def test_a_resumed_run_needs_no_pretrained_weights(photos, hub):
         ("--pretrained", True),
         ("--pretrained --lr=0.1", False),
         ("--pretrained --epochs 9", False),
+        ("--pretrained --lr-backbone 0.001", False),
         ("", False),
     ],
 )
@@ -358,6 +359,14 @@ def test_a_sweep_of_a_network_varies_its_form(hub):
     grids = [parse_grid("K=none,8"), parse_grid("Q=none,4")]  # a masked network may have neither
     plan = make_plan("mine", base.updated(masked=True), grids)
     assert [run.point for run in plan.runs] == ["base", "K=8", "Q=4"]
+    # Whether a knob acts on a point depends on the form there.
+    for masked, texts in (
+        (True, ("K=none,8", "beta=0.1")),
+        (True, ("masked=false,true", "beta=0.1")),
+        (False, ("masked=true", "area=0.3,0.5")),
+    ):
+        grids = [parse_grid(text) for text in texts]
+        assert len(make_plan("mine", base.updated(masked=masked), grids, product=True).runs) > 1
 
 
 @pytest.mark.usefixtures("photos")  # with my_module.py

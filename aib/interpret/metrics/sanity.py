@@ -44,7 +44,7 @@ def randomise_layers(
     """
     model = copy.deepcopy(model).eval()
     # New values are drawn in the order of memory: one layout, so that a seed means the same ones.
-    model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     names = layers_from_output(model, maps, x)
     original = min_max(maps(model, x).detach())
     changes = []
