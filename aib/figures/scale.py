@@ -17,21 +17,20 @@ def stretch_note(low: float, high: float) -> str:
     return "faint: colours stretched" if high - low < FAINT else ""
 
 
-def nearest(pixels: int, of: int) -> Tensor:
-    """For each of `pixels` along a side, which of `of` equal parts its centre lies in."""
-    return (2 * torch.arange(pixels) + 1) * of // (2 * pixels)
-
-
 def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:
-    """Maps [B,h,w] to [B,H,W]: bilinear, as float32; integer levels nearest, as integers.
+    """Maps [B,h,w] to [B,H,W]: floats bilinear, as float32; levels and masks keep their type, and
+    each pixel takes the value of the cell that its centre lies in.
 
     Bilinear in float64, rounded to float32: interpolation between equal values then gives that
     value to the bit, and the ties of a quantised map stay ties.
     """
     size = (size[0], size[1])
     if not maps.is_floating_point():
-        rows, columns = (nearest(*sides) for sides in zip(size, maps.shape[1:], strict=True))
-        return maps[:, rows][:, :, columns].long()
+        rows, columns = (
+            (2 * torch.arange(pixels) + 1) * cells // (2 * pixels)
+            for pixels, cells in zip(size, maps.shape[1:], strict=True)
+        )
+        return maps[:, rows][:, :, columns]
     if tuple(maps.shape[1:]) == size:
         return maps.float()
     wide = F.interpolate(maps[:, None].double(), size=size, mode="bilinear", align_corners=False)

@@ -24,7 +24,7 @@ from aib.explanation import Explanation, Region
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.figures.row import Box
-from aib.figures.scale import nearest
+from aib.figures.scale import enlarge
 from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
@@ -125,9 +125,8 @@ def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Regi
     regions = []
     for inside, ((width, height), part) in zip(scores > threshold, frames, strict=True):
         left, top, right, bottom = part
-        rows = nearest(bottom - top, inside.shape[0])
-        columns = nearest(right - left, inside.shape[1])
-        mask = F.pad(inside[rows][:, columns], (left, width - right, top, height - bottom))
+        seen = enlarge(inside[None], (bottom - top, right - left))[0]
+        mask = F.pad(seen, (left, width - right, top, height - bottom))
         x0, y0, x1, y1 = largest_component_boxes(mask[None])[0].tolist()
         regions.append(Region(mask.numpy(), (x0, y0, x1, y1) if x1 > x0 else None, part))
     return tuple(regions)

@@ -12,7 +12,6 @@ from PIL import Image
 from aib.data import Batches
 from aib.figures.overlay import SIGMA_COLORS, overlay
 from aib.interpret.maps import explain_batch
-from aib.interpret.posthoc import has_captum
 from aib.report.blocks import blocks
 from aib.report.gallery import GalleryItem, make_gallery
 from tests.helpers import Numbers, eval_model, fill, shapes
@@ -76,8 +75,8 @@ def test_other_models_show_neither():
     assert "levels from the lowest anchor to the highest" in gallery.caption
 
 
-@pytest.mark.skipif(not has_captum(), reason="needs captum")
 def test_a_model_without_a_map_shows_grad_cam_by_that_name():
+    pytest.importorskip("captum")
     gallery = make_gallery(eval_model("tiny", shapes(2)), Batches(shapes(2), 2), count=2)
     assert [what for what, _ in gallery.items[0].tiles] == ["image", "Grad-CAM over it"]
 
