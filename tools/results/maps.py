@@ -141,7 +141,8 @@ def background_table(runs: Sequence[StoredRun]) -> Table:
 
 def located_table(runs: Sequence[StoredRun]) -> Table:
     """One row per recipe and kind of map: how well it finds the object. The controls know no model:
-    they come once, at the end. The scattered maps of Integrated Gradients are left out."""
+    they come once, at the end. The scattered maps of Integrated Gradients are left out, and metrics
+    that older studies of a row lack."""
     rows: list[dict[str, str]] = []
     controls: dict[str, dict[str, str]] = {}
     for group, studies in studied(runs):
@@ -157,7 +158,8 @@ def located_table(runs: Sequence[StoredRun]) -> Table:
             }
             for column, digits, key, factor in LOCATED:
                 values = [getattr(one, key) for one in found]
-                row[column] = mean([v and factor * v.value for v in values], digits)
+                known = [factor * value.value for value in values if value]
+                row[column] = mean(known, digits) if len(known) == len(found) else NOTHING
             if source in ("centre", "random"):
                 controls.setdefault(source, row | {"model": "", "options": "", "seeds": ""})
             else:

@@ -11,7 +11,7 @@ from aib.sweep.show import sweep_tables
 from tools.results.errors import OWN_TEST_IMAGES, error_tables, every_run, link, other_data
 from tools.results.maps import maps_table, posthoc_notes, reliance, studied
 from tools.results.markdown import contents, section
-from tools.results.read import Results, RunsFile, data_set
+from tools.results.read import Results, RunsFile, StoredRun, data_set
 from tools.results.speed import latency_table, loading_table, speed_table, study_table
 
 INDEX = "README.md"
@@ -96,10 +96,13 @@ def map_sections(file: RunsFile) -> Iterator[str]:
     groups = studied(file.runs)
     if not groups:
         return
-    firsts = {runs[0].name: runs[0] for runs, _ in groups}
+    firsts = dict[tuple[int, str], StoredRun]()  # a recipe's map can be used with one seed only
+    for number, (runs, studies) in enumerate(groups):
+        for run, study in zip(runs, studies, strict=True):
+            firsts.setdefault((number, study.verdict.name if study.verdict else ""), run)
     shown = {
-        name: run.study if has_papers_form(run.recipe) else replace(run.study, paper={})
-        for name, run in firsts.items()
+        run.name: run.study if has_papers_form(run.recipe) else replace(run.study, paper={})
+        for run in firsts.values()
         if run.study
     }
     some = next(iter(shown.values()))
@@ -112,7 +115,7 @@ def map_sections(file: RunsFile) -> Iterator[str]:
         if table.title != STABILITY or any(study.paper for study in shown.values()):
             yield from section(without_empty_columns(table), "###")
     if several:
-        yield "\nThe tables after the first are of the first seed of each recipe."
+        yield "\nThe tables after the first are of the first seed of each recipe and verdict."
     yield from [f"\n{file.note}"] if file.note else []
     if older := [run.name for run in file.runs if run.own_test_images]:
         yield (
