@@ -13,6 +13,9 @@ class FrozenLayers:
     """The layers of these names: no gradient, and BatchNorm in evaluation mode."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...]):
+        for name in names:
+            if not [*find_layer(model, name).parameters(), *norms_in(model, (name,))]:
+                raise AibError(f"--freeze {name} changes nothing: it has no weights of its own")
         self.norms = list(norms_in(model, names))
         inside = [p for name in names for p in find_layer(model, name).parameters()]
         self.parameters = [p for p in inside if p.requires_grad]
