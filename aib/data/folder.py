@@ -140,9 +140,9 @@ def _top(path: Path, split: str) -> Path:
 
 def _split_folder(path: Path, split: str) -> Path | None:
     """The folder of a split, if there is one: beside train/ other names and cases are known too."""
-    if (path / split).is_dir():
+    if _is_folder(path / split):
         return path / split
-    if split == "train" or not (path / "train").is_dir():
+    if split == "train" or not _is_folder(path / "train"):
         return None  # the folder may be a class
     known = (split, *OTHER_NAMES.get(split, ()))
     return next((path / name for name in _sub_folders(path) if name.lower() in known), None)
@@ -179,13 +179,14 @@ def _masks(
     folder: Path, top: Path, every: Iterable[Path], readable: tuple[Path, ...]
 ) -> tuple[Path | None, ...]:
     """The mask of each readable image, None where there is none; warn of other mask files."""
+    found = image_files(folder)  # first: a folder that may not be read is an error that names it
     expected = {file: (folder / file.relative_to(top)).with_suffix(".png") for file in every}
     masks = tuple(expected[file] if expected[file].is_file() else None for file in readable)
     if not any(masks):
         example = f"that of {readable[0]} would be {expected[readable[0]]}"
         raise AibError(f"{folder} has a mask for none of the images: {example}")
     used = set(expected.values())
-    if unused := [mask for mask in image_files(folder) if mask not in used]:
+    if unused := [mask for mask in found if mask not in used]:
         _warn(
             f"{len(unused):,} of the masks in {folder} are not used, such as {unused[0]}: a mask "
             "has the name of its image and the suffix .png"
@@ -226,7 +227,7 @@ def _have_our_values(masks: tuple[Path | None, ...]) -> bool:
 
 def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
     """Whether the folder `masks` has sub-folders of classes; else it may be a class itself."""
-    return any((folder / name).is_dir() for name in classes if name != MASKS)
+    return any(_is_folder(folder / name) for name in classes if name != MASKS)
 
 
 def _classes(top: Path) -> tuple[str, ...]:
@@ -246,7 +247,7 @@ def _classes(top: Path) -> tuple[str, ...]:
             f"class, beside {MASKS}/, and the masks in folders of the same names in {MASKS}/"
         )
     for name in names if len(names) > 2 else ():
-        if all((top / name / other).is_dir() for other in names if other != name):
+        if all(_is_folder(top / name / other) for other in names if other != name):
             raise AibError(
                 f"{top / name} has a sub-folder for each of the classes beside it, so it is no "
                 f"class: masks belong in {top / MASKS}, other images in another folder"
@@ -261,8 +262,19 @@ def _classes(top: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether there is such a folder; False in one that may not be read, which `image_files` or
+    `_sub_folders` reports."""
+    with suppress(PermissionError):
+        return path.is_dir()
+    return False
+
+
 def _sub_folders(folder: Path) -> list[str]:
-    found = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    try:
+        found = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
+    except PermissionError as error:
+        raise AibError(f"{folder} cannot be read: {error.strerror}") from error
     # A class into which `aib explain` wrote has a manifest and photographs.
     return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or photographs(p))
 

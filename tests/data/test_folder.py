@@ -5,6 +5,7 @@ import json
 import os
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,16 +86,22 @@ def test_a_class_called_train_is_told_where_to_go(tmp_path):
         load(f"folder:{tmp_path}", "train")
 
 
-def denying(folder):
-    """os.scandir for which a folder may not be read; permissions would not stop a test as root."""
-    list_folder = os.scandir
+def deny(monkeypatch, folder):
+    """Let a folder not be read; permissions would not stop a test as root."""
 
-    def scandir(path="."):
-        if os.fspath(path) == str(folder):
-            raise PermissionError(13, "Permission denied", str(folder))
-        return list_folder(path)
+    def replace_in_os(name):
+        real = getattr(os, name)
 
-    return scandir
+        def answer(path=".", **options):
+            where = Path() if isinstance(path, int) else Path(path)
+            if folder in where.parents or (where == folder and name != "stat"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, **options)
+
+        monkeypatch.setattr(os, name, answer)
+
+    for name in ("listdir", "scandir", "stat"):
+        replace_in_os(name)
 
 
 def test_a_class_called_train_with_sub_folders_is_not_taken_for_the_split(tmp_path, monkeypatch):
@@ -106,7 +113,7 @@ def test_a_class_called_train_with_sub_folders_is_not_taken_for_the_split(tmp_pa
         load(f"folder:{tmp_path}", "train", holdout=0)
     closed = tmp_path / "lost+found"
     closed.mkdir()
-    monkeypatch.setattr(os, "scandir", denying(closed))
+    deny(monkeypatch, closed)
     (tmp_path / "car").rename(tmp_path.with_name(f"{tmp_path.name}_car"))  # as the error says
     assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 4
     official.write_folder(tmp_path / "test", classes=2)
@@ -160,13 +167,15 @@ def test_links_to_folders_are_followed_once(tmp_path):
     assert images.labels.tolist() == [0] * 5 + [1] * 2
 
 
-def test_a_folder_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monkeypatch):
-    official.write_folder(tmp_path, classes=2, per_class=2)
-    closed = tmp_path / "class_0" / "closed"
-    closed.mkdir()
-    monkeypatch.setattr(os, "scandir", denying(closed))
-    with pytest.raises(AibError, match="class_0/closed cannot be read: Permission denied"):
-        load(f"folder:{tmp_path}", "train", holdout=0)
+@pytest.mark.parametrize("name", ["", "class_0", "class_0/closed", "masks/class_0"])
+def test_a_folder_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monkeypatch, name):
+    official.write_folder(tmp_path / "photos", classes=3, per_class=2)
+    for folder in ("masks/class_0", "class_0/closed"):
+        (tmp_path / "photos" / folder).mkdir(parents=True)
+    closed = tmp_path / "photos" / name
+    deny(monkeypatch, closed)
+    with pytest.raises(AibError, match=f"{closed} cannot be read: Permission denied"):
+        load(f"folder:{tmp_path / 'photos'}", "train", holdout=0)
 
 
 @pytest.mark.parametrize("options", ["", ":check=false"])
