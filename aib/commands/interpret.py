@@ -77,7 +77,7 @@ def interpret(
             maps, evaluator), and training images that choose the thresholds of localisation.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
-        csv: write the metrics of every image to this .csv file.
+        csv: write the metrics of every image to this .csv file, with the names of image files.
         out: folder for the results; by default each run's own, interpret/NAME for --model, and
             hub/owner/name/COMMIT for a model of the Hub.
         batch_size: images per batch.
@@ -152,7 +152,7 @@ def interpret(
     pictures = draw(sides, list(studies.values()), plan, folders)
     if csv is not None:
         per_image = {side.label: side.metrics for side in sides}
-        write_image_metrics(csv, per_image, feeds[0].data.class_names)
+        write_image_metrics(csv, per_image, feeds[0].data)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
         print_json({"runs": results, "environment": environment()})

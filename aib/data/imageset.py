@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class ImageSet(Dataset):
     # Pixels of reflect padding for training crops of images in memory; None: an eighth of the side.
     pad: int | None = None
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
+    paths: tuple[Path, ...] = ()  # of the files that `images` were decoded from
     drawn_from: dict[str, Any] | None = None  # of a folder: number and hash of training files
 
     def __post_init__(self) -> None:
@@ -219,6 +221,7 @@ class ImageSet(Dataset):
         return replace(
             self,
             files=None if self.files is None else self.files.subset(indices),
+            paths=tuple(self.paths[i] for i in indices.tolist()) if self.paths else (),
             **{n: tensor[indices] for n, tensor in tensors.items() if tensor is not None},
         )
 
@@ -256,6 +259,7 @@ class ImageSet(Dataset):
             return replace(
                 self,
                 files=None,
+                paths=self.files.paths if isinstance(self.files, ImageFiles) else (),
                 images=stacked(self.pixels),  # [N,3,S,S]
                 masks=stacked(self.known_mask, self.has_outlines),
                 boxes=stacked(self.box, self.boxes is not None),

@@ -4,7 +4,7 @@ Every batch is read once, and explained once as it is and once under each modifi
 stay on the device until the end; there is no loop over images.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.data import Batch, Batches
+from aib.data import Batch, Batches, ImageFiles, ImageSet
 from aib.explanation import Explanation
 from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
@@ -170,18 +170,19 @@ def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilitySco
     return Stability.from_flat(values)
 
 
-def write_image_metrics(
-    path: Path, runs: Mapping[str, ImageMetrics], classes: Sequence[str]
-) -> None:
-    """One row per run and image, one column per metric; empty where undefined."""
+def write_image_metrics(path: Path, runs: Mapping[str, ImageMetrics], data: ImageSet) -> None:
+    """One row per run and image of `data`, one column per metric; empty where undefined."""
+    classes = data.class_names
+    files = data.files.paths if isinstance(data.files, ImageFiles) else data.paths
     columns = dict.fromkeys(n.replace(" ", "_") for m in runs.values() for n in m.columns)
     rows = []
     for label, metrics in runs.items():
         lists = {name.replace(" ", "_"): v.tolist() for name, v in metrics.columns.items()}
         for i, y in enumerate(lists["label"]):
             cells = {name: _cell(values[i]) for name, values in lists.items()}
-            rows.append({"run": label, "class": classes[y] if classes else y, **cells})
-    write_csv(path, ["run", "class", *columns], rows)
+            file, name = files[cells["index"]] if files else None, classes[y] if classes else y
+            rows.append({"run": label, "file": file, "class": name, **cells})
+    write_csv(path, ["run", *(["file"] if files else []), "class", *columns], rows)
 
 
 def _cell(value: Any) -> Any:

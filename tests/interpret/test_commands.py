@@ -24,6 +24,7 @@ from aib.interpret.posthoc import has_captum
 from aib.interpret.results import SCHEMA, Information, Study
 from aib.interpret.stored import stored_verdict
 from aib.runs import open_run
+from tests.data.official import write_folder
 from tests.helpers import eval_model, make_run, photo, shapes, small_model
 
 
@@ -302,6 +303,21 @@ def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
     assert {path.name for path in pictures.iterdir()} == {"modified.png", "mine.png"}
 
 
+@pytest.mark.parametrize("size", ["", ":image_size=32"])  # decoded in each pass, and once
+def test_the_table_names_the_files_of_a_folder(run, tmp_path, size):
+    photos, table = write_folder(tmp_path / "photos", classes=2), tmp_path / "images.csv"
+    for i, name in enumerate(shapes(2).class_names[:2]):
+        (photos / f"class_{i}").rename(photos / name)
+    words = ["interpret", str(run), "--data", f"folder:{photos}{size}", "--out", str(tmp_path)]
+    few = ["--quick", "--images", "3", "--foreign", "shapes", "--csv", str(table)]
+    assert main([*words, *few]) == 0
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    paths = sorted(photos.glob("*/*.png"))
+    assert [row["file"] for row in rows] == [str(paths[int(row["index"])]) for row in rows]
+    assert len(rows) == 3 and all(Path(row["file"]).parent.name == row["class"] for row in rows)
+
+
 @pytest.fixture(scope="module")
 def compared(run, tmp_path_factory):
     """Three runs compared on the same images, once for all tests below."""
@@ -332,7 +348,7 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert together > 1.2 * alone  # a further row of maps below each row of images
     with compared[1].open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 16
+    assert len(rows) == 3 * 16 and "file" not in rows[0]  # shapes are generated
     by_run = {name: [row for row in rows if row["run"] == name] for name in compared[0]}
     for name, each in by_run.items():  # the same images; without maps no similarity of maps
         assert [row["index"] for row in each] == [row["index"] for row in by_run["qt"]]
