@@ -53,8 +53,9 @@ def interpret(
     """Measure how far the maps of one run can be trusted, or compare several runs on the same
     images: stability, localisation, faithfulness, use by the decision, information.
 
-    Writes interpret.json and figures/ into each run. A study of the same weights and data that
-    holds more, or of more images, is not replaced: --out writes elsewhere.
+    Writes interpret.json and figures/ into each run. A study of the same weights is not replaced
+    by one on other data or another split, with fewer parts or of fewer images: --out writes that
+    elsewhere.
 
     Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
 
@@ -202,13 +203,19 @@ def make_plan(
 
 
 def check_kept(path: Path, planned: dict[str, Any]) -> None:
-    """Raise an error where the stored study holds more than the planned one."""
+    """Raise an error where the stored study is on other images, or holds more than the planned."""
     from aib.interpret.stored import lost_parts
 
     try:
         stored = read_json(path) or {}
     except AibError:
         return  # a damaged file is replaced
+    there, now = (f"{study.get('data')} {study.get('split')}" for study in (stored, planned))
+    if stored.get("weights_sha256") == planned["weights_sha256"] and there != now:
+        raise AibError(
+            f"{path} is the study of these weights on {there}: write that on {now} elsewhere with "
+            "--out FOLDER, or remove the file"
+        )
     if lost := lost_parts(stored, planned):
         raise AibError(
             f"{path} would lose its {', '.join(lost)}, measured with the same weights and data: "

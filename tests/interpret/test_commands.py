@@ -403,6 +403,22 @@ def test_a_study_that_holds_more_is_not_replaced(parts, words, lost, tmp_path, c
     assert json.loads((folder / "interpret.json").read_text()) == stored
 
 
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [(["--data", "shapes_spurious"], "shapes_spurious test"), (["--split", "val"], "shapes val")],
+)
+def test_a_study_of_other_images_is_not_replaced(words, other, tmp_path, monkeypatch, capsys):
+    folder = make_run(tmp_path / "run", holdout=0.1)
+    stored = study_of(0.3) | {"weights_sha256": sha256(folder / "model.safetensors")}
+    (folder / "interpret.json").write_text(json.dumps(stored))
+    few = ["--images", "4", "--quick", "--foreign", "shapes"]
+    assert main(["interpret", str(folder), *few, *words]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"of these weights on shapes test: write that on {other} elsewhere with --out" in error
+    assert json.loads((folder / "interpret.json").read_text()) == stored
+    assert main(["interpret", str(folder), *few, *words, "--out", str(tmp_path / "other")]) == 0
+
+
 @pytest.mark.parametrize("words", [["--out", "file"], ["--csv", "file/a.csv"]])
 def test_results_that_cannot_be_written_are_not_measured(words, run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -138,8 +138,9 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     assert named <= set(found["maps"]["random"])
     picture = runs["model"] / "figures" / "evaluator.png"
     assert picture.stat().st_size > 1000
-    # a study of other data, without an evaluator, replaces both
-    assert main([*words, "--quick", "--data", "shapes_spurious"]) == 0
+    # a new study, without an evaluator, removes the plot of the one before
+    (runs["model"] / "interpret.json").unlink()
+    assert main([*words, "--quick"]) == 0
     assert "evaluator" not in json.loads((runs["model"] / "interpret.json").read_text())
     assert not picture.exists()
 
@@ -153,7 +154,7 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     ],
 )
 def test_mistakes_with_an_evaluator_are_answered_in_a_sentence(runs, words, said, capsys):
-    shared = ["interpret", str(runs["model"]), "--images", "4", *FEW]
+    shared = ["interpret", str(runs["model"]), "--images", "12", *FEW]
     assert main([*shared, *(word.format(**runs) for word in words)]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
