@@ -16,7 +16,7 @@ from aib.data.augment import check_cutout
 from aib.environment import environment
 from aib.errors import AibError
 from aib.files import read_json, write_json
-from aib.options import OPTION_NEEDS
+from aib.options import OPTION_NEEDS, ModelOptions
 from aib.registry import parts_of
 from aib.run_files import describe_changes
 from aib.settings import MACHINE, Settings
@@ -188,7 +188,7 @@ def make_plan(
         if part := _missing_part(model, grid):
             raise AibError(f"{base.model} has no {part}: {grid.knob} changes nothing")
     plan = Plan(preset, base, tuple(grids), product, tuple(range(base.seed, base.seed + seeds)))
-    _validate(plan, images)
+    _validate(plan, model, images)
     return plan
 
 
@@ -207,10 +207,12 @@ def _missing_part(model: Classifier, grid: Grid) -> str:
     return "" if not need or parts_of(model)[need] else need
 
 
-def _validate(plan: Plan, images: ImageSet) -> None:
+def _validate(plan: Plan, model: Classifier, images: ImageSet) -> None:
     """Load the images that each run is measured on and build each different model without weights:
-    a bad value is an error now."""
-    built, loaded = {plan.base}, {plan.base.data: images}
+    a bad value is an error now, and so is a model that two points would train. `model` is the
+    base's."""
+    built, loaded = {plan.base: model.recipe}, {plan.base.data: images}
+    found: dict[Any, PlannedRun] = {}
     for run in plan.runs:
         s = run.settings
         if s.data not in loaded:  # one image stands for all
@@ -221,8 +223,15 @@ def _validate(plan: Plan, images: ImageSet) -> None:
         # The model does not depend on these.
         shape = replace(s, seed=plan.base.seed, beta=plan.base.beta)
         if shape not in built:
-            built.add(shape)
-            _without_weights(shape, images)
+            built[shape] = _without_weights(shape, images).recipe
+        # The recipe holds options and layer, with a default in place of None.
+        others = replace(s, options=ModelOptions(), at=None)
+        first = found.setdefault((str(built[shape]), others), run)
+        if first is not run:
+            raise AibError(
+                f"{first.point} and {run.point} are the same model: leave one of them out of the "
+                "grid"
+            )
 
 
 def _without_weights(settings: Settings, images: ImageSet) -> Classifier:

@@ -359,6 +359,8 @@ def test_a_sweep_of_a_network_varies_its_form(hub):
     grids = [parse_grid("K=none,8"), parse_grid("Q=none,4")]  # a masked network may have neither
     plan = make_plan("mine", base.updated(masked=True), grids)
     assert [run.point for run in plan.runs] == ["base", "K=8", "Q=4"]
+    with pytest.raises(aib.AibError, match="base and at=layer3 are the same model"):
+        make_plan("mine", base, [parse_grid("at=none,layer3")])
     # Whether a knob acts on a point depends on the form there.
     for masked, texts in (
         (True, ("K=none,8", "beta=0.1")),

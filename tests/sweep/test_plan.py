@@ -103,6 +103,20 @@ def test_a_plan_that_makes_no_sense_is_an_error(changes, grids, message):
         make_plan("mine", replace(SWEEP_BASE, **changes), list(map(parse_grid, grids)))
 
 
+@pytest.mark.parametrize(
+    ("model", "grids", "product", "points"),
+    [
+        ("tiny_aib_masked", ["propose=none,separate"], False, "base and propose=separate"),
+        ("tiny_aib", ["model=tiny_aib,tiny_aib_qt", "K=none,32"], False, "base and K=32"),
+        ("tiny_aib", ["model=tiny_aib,vgg_aib", "K=none,256"], True, "model=vgg_aib and .*K=256"),
+    ],
+)
+def test_a_model_that_two_points_would_train_is_an_error(model, grids, product, points):
+    base = replace(SWEEP_BASE, model=model)
+    with pytest.raises(aib.AibError, match=f"{points}.* are the same model: leave one of them"):
+        make_plan("mine", base, list(map(parse_grid, grids)), product=product)
+
+
 def test_the_weight_of_the_area_may_vary_for_a_masked_model():
     masked = replace(SWEEP_BASE, model="tiny_aib_masked")
     assert len(make_plan("mine", masked, [parse_grid("lambda_area=1,5")]).runs) == 2
