@@ -50,7 +50,7 @@ def information(studies: Mapping[str, Study]) -> Table:
     rows = [
         {
             "run": label,
-            "KL, bits per image": number(study.information.kl_bits, 1),
+            "KL without noise, bits per image": number(study.information.kl_bits, 1),
             "entropy of a map's levels, bits": number(study.information.entropy_bits, 2),
             "anchors in use": number(study.information.perplexity, 1),
             "feature energy passed %": number(study.information.energy_passed, 1, 100),

@@ -148,7 +148,8 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
     info = study.information if study else Information()
     bits = own.kl_bits if own else info.kl_bits
     if bits is not None:
-        cards.append((f"{bits:.1f}", "bits per image in the latent"))
+        samples = describe_samples(own.samples if own else "deterministic")
+        cards.append((f"{bits:.1f}", f"bits per image in the latent ({samples})"))
     if own and own.area is not None and own.mask_bits is not None:
         text = f"of each image is open to the classifier ({own.mask_bits:,.0f} bits)"
         cards.append((f"{100 * own.area:.1f}%", text))
@@ -237,7 +238,7 @@ def _pictures(run: RunContent) -> list[Markup]:
 def _classes(classes: Sequence[ClassMetrics]) -> list[Markup]:
     columns = {
         "correct": ("accuracy %", 100.0, 1),
-        "kl_bits": ("latent, bits", 1.0, 1),
+        "kl_bits": ("latent without noise, bits", 1.0, 1),
         "entropy_bits": ("map levels, bits", 1.0, 2),
         "energy_passed": ("energy passed %", 100.0, 1),
         "auroc": ("AUROC", 1.0, 3),

@@ -141,7 +141,9 @@ def test_each_metric_has_one_value_on_the_page(text):
     cards = re.findall(r'<div class="value">([^<]+)</div><div class="what">([^<]+)</div>', text)
     shown = {what: value for value, what in cards}
     assert shown["calibration error"] == "3.00%"
-    assert shown["bits per image in the latent"] == "20.0"
+    assert shown["bits per image in the latent (4x12 samples)"] == "20.0"
+    for column in ("KL without noise, bits per image", "latent without noise, bits"):
+        assert f">{column}</th>" in text  # of the study: other values
     assert not re.search(r"calibration error \d", text)  # no second one in a caption
     auroc = shown["AUROC of the map against the object (3 images)"]
     overview, located = (
