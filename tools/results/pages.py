@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from aib.data.specs import SPECS
 from aib.figures.table import without_empty_columns
+from aib.interpret.results import Study
 from aib.interpret.tables import STABILITY, all_tables
 from aib.paper import has_papers_form
 from aib.sweep.show import sweep_tables
@@ -96,13 +97,9 @@ def map_sections(file: RunsFile) -> Iterator[str]:
     groups = studied(file.runs)
     if not groups:
         return
-    firsts = dict[tuple[int, str], StoredRun]()  # a recipe's map can be used with one seed only
-    for number, (runs, studies) in enumerate(groups):
-        for run, study in zip(runs, studies, strict=True):
-            firsts.setdefault((number, study.verdict.name if study.verdict else ""), run)
     shown = {
         run.name: run.study if has_papers_form(run.recipe) else replace(run.study, paper={})
-        for run in firsts.values()
+        for run in first_of_each(groups)
         if run.study
     }
     some = next(iter(shown.values()))
@@ -123,6 +120,15 @@ def map_sections(file: RunsFile) -> Iterator[str]:
             f"seed: {', '.join(older)}."
         )
     yield from (f"\n{note}" for note in posthoc_notes(file.runs))
+
+
+def first_of_each(groups: Sequence[tuple[list[StoredRun], list[Study]]]) -> Iterator[StoredRun]:
+    """The first run of each recipe and verdict: the seed may decide whether a map is used."""
+    for runs, studies in groups:
+        firsts: dict[str, StoredRun] = {}
+        for run, study in zip(runs, studies, strict=True):
+            firsts.setdefault(study.verdict.name if study.verdict else "", run)
+        yield from firsts.values()
 
 
 def _the_papers_first(file: RunsFile) -> tuple[bool, str]:

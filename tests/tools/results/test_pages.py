@@ -55,6 +55,12 @@ def test_maps_of_several_seeds_are_averaged_and_those_of_the_first_shown(tmp_pat
     assert "| exact_3 | tiny_aib_qt" in text and "| exact_4 | tiny_aib_qt" not in text
 
 
+def test_a_seed_with_another_verdict_is_shown_as_well(tmp_path):
+    text = pages_of(tmp_path, stored("cub200_full.json"))["cub200.md"]
+    shown = [name for name in ("", "_1", "_2") if f"| cub_aib_qt{name} | vgg_aib_qt" in text]
+    assert shown == ["", "_1", "_2"] and "| cub_masked_1 | vgg_aib_masked" not in text
+
+
 def test_runs_measured_on_other_test_images_are_marked(tmp_path):
     content = stored("shapes_tiny_maps.json")
     text = pages_of(tmp_path, content)["shapes.md"]

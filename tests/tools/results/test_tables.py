@@ -6,6 +6,7 @@ import pytest
 
 import aib
 from aib.configs import get_preset
+from aib.figures.table import NOTHING
 from aib.paper import PAPER_ERRORS, paper_error
 from tests.tools.results.stored import (
     RESULTS,
@@ -115,7 +116,10 @@ def test_localisation_has_a_row_for_each_kind_of_map_and_controls_once(tmp_path)
     for seed, area, pointing in ((0, None, 0.5), (1, None, 0.75), (0, 0.5, 0.25)):
         one = json.loads(json.dumps(run)) | {"seed": seed}
         one["recipe"] |= {"seed": seed} | ({"area": area} if area else {})
-        one["interpret"]["localisation"]["own"]["pointing"] = pointing
+        own = one["interpret"]["localisation"]["own"]
+        own["pointing"] = pointing
+        if seed or area:
+            own |= {f"max_box_acc_any{end}": 0.5 for end in ("", "_low", "_high")}
         runs.append(one)
     (tmp_path / "some.json").write_text(json.dumps(content | {"runs": runs}))
     table = make_table(read_results(tmp_path), "located", "some")
@@ -123,6 +127,7 @@ def test_localisation_has_a_row_for_each_kind_of_map_and_controls_once(tmp_path)
     own = [row for row in found if row["map"] == "own map"]
     assert [row["pointing %"] for row in own] == ["62.5 ± 17.7", "25.0"]
     assert [row["options"] for row in own] == ["", "area 0.5"]
+    assert [row["any component %"] for row in own] == [NOTHING, "50.0"]  # only one of two has it
     assert [row["map"].split()[0] for row in found[-2:]] == ["centre", "random"]
     assert [row["model"] for row in found[-2:]] == ["", ""] and len(found) == 2 * 2 + 2
     iou = run["interpret"]["localisation"]["gradcam"]["mask_iou"]
