@@ -72,18 +72,15 @@ def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
         extra: also SVHN's 531,131 extra images (1.3 GB).
     """
     from aib.data.fetch import fetch as fetch_set
-    from aib.data.files import locate
     from aib.data.load import is_own, parse_name
     from aib.data.specs import SPECS
 
     if is_own(name):
         raise AibError(f"{name} is read where it is, so there is nothing to fetch")
     spec = SPECS[parse_name(name)[0]]
-    before = locate(spec, root)
     folder = fetch_set(spec, root, extra=extra)
-    state = "was already in" if before == folder else "is in"
     check = f"aib data verify {name}" + (f" --root {quoted(root)}" if root else "")
-    print(f"{name} {state} {folder}; `{check}` compares it with the official set")
+    print(f"{name} is in {folder}; `{check}` compares it with the official set")
 
 
 def verify(name: Name, /, root: Root = None, json: bool = False) -> None:

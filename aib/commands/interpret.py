@@ -18,6 +18,8 @@ from aib.progress import progress_bar
 from aib.validation import Precision, check_seed
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from aib.data import Batches
     from aib.interpret.pictures import Side
     from aib.interpret.results import Study
@@ -103,7 +105,7 @@ def interpret(
     check_seed(seed)
     if quick and evaluator is not None:
         raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
-    opened, name = open_all(runs, model, data, root, device, backbone)
+    opened, name, root = open_all(runs, model, data, root, device, backbone)
     feeds = [
         feed_for(
             run,
@@ -116,20 +118,20 @@ def interpret(
         for run in opened
     ]
     check_alike(feeds, opened)
-    folders = [_result_folder(run, out, len(opened)) for run in opened]
+    folders = result_folders(opened, out)
     parts = (() if quick else EXPENSIVE) + (("evaluator",) if evaluator else ())
     for run, feed, folder in zip(opened, feeds, folders, strict=True):
         origin = {"weights_sha256": run.checksum, "data": name, "split": feed.data.split}
         planned = origin | dict.fromkeys(parts, True) | {"images": feed.num_images}
         check_kept(folder / RESULT, planned)
         check_writable(folder / RESULT)
-    own_root = root or (opened[0].settings.root if opened[0].settings else None)
-    plan, notes = make_plan(foreign, foreign_root or own_root, subset, seed, precision)
+    own_root = opened[0].settings.root if opened[0].settings else None
+    plan, notes = make_plan(foreign, foreign_root or root or own_root, subset, seed, precision)
     if evaluator is not None:
         judge = open_run(evaluator, device, backbone)
         plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
     thresholds = [
-        None if quick else threshold_feed(run, feed, str(name), plan, own_root, opened[0])
+        None if quick else threshold_feed(run, feed, str(name), plan, root, opened[0])
         for run, feed in zip(opened, feeds, strict=True)
     ]
     planned_studies = list(zip(opened, feeds, thresholds, strict=True))
@@ -170,21 +172,25 @@ def open_all(
     root: str | None,
     device: str | None,
     backbone: str | None,
-) -> tuple[list[Run], str | None]:
-    """The runs, and the network of --model as the last of them; and the name of their data."""
+) -> tuple[list[Run], str | None, str | None]:
+    """The runs, and the network of --model as the last of them; the name of their data, and the
+    folder of its files: the first run's, if it was trained on them and no other is named."""
     from aib.interpret.runs import open_network
     from aib.runs import open_runs
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
     opened = open_runs(runs, device, backbone)
-    name = data or (opened[0].settings.data if opened and opened[0].settings else None)
+    settings = opened[0].settings if opened else None
+    name = data or (settings.data if settings else None)
+    if settings and name and opened[0].was_trained_on(name):
+        root = root or settings.root
     if model is not None:
         if name is None:
             raise AibError("name the data for --model with --data, such as folder:photos")
         folder = Path("interpret") / re.sub(r"\W", "-", model)
         opened.append(open_network(model, name, root, folder, device))
-    return opened, name
+    return opened, name, root
 
 
 def make_plan(
@@ -195,11 +201,12 @@ def make_plan(
     from aib.interpret.runs import foreign_images
     from aib.interpret.studies import Plan
 
-    others, known = foreign_images(foreign, root, seed), modifications(foreign)
+    others: Tensor | str | None = foreign_images(foreign, root, seed)
+    known, notes = modifications(foreign), []
     if isinstance(others, str):
         known = {n: m for n, m in known.items() if m.kind != "foreign"}
-        return Plan(known, None, subset, seed, precision=precision), [others]
-    return Plan(known, others, subset, seed, precision=precision), []
+        notes, others = [others], None
+    return Plan(known, others, subset, seed, precision=precision), notes
 
 
 def check_kept(path: Path, planned: dict[str, Any]) -> None:
@@ -285,16 +292,17 @@ def show(studies: dict[str, Study], feed: Batches, data: str) -> None:
                 write(f"{label}: {text}")
 
 
-def _result_folder(run: Run, out: Path | None, count: int) -> Path:
-    """The run's own folder, or one below `out` where there are several runs."""
-    if out is None:
-        return run.output
-    if count == 1:
-        return out
-    # Where two runs share a name their full paths tell them apart; ".." is no name of a folder.
-    full = run.output.resolve()
-    name = Path(run.repo or full).name
-    return out / (name if run.label == name else str(full).strip("/").replace("/", "_"))
+def result_folders(opened: list[Run], out: Path | None) -> list[Path]:
+    """The runs' own folders, or `out`, with one below it for each of several runs."""
+    if out is None or len(opened) == 1:
+        return [out or run.output for run in opened]
+    paths = [run.output.resolve() for run in opened]  # ".." is no name of a folder
+    names = [Path(run.repo or path).name for run, path in zip(opened, paths, strict=True)]
+    # Where two runs share a name their full paths tell them apart.
+    return [
+        out / (name if names.count(name) == 1 else str(path).strip("/").replace("/", "_"))
+        for name, path in zip(names, paths, strict=True)
+    ]
 
 
 COMMAND = interpret

@@ -90,8 +90,8 @@ def readable_errors(repo: str, revision: str | None = None) -> Iterator[None]:
         ) from error
     except LocalEntryNotFoundError as error:
         raise AibError(
-            f"{repo} could not be downloaded: the Hub cannot be reached, and the model is not in "
-            "the local cache"
+            f"{repo} could not be downloaded: the Hub cannot be reached or was not asked, and the "
+            "model is not in the local cache"
         ) from error
     except EntryNotFoundError as error:
         raise AibError(

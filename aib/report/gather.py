@@ -77,7 +77,7 @@ def gather(
     if not stored:
         try:
             dataset = run.labelled(run.images(data, _split(like or run, data), root, like))
-            feed = feed_for(run, dataset, images=min(images, len(dataset)), seed=seed)
+            feed = feed_for(run, dataset, images=images, seed=seed)
             if calibrated is None:
                 calibrated = evaluate(run.model, dataset.subset(feed.indices), seed=seed)
             tick("calibration", feed.num_images)

@@ -12,13 +12,15 @@ import torch
 
 import aib
 from aib.cli import main
-from aib.commands.export import default_target
+from aib.commands import export as command
+from aib.commands.export import default_target, int8_images, print_int8
 from aib.data import load
-from aib.export import _FORMATS, export, formats, quantise, read_metadata
+from aib.export import _FORMATS, Int8, export, formats, quantise, read_metadata
 from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.files import sha256
 from aib.masked import information_bits
-from aib.runs import find_model
+from aib.runs import find_model, open_run
+from tests.data import official
 from tests.helpers import SmallNet, filled_model
 
 onnx = pytest.importorskip("onnx")
@@ -200,12 +202,14 @@ def saved(tmp_path_factory):
 
 
 def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
-    assert main(["export", str(saved), "--int8", "--calibrate", "40", "--json"]) == 0
+    fp32, int8 = saved / "small.onnx", saved / "small.int8.onnx"
+    words = ["export", str(saved), "--int8", "--calibrate", "40", "--out", str(fp32), "--json"]
+    assert main(words) == 0
     answer = json.loads(capsys.readouterr().out)
     config = json.loads((saved / "config.json").read_text())
-    session = onnxruntime.InferenceSession(saved / "model.onnx")
+    session = onnxruntime.InferenceSession(fp32)
     about = json.loads(session.get_modelmeta().custom_metadata_map["aib"])
-    assert about == answer["metadata"] == read_metadata(saved / "model.onnx")
+    assert about == answer["metadata"] == read_metadata(fp32)
     assert about["preprocessing"] == config["preprocessing"]
     assert about["recipe"] == config["model"] and about["model"] == "tiny_aib_qt"
     assert about["data"] == config["settings"]["data"] and about["aib"] == aib.__version__
@@ -215,10 +219,10 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
     shapes = {output.name: list(output.shape) for output in session.get_outputs()}
     assert shapes == {name: value["shape"] for name, value in about["outputs"].items()}
     assert set(answer["check"]["differences"]) == set(shapes)
-    assert b"site-packages" not in (saved / "model.onnx").read_bytes()  # nobody's folders
+    assert b"site-packages" not in fp32.read_bytes()  # nobody's folders
 
     small = answer["int8"]
-    fp32, int8 = saved / "model.onnx", saved / "model.int8.onnx"
+    assert (answer["path"], small["path"]) == (str(fp32), str(int8))
     assert small["calibration_images"] == 40
     assert small["bytes"] == int8.stat().st_size < fp32.stat().st_size == small["fp32_bytes"]
     assert read_metadata(int8)["int8"]["calibration_images"] == 40
@@ -236,6 +240,42 @@ def test_the_command_writes_files_that_say_all_about_themselves(saved, capsys):
     gap = gaps.max()
     assert small["differences"]["logits"] == pytest.approx(gap, rel=1e-3) and 0 < gap < 1
     assert small["mean_differences"]["logits"] == pytest.approx(gaps.mean(), rel=1e-3)
+
+
+def test_int8_is_compared_on_images_that_did_not_calibrate_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "COMPARED", 8)
+    filled_model("tiny_aib_qt").save_pretrained(tmp_path / "saved")
+    run = open_run(tmp_path / "saved", "cpu")
+
+    def chosen(*options) -> tuple[list[bytes], list[bytes]]:
+        calibration, compared, _ = int8_images(run, *options)
+        return tuple([one.numpy().tobytes() for one in part] for part in (calibration, compared))
+
+    official.write_cifar10(tmp_path)
+    data, root = "cifar10:partial", str(tmp_path)
+    train, test = (
+        {one.numpy().tobytes() for one in load(data, split, root=root, holdout=0).images}
+        for split in ("train", "test")
+    )
+    first, second = (chosen(data, root, 30, seed) for seed in (0, 1))
+    for taken, compared in (first, second):
+        assert len(set(taken) & train) == 30 and len(set(compared) & test) == 8
+    assert set(first[0]) != set(second[0]) and set(first[1]) != set(second[1])
+    # a folder without test images is divided
+    photos = official.write_folder(tmp_path / "photos", classes=2, per_class=3)
+    for count, sizes in ((128, (3, 3)), (1, (1, 5))):
+        taken, compared = chosen(f"folder:{photos}", None, count, 0)
+        assert (len(taken), len(compared)) == sizes and not set(taken) & set(compared)
+    alone = official.write_folder(tmp_path / "alone", classes=1, per_class=1)
+    with pytest.raises(aib.AibError, match="int8 needs at least 2 images"):
+        chosen(f"folder:{alone}", None, 128, 0)
+
+
+def test_the_printed_cost_of_int8_is_that_of_the_comparison(capsys):
+    print_int8(Int8(Path("a.onnx"), 25, 100, 40, 8, 0.875, {"logits": 0.5}, {"logits": 0.125}))
+    size, compared, logits = capsys.readouterr().out.splitlines()
+    assert size.endswith("25% of float32") and "87.5%" in compared
+    assert logits.split() == ["logits", "5.0e-01", "1.2e-01"]
 
 
 def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):

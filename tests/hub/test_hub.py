@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from huggingface_hub import ModelCard, constants
+from huggingface_hub import ModelCard, constants, hf_hub_download
 
 import aib
 from aib import cli
@@ -248,6 +248,8 @@ def test_a_revision_pins_the_weights_and_the_cache_is_used_offline(hub, tmp_path
         open_run(Path("hf:me/mine@v1"), "cpu").model,
     ):
         assert same_weights(model, first)
+    with pytest.raises(aib.AibError, match="me/mine has no revision 'v9'"):
+        aib.from_pretrained("me/mine", revision="v9")
     be_offline(monkeypatch)
     for model in (
         aib.from_pretrained("me/mine"),
@@ -255,6 +257,21 @@ def test_a_revision_pins_the_weights_and_the_cache_is_used_offline(hub, tmp_path
         open_run(Path("hf:me/mine"), "cpu").model,
     ):
         assert same_weights(model, second)
+
+
+def test_local_files_only_asks_the_hub_for_nothing(hub, tmp_path):
+    first = small_model(seed=1)
+    first.save_pretrained(tmp_path / "1")
+    hub.upload("me/mine", tmp_path / "1")
+    hf_hub_download("me/mine", "config.json")
+    with pytest.raises(aib.AibError, match="not in the local cache"):
+        aib.from_pretrained("me/mine", local_files_only=True)
+    aib.from_pretrained("me/mine")
+    small_model(seed=2).save_pretrained(tmp_path / "2")
+    hub.upload("me/mine", tmp_path / "2")
+    hub.asked.clear()
+    assert same_weights(aib.from_pretrained("me/mine", local_files_only=True), first)
+    assert not hub.asked
 
 
 def test_all_files_are_of_one_commit(hub, tmp_path, monkeypatch):
@@ -423,12 +440,15 @@ def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatc
     assert stored_verdict(opened) is None
 
 
-def test_results_that_the_repository_lacks_are_no_warning(hub, tmp_path, monkeypatch, recwarn):
+@pytest.mark.parametrize("branch", ["main", "v1"])
+def test_results_that_the_repository_lacks_are_no_warning(
+    hub, tmp_path, monkeypatch, recwarn, branch
+):
     small_model().save_pretrained(tmp_path / "1")
-    hub.upload("me/mine", tmp_path / "1")
-    open_run(Path("hf:me/mine"), "cpu")
+    hub.upload("me/mine", tmp_path / "1", branch)
+    open_run(Path(f"hf:me/mine@{branch}"), "cpu")
     be_offline(monkeypatch)
-    open_run(Path("hf:me/mine"), "cpu")
+    open_run(Path(f"hf:me/mine@{branch}"), "cpu")
     assert not [one for one in recwarn if issubclass(one.category, AibWarning)]
 
 

@@ -16,6 +16,7 @@ import aib
 from aib.cli import main
 from aib.commands.explain import find_images
 from aib.data import load
+from aib.data.split import sample_indices
 from aib.errors import AibError, AibWarning
 from aib.figures.row import draw_row
 from aib.files import sha256
@@ -24,7 +25,7 @@ from aib.interpret.posthoc import has_captum
 from aib.interpret.results import SCHEMA, Information, Study
 from aib.interpret.stored import stored_verdict
 from aib.runs import open_run
-from tests.data.official import write_folder
+from tests.data import official
 from tests.helpers import eval_model, make_run, photo, shapes, small_model
 
 
@@ -305,7 +306,7 @@ def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
 
 @pytest.mark.parametrize("size", ["", ":image_size=32"])  # decoded in each pass, and once
 def test_the_table_names_the_files_of_a_folder(run, tmp_path, size):
-    photos, table = write_folder(tmp_path / "photos", classes=2), tmp_path / "images.csv"
+    photos, table = official.write_folder(tmp_path / "photos", classes=2), tmp_path / "images.csv"
     for i, name in enumerate(shapes(2).class_names[:2]):
         (photos / f"class_{i}").rename(photos / name)
     words = ["interpret", str(run), "--data", f"folder:{photos}{size}", "--out", str(tmp_path)]
@@ -372,16 +373,23 @@ def test_blocks_that_are_larger_than_the_images_are_left_out(tmp_path):
 
 
 def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
-    """One always says class 0 and two always class 1, so the first is wrong on its class alone."""
+    """All images are of class 0, so the first is always wrong and the others always right."""
+    photos = tmp_path / "photos" / "test" / shapes(2).class_names[0]
+    photos.mkdir(parents=True)
+    for i in range(4):
+        photo(seed=i).save(photos / f"{i}.png")
     folders = []
-    for name, answer in (("a", 0), ("b", 1), ("c", 1)):
+    for name, answer in (("a", 1), ("b", 0), ("c", 0)):
         model = eval_model(data=shapes(2))
         model.head.decode[-1].bias.data[answer] = 1e6
         folders.append(make_run(tmp_path / name / "run", model=model))
-    words = ["interpret", *map(str, folders), "--images", "60", "--quick", "--foreign", "shapes"]
-    assert main(words) == 0
-    pictures = [len(list(folder.glob("figures/wrong_*.png"))) for folder in folders]
-    assert pictures == [2, 1, 1]
+    words = ["--data", f"folder:{tmp_path / 'photos'}", "--quick", "--foreign", "shapes:count=8"]
+    assert main(["interpret", *map(str, folders), *words]) == 0
+    pictures = []
+    for folder in folders:
+        label = str(folder).replace("/", "_")
+        pictures.append(len(list(folder.glob(f"figures/wrong_{label}_right_*.png"))))
+    assert pictures == [2, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -426,6 +434,66 @@ def test_results_that_cannot_be_written_are_not_measured(words, run, tmp_path, m
     monkeypatch.setattr("aib.interpret.runs.study_run", lambda *_, **__: pytest.fail("measured"))
     assert main(["interpret", str(run), "--images", "6", "--quick", *words]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_official_files_are_looked_for_where_the_user_or_the_run_says(tmp_path, monkeypatch):
+    """The run's own folder of files counts for its own data, and for the foreign set."""
+    data = "cub200:partial,image_size=32"
+    files, pictures = tmp_path / "files", tmp_path / "pictures"
+    official.write_cub(files)
+    official.write_cifar10(pictures)
+    model = eval_model("tiny_aib", load(data, "test", root=files), num_classes=3)
+    (tmp_path / "my_birds.py").write_text(
+        "from tests.helpers import SmallNet\ndef build():\n    return SmallNet(3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIB_DATA", str(tmp_path / "empty"))
+
+    def study(name, trained_on, root, words):
+        folder = make_run(tmp_path / name, "tiny_aib", model, data=trained_on, root=str(root))
+        few = "--foreign cifar10:partial --subset 4 --workers 0 --out out"
+        assert main(["interpret", str(folder), *few.split(), *words.split()]) == 0
+        return [json.loads(path.read_text()) for path in Path("out").glob("**/interpret.json")]
+
+    found = study("a", data, files, f"--model my_birds:build --quick --foreign-root {pictures}")
+    assert {path.name for path in Path("out").iterdir()} == {"a", "my_birds-build"}
+    assert all("cifar10:partial-4" in one["stability"] for one in found)
+    shutil.rmtree("out")
+    [found] = study("b", data, "moved", f"--root {files} --quick")
+    assert "cifar10:partial-4" not in found["stability"]
+    shutil.rmtree("out")
+    monkeypatch.setenv("AIB_DATA", str(files))
+    [found] = study("c", "cifar10:partial", pictures, f"--data {data}")
+    assert "training images of cub200" in found["threshold_images"]
+    assert "cifar10:partial-4" in found["stability"]
+
+
+def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path, capsys):
+    run = make_run(tmp_path / "run", data="shapes:count=60", holdout=0.2)
+    eval_model(data=shapes(2)).save_pretrained(tmp_path / "saved")
+    (run / "interpret.json").write_text("{")  # a damaged file is replaced
+    table = tmp_path / "images.csv"
+    words = "--split val --images 6 --seed 1 --precision bf16 --quick --foreign shapes --workers 0"
+    shown = ["interpret", str(run), str(tmp_path / "saved"), "--csv", str(table), *words.split()]
+    assert main(shown) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    for folder in (run, tmp_path / "saved"):
+        result = json.loads((folder / "interpret.json").read_text())
+        found = [result[key] for key in ("split", "images", "of_images", "seed")]
+        assert found == ["val", 6, 12, 1]
+        assert any("bf16" in note for note in result["notes"])
+        assert f"{folder.name}: {result['reliance']['words']}" in printed
+    with table.open() as file:
+        chosen = [int(row["index"]) for row in csv.DictReader(file)]
+    assert chosen == 2 * sample_indices(12, 6, 1).tolist()
+
+
+def test_runs_of_different_image_sizes_are_not_compared(run, tmp_path, capsys):
+    policy = replace(shapes(2).preprocessing, image_size=8)
+    small = make_run(tmp_path / "small", model=small_model("tiny_aib_qt", preprocessing=policy))
+    assert main(["interpret", str(run), str(small), "--data", "shapes:count=8"]) == 2
+    assert "compare them separately" in capsys.readouterr().err
 
 
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):

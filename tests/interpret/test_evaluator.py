@@ -12,7 +12,7 @@ from aib.errors import AibError
 from aib.interpret import Plan, study
 from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
 from aib.preprocessing import Preprocessing
-from tests.helpers import eval_model, make_run, shapes
+from tests.helpers import eval_model, make_run, photo, shapes
 from tests.interpret.planted import CLASSES, SIDE, evaluator, glyph_images
 
 COUNT = 40
@@ -158,3 +158,16 @@ def test_mistakes_with_an_evaluator_are_answered_in_a_sentence(runs, words, said
     assert main([*shared, *(word.format(**runs) for word in words)]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
+
+
+def test_an_evaluator_must_have_held_out_the_images_that_it_judges_on(tmp_path, capsys):
+    """Those are the default of a folder without test images."""
+    photos = tmp_path / "photos" / shapes(2).class_names[0]
+    photos.mkdir(parents=True)
+    for i in range(4):
+        photo(seed=i).save(photos / f"{i}.png")
+    own = {"data": f"folder:{photos.parent}", "holdout": 0.5}
+    run = make_run(tmp_path / "run", "tiny_aib", **own)
+    judge = make_run(tmp_path / "judge", "tiny_evaluator", seed=1, **own)
+    assert main(["interpret", str(run), "--evaluator", str(judge), "--foreign", "shapes"]) == 2
+    assert "judge and run held out different images" in capsys.readouterr().err

@@ -103,6 +103,12 @@ def test_a_file_that_lacks_a_part_or_holds_another_type_is_refused(part):
         Study.from_dict(stored | {part: 7 if part != "images" else "many"})
 
 
+@pytest.mark.parametrize("part", [{"reliance": {}}, {"classes": [{}]}, {"classes": [7]}])
+def test_a_part_that_is_damaged_is_refused(part):
+    with pytest.raises(AibError, match="the results of a study"):
+        Study.from_dict(next(iter(STORED.values())) | part)
+
+
 def test_an_undefined_value_is_none():
     values = {"accuracy": 50.0, "prediction_consistent": 10.0, "centred_mean": float("nan")}
     found = Stability.from_flat(values)

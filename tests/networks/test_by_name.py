@@ -400,6 +400,7 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert not (tmp_path / "imported").exists() and "my_module" not in sys.modules
     for command in ("eval run --samples 1x1", "export run --format torch-export"):
         assert main([*command.split(), *flags[:2]]) == 0, capsys.readouterr().err
+    assert "logits" in capsys.readouterr().out  # how far the exported file is from the model
     assert (tmp_path / "imported").exists()
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
