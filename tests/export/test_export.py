@@ -13,9 +13,9 @@ import torch
 import aib
 from aib.cli import main
 from aib.commands import export as command
-from aib.commands.export import default_target, int8_images, print_int8
+from aib.commands.export import default_target, int8_images
 from aib.data import load
-from aib.export import _FORMATS, Int8, export, formats, quantise, read_metadata
+from aib.export import _FORMATS, export, formats, quantise, read_metadata
 from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.files import sha256
 from aib.masked import information_bits
@@ -269,13 +269,6 @@ def test_int8_is_compared_on_images_that_did_not_calibrate_it(tmp_path, monkeypa
     alone = official.write_folder(tmp_path / "alone", classes=1, per_class=1)
     with pytest.raises(aib.AibError, match="int8 needs at least 2 images"):
         chosen(f"folder:{alone}", None, 128, 0)
-
-
-def test_the_printed_cost_of_int8_is_that_of_the_comparison(capsys):
-    print_int8(Int8(Path("a.onnx"), 25, 100, 40, 8, 0.875, {"logits": 0.5}, {"logits": 0.125}))
-    size, compared, logits = capsys.readouterr().out.splitlines()
-    assert size.endswith("25% of float32") and "87.5%" in compared
-    assert logits.split() == ["logits", "5.0e-01", "1.2e-01"]
 
 
 def test_a_file_that_computes_something_else_is_not_written(saved, monkeypatch, capsys, tmp_path):

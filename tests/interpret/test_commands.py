@@ -362,7 +362,7 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert not list(compared[0]["plain"].glob("figures/*"))
 
 
-def test_blocks_that_are_larger_than_the_images_are_left_out(tmp_path):
+def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run, tmp_path, capsys):
     policy = replace(shapes(2).preprocessing, image_size=8)
     folder = make_run(tmp_path / "run", model=small_model("tiny_aib_qt", preprocessing=policy))
     assert main(["interpret", str(folder), "--images", "4", "--quick", "--foreign", "shapes"]) == 0
@@ -370,6 +370,8 @@ def test_blocks_that_are_larger_than_the_images_are_left_out(tmp_path):
     blocks = [name for name in result["stability"] if name.startswith(("color", "shapes"))]
     assert blocks == ["color-4", "color-8", "shapes-4", "shapes-8"]
     assert any("larger than the images of 8 x 8" in note for note in result["notes"])
+    assert main(["interpret", str(run), str(folder), "--data", "shapes:count=8"]) == 2
+    assert "compare them separately" in capsys.readouterr().err
 
 
 def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
@@ -487,13 +489,6 @@ def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path
     with table.open() as file:
         chosen = [int(row["index"]) for row in csv.DictReader(file)]
     assert chosen == 2 * sample_indices(12, 6, 1).tolist()
-
-
-def test_runs_of_different_image_sizes_are_not_compared(run, tmp_path, capsys):
-    policy = replace(shapes(2).preprocessing, image_size=8)
-    small = make_run(tmp_path / "small", model=small_model("tiny_aib_qt", preprocessing=policy))
-    assert main(["interpret", str(run), str(small), "--data", "shapes:count=8"]) == 2
-    assert "compare them separately" in capsys.readouterr().err
 
 
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):

@@ -161,12 +161,11 @@ def test_mistakes_with_an_evaluator_are_answered_in_a_sentence(runs, words, said
 
 
 def test_an_evaluator_must_have_held_out_the_images_that_it_judges_on(tmp_path, capsys):
-    """Those are the default of a folder without test images."""
     photos = tmp_path / "photos" / shapes(2).class_names[0]
     photos.mkdir(parents=True)
     for i in range(4):
         photo(seed=i).save(photos / f"{i}.png")
-    own = {"data": f"folder:{photos.parent}", "holdout": 0.5}
+    own = {"data": f"folder:{photos.parent}", "holdout": 0.5}  # no test images
     run = make_run(tmp_path / "run", "tiny_aib", **own)
     judge = make_run(tmp_path / "judge", "tiny_evaluator", seed=1, **own)
     assert main(["interpret", str(run), "--evaluator", str(judge), "--foreign", "shapes"]) == 2

@@ -1,6 +1,5 @@
 """What a run's page is made of: the files of its folder, and what is measured for it."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from aib.data import load
 from aib.errors import AibError
 from aib.evaluation import evaluate
-from aib.files import sha256, write_json
+from aib.files import read_json, sha256, write_json
 from aib.interpret.results import Information, Study
 from aib.interpret.runs import feed_for
 from aib.report.gallery import make_gallery
@@ -53,14 +52,12 @@ def test_everything_is_measured_on_the_same_sampled_images_with_the_models_label
     study = content.study
     assert (study.images, study.subset_images, study.seed, study.data) == (30, 2, 3, data)
     assert "Measured for this page on 30 images" in study.notes[0] and content.notes == ()
-    config = json.loads((run.folder / "config.json").read_text())
-    assert content.environment == config["environment"]
+    assert content.environment == read_json(run.folder / "config.json")["environment"]
 
 
 def test_compared_runs_are_measured_on_the_images_of_the_first(folder, tmp_path):
-    first = open_run(folder, "cpu")
     other = open_run(make_run(tmp_path / "other", holdout=0.1), "cpu")
-    content = gather(other, like=first, **FEW)
+    content = gather(other, like=open_run(folder, "cpu"), **FEW)
     study = content.study
     assert (study.data, study.split, study.of_images) == ("shapes:count=40", "test", 40)
     assert (content.label, content.notes) == ("other", ())
@@ -69,9 +66,9 @@ def test_compared_runs_are_measured_on_the_images_of_the_first(folder, tmp_path)
 def test_a_run_that_held_out_images_is_measured_on_them_until_test_images_are_evaluated(tmp_path):
     run = open_run(make_run(tmp_path / "run", data="shapes:count=40", holdout=0.2), "cpu")
     assert gather(run, **FEW).study.split == "val"
+    assert gather(run, data="shapes_spurious:count=40", **FEW).study.split == "test"
     write_evaluation(run.folder)
     assert gather(run, **FEW).study.split == "test"
-    assert gather(run, data="shapes_spurious:count=40", **FEW).study.split == "test"
 
 
 def test_a_stored_study_is_kept_and_one_of_other_weights_or_data_replaced(folder):
@@ -82,25 +79,18 @@ def test_a_stored_study_is_kept_and_one_of_other_weights_or_data_replaced(folder
     assert content.study.data == "shapes:count=6" and "is about shapes, not" in content.notes[0]
     assert content.pictures == ()
     write_study(folder, weights_sha256="0")
+    write_evaluation(folder, weights_sha256="0")
     content = gather(open_run(folder, "cpu"), **FEW)
-    assert content.study.images == 4 and content.pictures == ()
+    assert content.study.images == 4 and content.pictures == () and content.evaluations == {}
+    assert ["other weights" in note for note in content.notes] == [True, True]
 
 
 def test_stored_bins_of_calibration_are_those_of_the_runs_own_data(folder):
     bins = {"images": [2, 6], "accuracy": [0.5, 1.0], "confidence": [0.4, 0.9]}
     write_evaluation(folder, calibration_bins=bins)
     run = open_run(folder, "cpu")
-    content = gather(run, **FEW)
-    assert content.calibrated == content.own_evaluation
+    assert gather(run, **FEW).calibrated == next(iter(run.evaluations().values()))
     assert gather(run, data="shapes_spurious:count=40", **FEW).calibrated.images == 4
-    assert gather(run, data="shapes_spurious:count=40", stored=True).calibrated is None
-
-
-def test_evaluations_of_other_weights_are_left_out_with_a_note(folder):
-    write_evaluation(folder, weights_sha256="0" * 64)
-    content = gather(open_run(folder, "cpu"), stored=True)
-    assert content.evaluations == {} and content.own_evaluation is None
-    assert ["other weights" in note for note in content.notes] == [True]
 
 
 def test_a_folder_without_test_images_has_none_to_evaluate(tmp_path, monkeypatch):
@@ -112,18 +102,13 @@ def test_a_folder_without_test_images_has_none_to_evaluate(tmp_path, monkeypatch
     assert content.own_evaluation.split == "val" and content.notes == ()
 
 
-def test_images_that_are_gone_are_a_note_and_named_ones_an_error(tmp_path):
-    run = open_run(make_run(tmp_path / "run", data="folder:gone"), "cpu")
-    content = gather(run, **FEW)
-    assert content.study is None and len(content.notes) == 1 and "gone" in content.notes[0]
-    with pytest.raises(AibError, match="gone"):
-        gather(run, data="folder:gone", **FEW)
-
-
-def test_the_official_files_may_lie_in_any_folder(tmp_path):
+def test_files_that_are_gone_are_a_note_unless_their_data_or_another_folder_is_named(tmp_path):
     data = "cub200:partial,image_size=32"
     official.write_cub(tmp_path)
     model = eval_model("tiny_aib", load(data, "test", root=tmp_path), num_classes=3)
-    model.save_pretrained(tmp_path / "saved")
-    saved = open_run(tmp_path / "saved", "cpu")
-    assert gather(saved, data=data, root=str(tmp_path), **FEW).study.images == 4
+    run = open_run(make_run(tmp_path / "run", model=model, data=data, root="gone"), "cpu")
+    content = gather(run, **FEW)
+    assert content.study is None and len(content.notes) == 1 and "gone" in content.notes[0]
+    with pytest.raises(AibError, match="gone"):
+        gather(run, data=data, **FEW)
+    assert gather(run, root=str(tmp_path), **FEW).study.images == 4
