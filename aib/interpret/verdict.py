@@ -157,11 +157,12 @@ def _evidence(
         return False, 'No evaluator was used, and without one the verdict is at most "used"'
     if weakness:
         return False, f"The evaluator could not judge the map: {weakness}"
-    worse = [name for name, e in (("centre", centre), ("random", random)) if not _above(e, 0.0)]
+    over = {"centre": centre, "random": random}
+    worse = [name for name, found in over.items() if not _above(found, 0.0)]
     if worse:
-        controls = " and ".join(worse)
-        none = f"An evaluator is not shown to find more evidence there than in {controls} pixels"
-        return False, none
+        less = all((high := over[name].high) is not None and high < 0 for name in worse)
+        finds = "finds less" if less else "is not shown to find more"
+        return False, f"An evaluator {finds} evidence there than in {' and '.join(worse)} pixels"
     return True, "An evaluator that never saw it prefers its pixels to centre and random ones"
 
 

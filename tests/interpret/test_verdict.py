@@ -62,8 +62,10 @@ LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimat
         ("used", reliance(50, 50), encoding(), BETTER, "not another image"),
         ("used", reliance(50, 50, another=1.3), encoding(1.3, 1.3), BETTER, "not another image"),
         ("faithful", reliance(50, 50), encoding(0, 5), BETTER, "never saw it"),
-        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(1, 2)},
-         "than in centre pixels"),
+        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(-1, 2)},
+         "not shown to find more evidence there than in centre pixels"),
+        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(-5, 1)},
+         "finds less evidence there than in centre pixels"),
         ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_random": Estimate()},
          "than in random pixels"),
         # Encoding: another class's map costs, the same class's much less, and the map tells.
