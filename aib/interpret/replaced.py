@@ -11,7 +11,7 @@ from aib.interpret.maps import own_maps
 from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.reliance import Reliance, map_reliance
-from aib.interpret.metrics.swap import check_unchanged, swap_maps
+from aib.interpret.metrics.swap import swap_maps
 from aib.masked import Masked
 from aib.progress import Tick, silent
 
@@ -40,7 +40,6 @@ def replace_maps(
         return model.applied_map(own_maps(model, x))
 
     decisions = swap_maps(predict, applied, batches, seed=seed)
-    check_unchanged(decisions.changed)
     return map_reliance(decisions, masked=model.takes_mask), map_encoding(decisions, seed=seed)
 
 

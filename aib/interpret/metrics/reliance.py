@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 from torch import Tensor
 
-from aib.interpret.metrics.swap import Decisions
+from aib.interpret.metrics.swap import Decisions, check_unchanged
 
 # A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
 HARM = 0.01
@@ -45,7 +45,11 @@ class Reliance:
 
 
 def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
-    """The drops of accuracy with each map's mean, with it shuffled, and with another image's."""
+    """The drops of accuracy with each map's mean, with it shuffled, and with another image's.
+
+    Decisions that are not those under the maps raise an error.
+    """
+    check_unchanged(decisions.changed)
     own = decisions.right()
     replaced = {name: drop_between(own, decisions.right(name)) for name in REPLACEMENTS}
     accuracy = float(own.double().mean())

@@ -15,7 +15,7 @@ from torch import Tensor
 from aib.data import Batch
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
-from aib.interpret.metrics.checks import class_logits
+from aib.interpret.metrics.checks import check_batch, check_maps, class_logits
 from aib.interpret.metrics.seeded import Stream, random_words
 
 MAX_CHANGE = 0.05  # of an image's probabilities with its own map given; rounding changes far less
@@ -105,7 +105,7 @@ def swap_maps(
 
     `predict(x, map)` gives logits [B,C] (or an object with `.logits`) under the map [B,h,w], or
     under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
-    gives all images, normalised, the same in each of two calls.
+    gives all images as a `Batch` with normalised `images`, the same in each of two calls.
     """
 
     def decide(x: Tensor, given: Tensor | None) -> Tensor:
@@ -114,7 +114,9 @@ def swap_maps(
     first: dict[str, list[Tensor]] = {}
     num_classes = 0
     for batch in batches():
+        check_batch(batch.images)
         maps = attend(batch.images)
+        check_maps(maps)
         logits = decide(batch.images, None)
         num_classes, own = logits.shape[1], logits.argmax(dim=1)
         found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}

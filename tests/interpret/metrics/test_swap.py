@@ -7,6 +7,7 @@ import torch
 
 from aib.data import Batch
 from aib.errors import AibError
+from aib.interpret.metrics.reliance import map_reliance
 from aib.interpret.metrics.swap import covered, draw_partners, shuffled, spatial_mean, swap_maps
 
 CLASSES = torch.tensor([2, 0, 2, 5, 0, 2, 0, 0])  # class 5 has one image
@@ -124,6 +125,17 @@ def test_bad_input_is_named():
         swap_maps(predict, attend, lambda: numbered(1)[:1])
     with pytest.raises(AibError, match=r"\[8,classes\], not \[8\]"):
         swap_maps(lambda x, a: x.mean((1, 2, 3)), attend, lambda: numbered(8))
+    pixels = [replace(batch, images=batch.images.byte()) for batch in numbered(8)]
+    with pytest.raises(AibError, match=r"\(normalised images\), not torch.uint8"):
+        swap_maps(predict, attend, lambda: pixels)
+    with pytest.raises(AibError, match=r"maps must have the shape \[B,h,w\]"):
+        swap_maps(predict, lambda x: attend(x)[:, None], lambda: numbered(8))
+
+
+def test_decisions_that_do_not_apply_the_map_are_not_judged():
+    decisions = swap_maps(lambda x, a: 9 * predict(x, a), attend, lambda: numbered(8))
+    with pytest.raises(AibError, match="does not apply the map that it shows: .* of 8 of 8 images"):
+        map_reliance(decisions)
 
 
 def test_only_the_blank_decision_sees_nothing_of_the_image():
