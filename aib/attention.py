@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from aib.errors import AibError
 from aib.gaussian import positive_sigma, reparameterise
 from aib.quantize import AnchorQuantizer
 from aib.types import Attention, Sampling, noise_or_sample, widen
@@ -17,6 +18,25 @@ class AttentionParameters(NamedTuple):
     mu: Tensor  # [B,h,w]
     sigma: Tensor | None = None  # [B,h,w]; None: a deterministic map
     aux_logits: Tensor | None = None  # [B,C], from a second head that trains the map
+
+
+def check_parameters(found: object, f: Tensor) -> AttentionParameters:
+    """What an attention module gave for features f [B,c,h,w], or an error that names its form.
+
+    The module may be a user's own; broadcasting would mix images up without a word.
+    """
+    wrong = f"a {type(found).__name__}"
+    if isinstance(found, AttentionParameters):
+        expected = (f.shape[0], *f.shape[2:])
+        parts = (("mu", found.mu), ("sigma", found.sigma))
+        shapes = [(n, list(p.shape)) for n, p in parts if p is not None and p.shape != expected]
+        if not shapes:
+            return found
+        wrong = "{} {}".format(*shapes[0])
+    raise AibError(
+        "the attention must give aib.attention.AttentionParameters(mu, sigma) of shape "
+        f"[B,h,w] = [{f.shape[0]}, {f.shape[2]}, {f.shape[3]}], not {wrong}"
+    )
 
 
 class ClassMaps(nn.Module):

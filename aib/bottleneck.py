@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from aib.attention import modulate, sample_attention
+from aib.attention import check_parameters, modulate, sample_attention
 from aib.backbones.compose import make_parts
 from aib.classifier import Classifier
 from aib.latent import LinearHead, VariationalHead
@@ -49,7 +49,7 @@ class AIB(Classifier):
         """Sample a ~ p(a|x), quantise it, and modulate the features by each of the S maps."""
         if self.attention is None:
             return f, None, None
-        mu, sigma, aux_logits = self.attention(f)  # [B,h,w]
+        mu, sigma, aux_logits = check_parameters(self.attention(f), f)  # [B,h,w]
         attention = sample_attention(mu, sigma, self.quantizer, sampling, attention_map)
         return modulate(f, attention.a_q, self.modulation), attention, aux_logits
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import aib
+from aib.attention import AttentionParameters
 from tests.helpers import images
 
 B, C, K = 2, 5, 8
@@ -88,6 +89,38 @@ def test_a_composed_model_does_not_load_without_its_modules(tmp_path):
 def with_own_attention(**options):
     attention = aib.SpatialAttention(nn.Conv2d(6, 1, 1))
     return compose(attention=attention, **options)
+
+
+class Own(nn.Conv2d):
+    """An attention of one's own that gives `made(scores [B,1,h,w])`."""
+
+    def __init__(self, made):
+        super().__init__(6, 1, 1)
+        self.made = made
+
+    def forward(self, f):
+        return self.made(super().forward(f).sigmoid())
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda a: a, "a Tensor"),
+        (lambda a: (a[:, 0], None), "a tuple"),
+        (AttentionParameters, r"mu \[., 1, 16, 16\]"),
+        (lambda a: AttentionParameters(a.squeeze(1), a), r"sigma \[., 1, 16, 16\]"),
+    ],
+)
+def test_an_attention_of_another_form_is_refused_with_it(made, said, batch):
+    model = compose(attention=Own(made), quantizer=None)
+    with pytest.raises(aib.AibError, match=rf"AttentionParameters\(mu, sigma\) .*, not {said}"):
+        model(images(batch))
+
+
+def test_an_attention_of_ones_own_may_have_no_noise():
+    model = compose(attention=Own(lambda a: AttentionParameters(a.squeeze(1))))
+    assert model(images()).attention.mu.shape == (B, 16, 16)
 
 
 def test_a_model_with_parts_of_its_own_loads_into_one_made_the_same_way(tmp_path):
