@@ -19,8 +19,9 @@ def make(name="tiny_aib_qt", **options):
     return aib.create_model(name, num_classes=C, latent_dim=K, width=0.25, **options)
 
 
-def noise_for(s, m, batch=B):
-    return torch.randn(s, batch, HW, HW), torch.randn(s, m, batch, K)
+def noise_for(s, m, model=None):
+    side = model(images(B)).attention.mu.shape[-1] if model else HW
+    return torch.randn(s, B, side, side), torch.randn(s, m, B, K)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -83,7 +84,7 @@ def test_samples_differ_from_each_other_and_between_passes():
 @pytest.mark.parametrize("name", AIB_NAMES)
 def test_passed_in_noise_makes_the_draws(name):
     model, x = make(name).eval(), images(B)
-    eps_a, eps_z = noise_for(2, 3)
+    eps_a, eps_z = noise_for(2, 3, model)
     out = model(x, samples=(2, 3), noise=(eps_a, eps_z))
     a, z = out.attention, out.latent
     torch.testing.assert_close(a.a, a.mu + a.sigma * eps_a)

@@ -1,7 +1,7 @@
 """interpret.json: written, read back, and the older files of results/."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,10 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.files import read_json
 from aib.interpret.metrics.bootstrap import Estimate
+from aib.interpret.metrics.localise import METRICS
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.reliance import Reliance
-from aib.interpret.results import Stability, Study
+from aib.interpret.results import Located, Stability, Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import EVALUATOR, all_tables, thresholded
 from tests.helpers import eval_model, shapes
@@ -107,6 +108,11 @@ def test_a_file_that_lacks_a_part_or_holds_another_type_is_refused(part):
 def test_a_part_that_is_damaged_is_refused(part):
     with pytest.raises(AibError, match="the results of a study"):
         Study.from_dict(next(iter(STORED.values())) | part)
+
+
+def test_every_metric_of_localisation_is_stored():
+    """A result without a field would be left out of interpret.json without a word."""
+    assert {*METRICS} <= {one.name for one in fields(Located)}
 
 
 def test_an_undefined_value_is_none():
