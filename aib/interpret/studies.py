@@ -52,6 +52,11 @@ class Plan:
     precision: Precision = "fp32"  # of forward passes
 
     def __post_init__(self) -> None:
+        if not isinstance(self.modifications, Mapping):
+            raise AibError(
+                'modifications must be by name, as in {"color-8": modifications()["color-8"]}, '
+                f"not a {type(self.modifications).__name__}"
+            )
         if self.subset < 2:
             raise AibError(f"the subset needs at least 2 images, not {self.subset}")
         if self.foreign is None and self.modifications is ALL:

@@ -232,6 +232,11 @@ def test_mistakes_are_answered_in_a_sentence(network, arguments, said):
         study(network, **{"data": DATA, "plan": PLAN} | arguments)
 
 
+def test_modifications_are_given_by_name():
+    with pytest.raises(AibError, match=r'as in \{"color-8": .*, not a list'):
+        Plan(["color-8"])
+
+
 @pytest.mark.parametrize("kind", ["tiny", "tiny_aib", "tiny_aib_masked"])
 def test_a_bar_shows_the_progress_on_a_terminal(kind, monkeypatch, capsys):
     model, given = eval_model(kind, DATA), {"constant": lambda x: x.new_ones(len(x), 4, 4)}
