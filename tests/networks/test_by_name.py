@@ -49,9 +49,6 @@ Path("imported").touch()
 def build():
     return SmallNet()
 
-def three():
-    return SmallNet(3)
-
 def number():
     return 7
 """
@@ -433,15 +430,6 @@ def test_a_network_as_it_is_is_interpreted(name, photos, hub, tmp_path, capsys):
     predicted = network((data.images / 255 - mean) / std).argmax(1)
     right = (predicted == data.labels + 1).float().mean()
     assert found["accuracy"] == pytest.approx(100 * float(right))
-
-
-def test_a_network_beside_a_run_has_a_folder_of_its_name(photos, capsys):
-    words = ["train", "--data", f"{photos}:image_size=32", *SHORT, "--out", "run"]
-    own = ["--backbone", "my_module:build"]
-    assert main([*words, *own, "--at", "features"]) == 0, capsys.readouterr().err
-    words = "interpret run --quick --model my_module:three --out both".split()
-    assert main([*words, *own]) == 0, capsys.readouterr().err
-    assert {path.name for path in Path("both").iterdir()} == {"run", "my_module-three"}
 
 
 def test_a_network_to_interpret_needs_data(hub, capsys):
