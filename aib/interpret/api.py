@@ -24,14 +24,15 @@ from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.metrics.wsol import WSOL, Thresholds
+from aib.interpret.per_image import ImageMetrics
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.verdict import Verdict, judge
 
 __all__ = [
-    "WSOL", "Batches", "Estimate", "InterpretabilityScore", "Localisation", "Modification",
-    "Plan", "Study", "Thresholds", "Verdict", "boxes_to_masks", "centre_gaussian",
+    "WSOL", "Batches", "Estimate", "ImageMetrics", "InterpretabilityScore", "Localisation",
+    "Modification", "Plan", "Study", "Thresholds", "Verdict", "boxes_to_masks", "centre_gaussian",
     "deletion_insertion", "energy_inside", "explain", "explain_batch", "gradcam",
     "integrated_gradients", "judge", "make_maps", "map_encoding", "map_reliance", "mask_auroc",
     "mask_use", "modifications", "occlusion", "overlay", "own_maps", "pointing", "probe",

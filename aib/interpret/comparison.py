@@ -17,7 +17,7 @@ from aib.interpret.metrics.checks import check_finite, count_broken
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
 from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
-from aib.interpret.metrics.localise import Localisation
+from aib.interpret.metrics.localise import METRICS, Localisation
 from aib.interpret.metrics.road import road
 from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.posthoc import completeness, has_captum
@@ -29,12 +29,14 @@ MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The fields of `Study` by kind of map; `localisation` is empty where there are no masks."""
+    """The fields of `Study` by kind of map, and what they are means of; `localisation` is empty
+    where there are no masks."""
 
     subset_images: int
     localisation: dict[str, Located]
     faithfulness: dict[str, Faithfulness]
     evaluator: EvaluatorResults | None
+    per_image: dict[str, Tensor]  # "index", and "KIND METRIC": [N] each, on the CPU
 
 
 def map_kinds(has_maps: bool) -> tuple[MapKind, ...]:
@@ -83,8 +85,10 @@ def compare(
     }
     curves: dict[str, list[dict[str, Curve]]] = {kind: [] for kind in named}
     sums: list[Tensor] = []  # what Integrated Gradients sum to, and should: [2,B] each
+    index: list[Tensor] = []
     deterministic = partial(model, deterministic=True)
     for batch in feed:
+        index.append(batch.index)
         x = model.preprocessing.normalise(batch.images)
         if judge is not None:
             judge.see(x, batch.labels)
@@ -114,8 +118,13 @@ def compare(
         )
         for kind in (named if masks else ())
     }
+    per_image = {"index": torch.cat(index).cpu()}
+    for kind in named:
+        inside = {name: located[kind].per_image(name) for name in (METRICS if masks else ())}
+        values = inside | _areas(curves[kind])
+        per_image |= {f"{kind} {name}": found.cpu() for name, found in values.items()}
     judged = None if judge is None else judge.results()
-    return Comparison(feed.num_images, localisation, faithfulness, judged)
+    return Comparison(feed.num_images, localisation, faithfulness, judged, per_image)
 
 
 def choose_thresholds(
@@ -163,13 +172,17 @@ def no_masks(data: ImageSet) -> str | None:
     return f"localisation needs masks or boxes, and {data.name} has neither"
 
 
+def _areas(batches: list[dict[str, Curve]]) -> dict[str, Tensor]:
+    """The area under each image's curve [N], by the curve's name."""
+    return {name: torch.cat([batch[name].area for batch in batches]) for name in batches[0]}
+
+
 def _faithfulness(batches: list[dict[str, Curve]], seed: int) -> Faithfulness:
-    names = list(batches[0])
-    areas = [torch.cat([batch[name].area for batch in batches]) for name in names]
-    curves = [torch.cat([batch[name].values for batch in batches]).mean(0) for name in names]
-    found: dict[str, Any] = dict(
-        zip(names, mean_estimates(torch.stack(areas, dim=1), seed=seed), strict=True)
-    )
-    found |= {f"{name}_curve": c.tolist() for name, c in zip(names, curves, strict=True)}
+    areas = _areas(batches)
+    means = mean_estimates(torch.stack([*areas.values()], dim=1), seed=seed)
+    found: dict[str, Any] = dict(zip(areas, means, strict=True))
+    for name in areas:
+        curve = torch.cat([batch[name].values for batch in batches]).mean(0)
+        found[f"{name}_curve"] = curve.tolist()
     fractions = batches[0]["road_morf"].fractions.tolist()
     return Faithfulness(**found, road_fractions=[round(f, 6) for f in fractions])

@@ -17,7 +17,7 @@ from aib.data import Batch, Batches, ImageFiles, ImageSet
 from aib.explanation import Explanation
 from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
-from aib.interpret.metrics.bootstrap import finite_or_none
+from aib.interpret.metrics.bootstrap import Estimate, finite_or_none, mean_estimates
 from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
@@ -25,7 +25,7 @@ from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Stability
 from aib.progress import Tick, silent
-from aib.validation import check_decided
+from aib.validation import check_decided, reject_unknown
 
 Columns = dict[str, Tensor | None]
 
@@ -34,7 +34,9 @@ Columns = dict[str, Tensor | None]
 class ImageMetrics:
     """One value per image and metric, and what follows from them."""
 
-    columns: dict[str, Tensor]  # [N] each, on the CPU; NaN where undefined
+    # [N] each, on the CPU, NaN where undefined. Those of every kind of map, "own auroc" and
+    # "gradcam deletion", are measured on the study's subset.
+    columns: dict[str, Tensor]
     stability: dict[str, Stability]  # by modification
     anchors: list[float] | None = None  # rising
     anchor_shares: list[float] | None = None  # of all positions, in the same order
@@ -60,6 +62,26 @@ class ImageMetrics:
         if self.anchor_shares is None:
             return None
         return 2 ** float(entropy_bits(torch.tensor(self.anchor_shares)))
+
+    def difference(self, one: str, other: str, *, seed: int = 0) -> Estimate:
+        """Mean of one column minus another, paired by image, with its interval; over the images
+        that define both."""
+        reject_unknown((one, other), self.columns, "no column is called")
+        both = self.columns[one].double() - self.columns[other].double()
+        both = both[~both.isnan()]
+        [found] = mean_estimates(both[:, None], seed=seed) if len(both) else [Estimate()]
+        return replace(found, undefined=self.images - len(both))
+
+    def with_subset(self, found: Mapping[str, Tensor]) -> "ImageMetrics":
+        """With further columns, measured on the images of `found["index"]`: NaN for the others."""
+        rows = {index: row for row, index in enumerate(self.columns["index"].tolist())}
+        here = [rows[index] for index in found["index"].tolist()]
+        columns = dict(self.columns)
+        for name, values in found.items():
+            if name != "index":
+                columns[name] = torch.full((self.images,), torch.nan)
+                columns[name][here] = values.float()
+        return replace(self, columns=columns)
 
     def by_class(self, names: tuple[str, ...]) -> tuple[ClassMetrics, ...]:
         """Means over the images of each class that has any."""

@@ -79,7 +79,8 @@ def study(
     progress: bool = True,
     tick: Tick | None = None,
 ) -> tuple[Study, ImageMetrics]:
-    """Measure one model on labelled images; `expensive` adds the parts on the subset.
+    """Measure one model on labelled images: the results, and the values of each image. `expensive`
+    adds the parts on the subset.
 
     `model` is one of ours, or any network from normalised images to logits. `maps` are further maps
     by name, each a function from normalised images [B,3,H,W] to maps [B,h,w]; they are measured on
@@ -119,12 +120,13 @@ def study(
     judges = () if plan.evaluator is None else (plan.evaluator,)
     few = feed.sample(plan.subset, plan.seed)
     on_subset: dict[str, Any] = {}  # fields of `Study`
+    columns: dict[str, Tensor] = {}
     with bar as tick, evaluating(model), passes_in(plan.precision, model, *judges):
         # First, as it raises an error for a model that does not apply the map that it shows.
         reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
         each = measure(feed, tick=tick)
         if expensive:
-            on_subset, problems = _compare_maps(
+            on_subset, columns, problems = _compare_maps(
                 model,
                 few,
                 plan,
@@ -160,7 +162,7 @@ def study(
         **on_subset,
         **origin,
     )
-    return results, each
+    return results, each.with_subset(columns) if columns else each
 
 
 def _check_request(
@@ -190,8 +192,9 @@ def _compare_maps(
     masks: bool,
     threshold_images: Batches | None,
     tick: Tick,
-) -> tuple[dict[str, Any], list[str]]:
-    """The fields of `Study` that compare kinds of maps, and why a kind is left out."""
+) -> tuple[dict[str, Any], dict[str, Tensor], list[str]]:
+    """The fields of `Study` that compare kinds of maps, what they are means of, and why a kind is
+    left out."""
     kinds, layer, problems = _possible_kinds(model, few, has_maps)
     judge = None
     if plan.evaluator is not None:
@@ -211,7 +214,8 @@ def _compare_maps(
     if judged and (weakness := evaluator_weakness(judged, comparison.subset_images)):
         text = f"{judged.run} cannot judge maps: {weakness}"
         warnings.warn(text, AibWarning, stacklevel=3)
-    return {"gradcam_layer": layer, **vars(comparison)}, problems
+    found = {"gradcam_layer": layer, **vars(comparison)}
+    return found, found.pop("per_image"), problems
 
 
 def _information(each: ImageMetrics) -> Information:

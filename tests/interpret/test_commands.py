@@ -354,6 +354,8 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     for name, each in by_run.items():  # the same images; without maps no similarity of maps
         assert [row["index"] for row in each] == [row["index"] for row in by_run["qt"]]
         assert all(bool(row["color-8_cosine"]) == (name != "plain") for row in each)
+        assert sum(bool(row["centre_deletion"]) for row in each) == 4  # the subset
+        assert sum(bool(row["own_insertion"]) for row in each) == (0 if name == "plain" else 4)
     plain = json.loads((compared[0]["plain"] / "interpret.json").read_text())
     right = [float(row["correct"]) for row in by_run["plain"]]
     assert plain["accuracy"] == pytest.approx(100 * sum(right) / 16)

@@ -10,7 +10,7 @@ from torch import nn
 
 from aib.data import Batches
 from aib.errors import AibError
-from aib.interpret import Plan, modifications, study
+from aib.interpret import Estimate, ImageMetrics, Plan, mask_auroc, modifications, study
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.interpret.studies import study_steps
@@ -80,6 +80,52 @@ def test_a_network_is_scored_with_maps_of_any_function():
     tables = {table.title: table for table in all_tables({"theirs": again})}
     for title in ("Do maps stay put?", "Where is the object?"):
         assert any("gradient" in row for row in tables[title].rows)
+
+
+def test_every_kind_of_map_has_its_values_of_each_image_of_the_subset():
+    network = SmallNet().eval()
+    given = {"gradient": gradients(network), "mask": masks_of(DATA)}
+    batches = Batches(DATA.subset(torch.arange(12).flip(0)), 5)
+    found, each = study(network, batches, PLAN, maps=given)
+    kinds = list(found.localisation)
+    assert {"gradient", "mask", "centre", "random"} <= set(kinds)
+    measured = ~each.columns["centre deletion"].isnan()
+    assert int(measured.sum()) == 6
+    for kind in kinds:
+        located, curves = found.localisation[kind], found.faithfulness[kind]
+        for part, names in (
+            (located, ("pointing", "energy", "auroc")),
+            (curves, ("deletion", "insertion", "road_morf", "road_lerf")),
+        ):
+            for name in names:
+                column, mean = each.columns[f"{kind} {name}"], getattr(part, name)
+                assert column[~measured].isnan().all()
+                assert column[measured].isnan().sum() == (mean.undefined or 0)
+                assert each.mean(f"{kind} {name}") == pytest.approx(mean.value)
+    images = batches.data
+    for row in measured.nonzero().flatten().tolist():
+        position = int(each.columns["index"][row])
+        x = images.preprocessing.normalise(images.images[position][None])
+        value = mask_auroc(given["gradient"](x), images.masks[position][None])
+        assert float(each.columns["gradient auroc"][row]) == pytest.approx(float(value), abs=1e-5)
+    assert found.classes[0].means.keys() == study(network, DATA, PLAN)[0].classes[0].means.keys()
+
+
+def test_differences_are_paired_by_image():
+    values = torch.linspace(0, 1, 40).square()
+    one, other = values + 0.25, values.clone()
+    one[3] = other[7] = torch.nan
+    index = torch.arange(40)
+    each = ImageMetrics({"index": index, "label": index, "one": one, "other": other}, {})
+    found = each.difference("one", "other")
+    ends = [found.value, found.low, found.high]
+    assert ends == pytest.approx([0.25] * 3, abs=1e-6)  # though each varies by far more
+    assert found.undefined == 2
+    assert each.difference("one", "one").value == 0
+    with pytest.raises(AibError, match=r"no column is called 'othr'; did you mean other\?"):
+        each.difference("one", "othr")
+    nothing = replace(each, columns=each.columns | {"other": torch.full((40,), torch.nan)})
+    assert nothing.difference("one", "other") == Estimate(undefined=40)
 
 
 def test_a_study_needs_neither_a_plan_nor_batches():
