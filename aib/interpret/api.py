@@ -28,13 +28,15 @@ from aib.interpret.per_image import ImageMetrics
 from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
+from aib.interpret.tables import all_tables
 from aib.interpret.verdict import Verdict, judge
 
 __all__ = [
     "WSOL", "Batches", "Estimate", "ImageMetrics", "InterpretabilityScore", "Localisation",
-    "Modification", "Plan", "Study", "Thresholds", "Verdict", "boxes_to_masks", "centre_gaussian",
-    "deletion_insertion", "energy_inside", "explain", "explain_batch", "gradcam",
-    "integrated_gradients", "judge", "make_maps", "map_encoding", "map_reliance", "mask_auroc",
-    "mask_use", "modifications", "occlusion", "overlay", "own_maps", "pointing", "probe",
-    "random_map", "randomise_layers", "resize_maps", "road", "saliency", "study", "swap_maps",
+    "Modification", "Plan", "Study", "Thresholds", "Verdict", "all_tables", "boxes_to_masks",
+    "centre_gaussian", "deletion_insertion", "energy_inside", "explain", "explain_batch",
+    "gradcam", "integrated_gradients", "judge", "make_maps", "map_encoding", "map_reliance",
+    "mask_auroc", "mask_use", "modifications", "occlusion", "overlay", "own_maps", "pointing",
+    "probe", "random_map", "randomise_layers", "resize_maps", "road", "saliency", "study",
+    "swap_maps",
 ]  # fmt: skip

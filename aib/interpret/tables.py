@@ -33,7 +33,8 @@ def map_name(kind: str) -> str:
 
 
 def all_tables(studies: Studies) -> list[Table]:
-    """Every table that has rows; without the column of runs where there is one run."""
+    """The tables that `aib interpret` prints, of studies by name: those that have rows. Without the
+    column of runs where there is one run."""
     makers = (
         overview, encoding, stability, localisation, thresholded, faithfulness, evaluator,
         information, mask, changed_mask,
