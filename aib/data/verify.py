@@ -35,15 +35,18 @@ class Report:
 
 def verify(name: str, root: str | Path | None = None) -> Report:
     """Check all splits of a data set."""
-    kind, path, _ = parse_name(name)
+    kind, path, options = parse_name(name)
     spec = SPECS.get(kind)  # None for a folder
     official = spec is not None and bool(spec.folders)
     location = path if spec is None else require(spec, root) if official else "generated"
     report = Report(name, str(location))
+    source = name
+    if official:  # all images, as they are: another size or a held-out part is no difference
+        kept = (f"{k}={v}" for k, v in options.items() if k not in ("image_size", "holdout"))
+        source = f"{kind}:partial,{','.join(kept)}"
     for split in _splits(spec, name, Path(location)):
         try:
-            options: dict[str, Any] = {"partial": True} if official else {}
-            dataset = load(name, split, root=root, holdout=0.0, **options)
+            dataset = load(source, split, root=root, holdout=0.0)
             found = [*dataset.skipped]
             found += _differing_files(SPECS[kind], dataset) if official else ()
             report.differences += [f"{split}: {text}" for text in found]
@@ -128,8 +131,7 @@ def shapes_sha256(dataset: ImageSet) -> str:
 
 def describe(dataset: ImageSet) -> dict[str, Any]:
     """Counts, class balance, and channel mean and standard deviation on a 0-1 scale."""
-    counts = torch.bincount(dataset.labels, minlength=dataset.num_classes)
-    present = counts[counts > 0]
+    counts = dataset.labels.unique(return_counts=True)[1]  # of the classes with images
     images = dataset.images
     if images is None:  # a sample evenly over the set, so that all classes are included
         chosen = torch.linspace(0, len(dataset) - 1, min(SAMPLE, len(dataset))).long().unique()
@@ -142,8 +144,8 @@ def describe(dataset: ImageSet) -> dict[str, Any]:
     std = (share * (values - mean[:, None]) ** 2).sum(1).sqrt()
     return {
         "images": len(dataset),
-        "classes": len(present),
-        "images_per_class": [int(present.min()), int(present.max())],
+        "classes": len(counts),
+        "images_per_class": [int(counts.min()), int(counts.max())],
         "statistics_from": len(images),
         "mean": [round(value, 4) for value in mean.tolist()],
         "std": [round(value, 4) for value in std.tolist()],

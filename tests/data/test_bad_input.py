@@ -27,6 +27,7 @@ def failure(capsys, *argv: str) -> str:
     [
         ("show cifar11", "cifar10"),
         ("verify mnist", "aib data list"),
+        ("verify folder:nowhere", "nothing of folder:nowhere can be read: .*not a folder"),
         ("fetch mnist", "aib data list"),
         ("fetch shapes", "shapes is generated"),
         ("fetch shapes_spurious", "shapes is generated"),

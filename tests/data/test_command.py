@@ -4,14 +4,16 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pooch
 import pytest
 import torch
 from PIL import Image
 
 from aib.cli import main
 from aib.data import SPECS, ImageSet, load, svhn
+from aib.data import verify as verifying
 from aib.data.sheet import LABEL_WIDTH, contact_sheet
-from aib.data.verify import describe
+from aib.data.verify import describe, verify
 from tests.data import official
 from tests.helpers import photo
 
@@ -46,12 +48,47 @@ def test_verify_lists_the_differences_and_exits_with_2(capsys, tmp_path):
     assert report["splits"]["train"]["images_per_class"] == [10, 10]
 
 
+def test_verify_finds_each_difference_and_no_other(tmp_path, monkeypatch):
+    """First of a tiny CIFAR-10 that counts as the official one, then of the same changed."""
+    images, _ = official.write_cifar10(tmp_path)
+    folder = tmp_path / "cifar-10-batches-bin"
+    known = {
+        "sizes": {"train": 100, "test": 20},
+        "mean": images.mean((0, 2, 3)) / 255,
+        "std": images.std((0, 2, 3)) / 255,
+        "checksums": {path.name: pooch.file_hash(path, "md5") for path in folder.iterdir()},
+    }
+    monkeypatch.setitem(SPECS, "cifar10", replace(SPECS["cifar10"], **known))
+    report = verify("cifar10:image_size=16,holdout=0.2", tmp_path)
+    assert report.differences == [] and set(report.checksums.values()) == {"official"}
+    rows = np.fromfile(folder / "data_batch_1.bin", np.uint8).reshape(-1, 3073)
+    rows[:, 1:1025] //= 2  # red
+    rows.tofile(folder / "data_batch_1.bin")
+    rows = np.fromfile(folder / "test_batch.bin", np.uint8).reshape(-1, 3073)
+    rows = np.vstack([rows, rows[-1:]])
+    rows[:, 0] = np.sort(rows[:, 0]).clip(max=8)  # sorted, and none of the last class
+    rows.tofile(folder / "test_batch.bin")
+    report = verify("cifar10", tmp_path)
+    found = [difference.split(" [")[0].split(" 0")[0] for difference in report.differences]
+    assert sorted(found[:-2]) == [
+        "test: 21 images, officially 20",
+        "test: images are sorted by class, officially mixed",
+        "test: images of 9 of the 10 classes",
+        "train: channel mean",
+        "train: channel std",
+    ]
+    assert report.splits["test"]["images_per_class"] == [2, 5]
+    differing = {file for file, result in report.checksums.items() if result == "differs"}
+    assert differing == {"data_batch_1.bin", "test_batch.bin"}
+
+
 @pytest.mark.parametrize("off", [1e-4, 3e-4])
 def test_verify_reports_other_mat_files_and_does_not_refuse_them(
     capsys, tmp_path, monkeypatch, off
 ):
     """Digits with the official counts and, to 1e-4, statistics, but not the official bytes."""
     official.write_svhn(tmp_path)
+    assert "extra" in verify("svhn", tmp_path).splits
     (tmp_path / "svhn/extra_32x32.mat").unlink()
     facts = describe(load("svhn:partial", "train", root=tmp_path, holdout=0))
     mean = tuple(round(value + off, 4) for value in facts["mean"])
@@ -62,6 +99,7 @@ def test_verify_reports_other_mat_files_and_does_not_refuse_them(
     assert main(["data", "verify", "svhn", "--root", str(tmp_path)]) == (0 if off < 2e-4 else 2)
     printed = capsys.readouterr().out
     assert "note: train_32x32.mat is not the official file: checksum" in printed
+    assert "extra" not in printed  # few need it
     assert ("counts and statistics are the official ones" in printed) == (off < 2e-4)
 
 
@@ -72,9 +110,20 @@ def test_verify_passes_a_good_folder(capsys, tmp_path):
     assert report["splits"]["train"]["images"] == 12 and report["differences"] == []
 
 
-@pytest.mark.slow
-def test_verify_passes_the_shapes(capsys):
-    assert main(["data", "verify", "shapes"]) == 0
+def test_verify_takes_its_statistics_from_images_of_the_whole_set(tmp_path, monkeypatch):
+    monkeypatch.setattr(verifying, "SAMPLE", 2)
+    for colour in ("black", "white"):
+        (tmp_path / colour).mkdir()
+        for number in range(4):
+            Image.new("RGB", (80, 80), colour).save(tmp_path / colour / f"{number}.png")
+    facts = verify(f"folder:{tmp_path}").splits["train"]
+    assert (facts["mean"], facts["std"]) == ([0.5] * 3, [0.5] * 3)
+    assert facts["statistics_from"] == 2 and facts["images"] == 8
+
+
+@pytest.mark.parametrize("name", [pytest.param("shapes", marks=pytest.mark.slow), "shapes:count=9"])
+def test_verify_passes_the_shapes(capsys, name):
+    assert main(["data", "verify", name]) == 0
     assert "nothing differs" in capsys.readouterr().out
 
 

@@ -93,18 +93,27 @@ def test_imagenette_has_human_names_and_its_val_is_our_test(tmp_path, name):
         load("imagenette", "train", root=tmp_path)
 
 
-def test_verify_counts_missing_files_and_masks_and_knows_each_suffix(birds, capsys):
+@pytest.mark.parametrize("options", ["", ":image_size=32"])
+def test_verify_counts_missing_files_and_masks_and_knows_each_suffix(birds, capsys, options):
     official.write_imagenette(birds, "imagenette2-160")
     for kind in ("segmentations", "images"):
         (birds / f"CUB_200_2011/{kind}/002.Bird_1/Bird_1.png").unlink()
-    assert main(["data", "verify", "cub200", "--root", str(birds)]) == 2
+    boxes = birds / "CUB_200_2011/bounding_boxes.txt"  # in training one differs
+    boxes.write_text(boxes.read_text().replace("5 10.0", "5 9.0"))
+    assert main(["data", "verify", f"cub200{options}", "--root", str(birds)]) == 2
     printed = capsys.readouterr().out
     assert "test: 1 masks are missing" in printed and "officially .jpg" in printed
     assert "1 files are missing, such as Bird_1.png" in printed
-    assert main(["data", "verify", "imagenette", "--root", str(birds), "--json"]) == 2
+    cropped = "every bounding box is [10.0, 5.0, 30.0, 20.0]"
+    assert f"test: {cropped}" in printed and f"train: {cropped}" not in printed
+    words = ["data", "verify", f"imagenette{options}", "--root", str(birds), "--json"]
+    assert main(words) == 2
     report = json.loads(capsys.readouterr().out)
-    assert not any("officially .JPEG" in text for text in report["differences"])
-    assert report["splits"]["test"]["images"] == 4
+    classes = "images of 2 of the 10 classes"
+    assert report["differences"] == [
+        "train: 2 images, officially 9,469", f"train: {classes}",
+        "test: 4 images, officially 3,925", f"test: {classes}",
+    ]  # fmt: skip
 
 
 def test_show_draws_the_masks(birds, tmp_path, capsys):
