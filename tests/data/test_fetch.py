@@ -93,21 +93,36 @@ def test_a_fetched_set_can_be_read_and_is_fetched_once(site, tmp_path):
     assert len(load("cifar10:partial", "train", root=root, holdout=0)) == 100
     assert names_in(root) == ["cifar-10-batches-bin"]
     (site[0] / "cifar.tar.gz").unlink()
-    assert fetch(spec, root) == root / "cifar-10-batches-bin"
+    with FileLock(root / ".fetch-cifar10.lock"):  # what is there can be used meanwhile
+        assert fetch(spec, root) == root / "cifar-10-batches-bin"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "message", "folder"),
     [
-        ({"md5": "0" * 32}, "checksum"),
-        ({"url": "http://127.0.0.1:9/cifar.tar.gz"}, "could not be fetched"),
+        ({"md5": "0" * 32}, "checksum", True),
+        ({"url": "http://127.0.0.1:9/cifar.tar.gz"}, "could not be fetched", False),
     ],
 )
-def test_a_wrong_checksum_or_a_dead_server_leaves_nothing(site, tmp_path, wrong, message):
+def test_a_wrong_checksum_or_a_dead_server_leaves_nothing(site, tmp_path, wrong, message, folder):
     spec, root = cifar_at(site), tmp_path / "root"
+    if folder:
+        root.mkdir()
     with pytest.raises(AibError, match=message):
         fetch(replace(spec, archives=(replace(spec.archives[0], **wrong),)), root)
-    assert names_in(root) == []
+    assert names_in(root) == [] and root.exists() == folder
+
+
+def test_a_lost_connection_is_tried_again(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "RETRIES", 1)
+    spec, answer, asked = cifar_at(site), Handler.do_GET, []
+
+    def fail_once(handler):
+        asked.append(handler.path)
+        answer(handler) if len(asked) > 1 else handler.send_error(503)
+
+    monkeypatch.setattr(Handler, "do_GET", fail_once)
+    assert locate(CIFAR10, fetch(spec, tmp_path / "root")) and len(asked) == 2
 
 
 def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
@@ -204,11 +219,12 @@ def test_a_set_of_two_archives_appears_when_both_are_there(site, tmp_path):
     assert load("pets:partial", "test", root=root).mask(0) is not None
 
 
-def test_a_part_that_is_missing_is_added_to_the_set(site, tmp_path):
-    spec, root = pets_at(site), tmp_path / "root"
+@pytest.mark.parametrize("place", ["root", "root/pets"])
+def test_a_part_that_is_missing_is_added_to_the_set(site, tmp_path, place):
+    spec, root = pets_at(site), tmp_path / place
     (root / "oxford-iiit-pet/annotations").mkdir(parents=True)
     (site[0] / "annotations.tar.gz").unlink()  # not needed
-    fetch(spec, root)
+    fetch(spec, tmp_path / "root")
     assert names_in(root / "oxford-iiit-pet") == ["annotations", "images"]
     assert names_in(root) == ["oxford-iiit-pet"]
 

@@ -18,7 +18,9 @@ def test_examples_are_the_runs_own_test_images_and_shapes(tmp_path):
         for i in range(9):
             photo(60, 40, seed=10 * number + i).save(folder / f"{i}.png")
     settings = Settings(data=f"folder:{tmp_path / 'photos'}:image_size=80")
-    found = find_examples([replace(opened(tmp_path), settings=settings)])
+    saved = opened(tmp_path)
+    gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
+    found = find_examples([saved, gone, replace(saved, settings=settings)])
     own = [e for e in found if not e.name.startswith("shapes")]
     assert len(own) == 12 and len(found) == 18
     assert {e.image.size for e in own} == {(60, 40)}
@@ -29,10 +31,13 @@ def test_examples_need_no_data(tmp_path):
     """A saved model names none, and a run's data may be elsewhere."""
     saved = opened(tmp_path)
     gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
+    shaped = replace(saved, settings=Settings())
     assert unknown_classes([saved], find_examples([saved])) == ""  # shapes are its classes
-    for found in (find_examples([saved]), find_examples([gone])):
+    for found in map(find_examples, ([saved], [gone], [shaped])):
         assert len(found) == 12 and {e.image.size for e in found} == {(32, 32)}
         assert all(e.name.removeprefix("shapes, test: ") in shapes(2).class_names for e in found)
+    saved.model.preprocessing = replace(saved.model.preprocessing, class_names=())
+    assert unknown_classes([saved], found) == ""  # which classes it has is not known
 
 
 @pytest.mark.parametrize(

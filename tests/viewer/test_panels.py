@@ -9,6 +9,8 @@ from matplotlib import colormaps
 
 from aib.explanation import Explanation
 from aib.interpret import maps as maps_module
+from aib.interpret.stored import StoredVerdict
+from aib.interpret.verdict import Verdict
 from aib.preprocessing import Preprocessing
 from aib.viewer import panels
 from tests.helpers import photo
@@ -44,19 +46,20 @@ def explanation(**parts) -> Explanation:
 
 def test_the_likeliest_classes_in_order_with_their_spread():
     p = torch.tensor([[0.02, 0.5, 0.0, 0.25, 0.1, 0.06, 0.03, 0.02, 0.01, 0.01]])
-    found = explanation(probabilities=p, sample_probabilities=torch.stack([p + 0.01, p - 0.01]))
+    each = torch.stack([1.1 * p, 0.9 * p])
+    found = explanation(probabilities=p, sample_probabilities=each, kl_bits=torch.tensor([7.25]))
     assert list(panels.decision(found)) == ["class1", "class3", "class4", "class5", "class6"]
     assert panels.decision(found)["class3"] == pytest.approx(0.25)
     text = panels.details(found)
-    assert "of 3.32 bits" in text and "of 4x12 samples: class1 50.0 ± 1.4%, class3 25.0" in text
+    assert "of 3.32 bits" in text and "KL of the latent 7.2 bits" in text
+    assert "of 4x12 samples: class1 50.0 ± 7.1%, class3 25.0 ± 3.5%" in text
 
 
-def test_classes_of_one_name_are_both_shown():
+def test_classes_of_one_name_are_all_shown():
     """ImageNet has two cranes."""
     shares = torch.tensor([[0.5, 0.3, 0.2]])
-    found = explanation(probabilities=shares, class_names=("crane", "crane", "pill"))
-    shown = panels.decision(found)
-    assert [name.strip() for name in shown] == ["crane", "crane", "pill"]
+    shown = panels.decision(explanation(probabilities=shares, class_names=("crane",) * 3))
+    assert [name.strip() for name in shown] == ["crane"] * 3
     assert [*shown.values()] == shares[0].tolist()
 
 
@@ -80,14 +83,17 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     seen = torch.linspace(-9, 9, 32).expand(1, 3, 32, 32)  # far outside of what pixels can be
     bits = 24 * mask
     policy = Preprocessing(mean=(0.4, 0.5, 0.6), std=(0.2, 0.2, 0.2))
-    found = explanation(mask=mask, seen=seen, bits=bits, preprocessing=policy)
+    sigma = torch.linspace(0.1, 0.3, 8).expand(1, 8, 8)
+    found = explanation(mask=mask, seen=seen, bits=bits, sigma=sigma, preprocessing=policy)
     tiles = panels.maps(PICTURE, found, 1.0, 0)
     assert [caption for _, caption in tiles][:3] == [
         "attention, 0 to 1",
         "seen by the classifier",
         "bits per pixel, 0 to 12",
     ]
-    assert len(tiles) == 5  # levels and uncertainty
+    assert len(tiles) == 5 and tiles[4][1] == "uncertainty σ, 0.1 to 0.3"  # after the levels
+    faint = replace(found, mask=0.1 * mask)
+    assert panels.maps(PICTURE, faint, 1.0, 0)[0][1] == "attention, 0 to 1"
     assert np.abs(tiles[0][0][0, -1] - colour(0.5)).max() <= 1  # a mask's colours are from 0 to 1
     saw = tiles[1][0][::8, ::8].astype(int)
     values = 255 * (np.linspace(-9, 9, 32)[:, None] * 0.2 + np.array(policy.mean))
@@ -112,7 +118,9 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
 )
 def test_levels_from_the_lowest_asked_for_in_the_colours_of_their_rank(lowest, shown, caption):
     tile, text = panels.levels(PICTURE, explanation(), lowest)
-    tile = tile[:32].astype(int)  # without the bar below it
+    grey = (tile[-1] == 96).all(-1).mean()  # of the bar below it
+    assert grey == pytest.approx(lowest / 20, abs=0.05)
+    tile = tile[:32].astype(int)
     hidden = (np.ptp(tile, axis=-1) == 0).mean()  # the picture in grey
     assert text == caption and 1 - hidden == shown
     if shown:
@@ -138,11 +146,11 @@ def test_the_bar_of_colours_can_be_seen_below_a_picture_of_any_form(size):
 
 def test_samples_have_the_scale_of_the_map():
     pixels = torch.from_numpy(PICTURE.copy()).permute(2, 0, 1)
-    sampled = torch.stack([torch.zeros(1, 8, 8), torch.ones(1, 8, 8)])
+    sampled = torch.stack([torch.full((1, 8, 8), 0.5), torch.full((1, 8, 8), 2.0)])
     (seen, _), *tiles = panels.samples(pixels, explanation(sample_maps=sampled))
     assert np.array_equal(seen[::8, ::8], PICTURE)
     found = np.array([tile[0, 0] for tile, _ in tiles])
-    assert found == pytest.approx(np.array([colour(0), colour(1)]), abs=1)
+    assert found == pytest.approx(np.array([colour(0.25), colour(1)]), abs=1)  # of 0 to 2
 
 
 def test_what_the_blocks_change():
@@ -164,14 +172,24 @@ def test_what_the_blocks_change():
     tiles = panels.change_maps(before, found([0.7, 0.2, 0.1], other))
     expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
     assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
+    *_, (unchanged, _) = panels.change_maps(before, before)
+    assert unchanged[0, 0] == pytest.approx(colour(0.5, "RdBu_r"), abs=1)  # white
     assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
+
+
+def test_the_likeliest_classes_before_and_now_are_compared():
+    p = torch.linspace(0.19, 0.01, 10)[None]
+    lines = panels.change_text(explanation(probabilities=p), explanation(probabilities=p.flip(1)))
+    rows = [line.split()[1] for line in lines.splitlines() if line.endswith("% |")]
+    assert rows == ["class0", "class1", "class2", "class9", "class8", "class7"]
 
 
 def test_the_change_of_a_masked_model_is_that_of_its_mask():
     """The map behind it stays above 0 where the mask is closed."""
-    masks = [torch.zeros(1, 32, 32), torch.ones(1, 32, 32)]
+    masks = torch.full((2, 1, 32, 32), 0.5)
+    masks[1], masks[1, ..., 0] = 0, 0.9  # both on the scale 0 to 0.9, the difference on -0.5 to 0.5
     tiles = panels.change_maps(*(explanation(mask=mask) for mask in masks))
-    expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
+    expected = np.array([colour(5 / 9), colour(1), colour(0.9, "RdBu_r")])
     assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
 
 
@@ -182,6 +200,12 @@ def test_class_names_cannot_become_markup():
     bad = explanation(class_names=("<img src=x>\n# [a](b)",) * 10, sample_probabilities=p)
     for text in (panels.details(bad), panels.change_text(bad, bad)):
         assert r"\<img src\=x\> \# \[a\]\(b\)" in text and "<img" not in text.replace(r"\<", "")
+
+
+@pytest.mark.parametrize(("name", "sign"), [("encoding", "⚠ "), ("faithful", "")])
+def test_a_map_that_misleads_has_a_warning(name, sign):
+    text = panels.verdict(StoredVerdict(Verdict(name, ()), "measured on <b>"))
+    assert text.startswith(f"{sign}**Map: {name}.**") and r"measured on \<b\>" in text
 
 
 def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
@@ -201,10 +225,20 @@ def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
     assert panels.maps(PICTURE, found, 0.5, 0) == []
 
 
+def test_a_model_without_attention_shows_grad_cam(tmp_path):
+    pytest.importorskip("captum")
+    found = viewer(tmp_path, "tiny_dvib").show(photo(), "photo").now[0]
+    assert "the map is Grad-CAM's" in panels.details(found)
+    assert len(panels.maps(PICTURE, found, 0.5, 0)) == 1
+
+
 def test_stretched_colours_of_a_faint_attention_map_are_named():
     """Of the model's own map, whose values lie in [0, 1]; a post-hoc map has a scale of its own."""
     faint = replace(explanation(), map=0.4 + 0.05 * explanation().map)
     assert panels.maps(PICTURE, faint, 0.5, 0)[0][1].endswith("faint: colours stretched")
+    tile, caption = panels.maps(PICTURE, replace(faint, map=torch.full((1, 8, 8), 0.4)), 1.0, 0)[0]
+    assert caption.endswith("flat: it highlights nothing")
+    assert np.abs(tile[0, 0] - colour(0)).max() <= 1
     posthoc = replace(faint, method="gradcam")
     assert panels.maps(PICTURE, posthoc, 0.5, 0)[0][1] == "Grad-CAM, 0.4 to 0.45"
     drawn = replace(faint, images=(PICTURE,))

@@ -47,13 +47,18 @@ def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
     image = Image.new("RGB", (96, 64), "blue")
     image.paste("red", (40, 24, 56, 40))
     run, other = opened(tmp_path), opened(tmp_path, "tiny_aib")
-    other.model.preprocessing = Preprocessing(image_size=64, resize="crop")
+    other.model.preprocessing = Preprocessing(64, "crop", mean=(0.2, 0.4, 0.6))
     page = Viewer([run, other], samples=(1, 1))
     scene = page.show(image, "photo")
     assert all((p[0] > 200).any() for p in page.inputs(scene))
     covered = page.cover(scene, 0.5, 0.5, 0.3)
     assert not any((p[0] > 200).any() for p in page.inputs(covered))
-    assert page.shown(covered).shape == (64, 96, 3) and page.shown(covered, 1).shape == (64, 64, 3)
+    assert page.shown(covered).shape == page.shown(covered, 0).shape == (64, 96, 3)
+    # The second model sees the centre as it is shown; the block is 0.3 of the height.
+    cropped = page.inputs(covered)[1].permute(1, 2, 0).numpy()
+    assert np.array_equal(page.shown(covered, 1), cropped)
+    hidden = (cropped == (51, 102, 153)).all(-1)  # its mean colour
+    assert hidden.any(0).sum() == hidden.any(1).sum() == 20
     for before, now in zip(scene.now, covered.now, strict=True):
         assert not torch.equal(before.probabilities, now.probabilities)
     assert page.uncover(covered).now is covered.before is scene.before
@@ -65,6 +70,14 @@ def test_the_picture_of_a_model_that_crops_is_square(size, tmp_path):
     page.runs[0].model.preprocessing = Preprocessing(image_size=32, resize="crop")
     scene = page.show(Image.new("RGB", size), "thin")
     assert page.shown(scene, 0).shape == (min(size), min(size), 3)
+    assert page.shown(scene).shape == (size[1], size[0], 3)  # to click on
+
+
+def test_a_large_picture_is_shown_smaller_and_stays_as_it_is(tmp_path):
+    """An example is shown again."""
+    image = Image.new("RGB", (1024, 300))
+    scene = viewer(tmp_path).show(image, "wide")
+    assert image.size == scene.size == (1024, 300) and scene.shown.shape == (150, 512, 3)
 
 
 def test_a_block_that_hides_nothing_changes_nothing(tmp_path):
