@@ -146,7 +146,7 @@ def _metadata(
         )
         for (named, _), e in shown.items()
     ]
-    found: dict[str, Any] = {"license": license} if license else {}
+    found: dict[str, Any] = {"license": license}
     if accuracies:
         found |= {"model_name": repo.rpartition("/")[2], "eval_results": accuracies}
     return found

@@ -20,6 +20,7 @@ class Hub:
     def __init__(self) -> None:
         self.commits: dict[str, dict[str, dict[str, bytes]]] = {}  # repository -> commit -> files
         self.branches: dict[str, dict[str, str]] = {}
+        self.private: set[str] = set()
         self.asked: list[str] = []  # files of downloads
 
     def commit(
@@ -86,7 +87,11 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "repos":
             about = json.loads(sent)
             repo = f"{about['organization']}/{about['name']}"
+            if repo in self.hub.commits:
+                return self.answer_json({"url": f"{self.url}/{repo}"}, 409)
             self.hub.commit(repo, {})
+            if about.get("private") or about.get("visibility") == "private":  # older and newer
+                self.hub.private.add(repo)
             return self.answer_json({"url": f"{self.url}/{repo}"})
         owner, name, action, branch = rest
         if action == "preupload":
@@ -110,8 +115,8 @@ class Handler(BaseHTTPRequestHandler):
     def url(self) -> str:
         return "http://{}:{}".format(*self.server.server_address)
 
-    def answer_json(self, value) -> None:
-        self.answer(200, {"Content-Type": "application/json"}, json.dumps(value).encode())
+    def answer_json(self, value, code: int = 200) -> None:
+        self.answer(code, {"Content-Type": "application/json"}, json.dumps(value).encode())
 
     def answer(self, code: int, headers=None, content: bytes = b"", body: bool = True) -> None:
         self.send_response(code)

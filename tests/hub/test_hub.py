@@ -1,6 +1,7 @@
 """Models on the Hub: uploaded with a card, loaded by their address, opened by every command."""
 
 import json
+import os
 import pickle
 import re
 from dataclasses import replace
@@ -96,11 +97,12 @@ def test_a_class_whose_folder_has_no_name_in_text_is_saved(tmp_path):
 
 
 def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
+    (run / "metrics.jsonl").touch()
     aib.push_to_hub(run, "me/mine", license="mit")
     files = hub.files("me/mine")
     assert set(files) == {
         "model.safetensors", "config.json", "README.md", "interpret.json", "evaluation.json",
-        "maps.png",
+        "metrics.jsonl", "maps.png",
     }  # fmt: skip
     assert files["model.safetensors"] == (run / "model.safetensors").read_bytes()
     assert files["maps.png"] == (run / "figures" / "modified.png").read_bytes()
@@ -115,15 +117,22 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     assert [(e.metric_type, e.metric_value) for e in head.eval_results] == [("accuracy", 0.875)]
 
 
-def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_images(run, tmp_path):
+@pytest.mark.parametrize("folder", ["", "/home/me/"])
+def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_images(
+    run, tmp_path, folder
+):
     [found] = read_json(run / "evaluation.json").values()
     found |= {"data": "shapes"}
+    config, own = read_json(run / "config.json"), f"folder:{folder}photos"
+    config["settings"]["data"] = own
+    write_json(run / "config.json", config)
     others = {
-        "shapes test own 1x1": found | {"top1_error": 30.0},
-        "shapes test": found,
-        "shapes train": found | {"split": "train", "top1_error": 0.5},
+        f"{own} test own 1x1": found | {"top1_error": 30.0},
+        f"{own} test": found,
+        f"{own} train": found | {"split": "train", "top1_error": 0.5},
         "shapes:clutter=2 test own 4x12": found | {"top1_error": 50.0},
         "cifar10 test": found | {"data": "cifar10", "top1_error": 40.0},
+        "stl10 test matched 4x12": found | {"data": "stl10", "classes": "matched"},
     }
     write_json(run / "evaluation.json", others)
     (tmp_path / "upload").mkdir()
@@ -131,7 +140,7 @@ def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_image
     head = ModelCard((tmp_path / "upload" / "README.md").read_text()).data
     shown = [(e.dataset_name, e.dataset_split, e.metric_value) for e in head.eval_results]
     assert shown == [
-        ("shapes", "test", 0.875),
+        ("folder:photos", "test", 0.875),
         ("shapes:clutter=2", "test", 0.5),
         ("cifar10", "test", 0.6),
     ]
@@ -156,6 +165,7 @@ def test_the_cards_rows_keep_the_options_of_the_data(run, tmp_path):
 def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
     config = json.loads((run / "config.json").read_text())
     config["data_files"] = {"folder": str(tmp_path / "photos")}
+    config["settings"]["data"] = "folder:/home/me/photos"
     (run / "config.json").write_text(json.dumps(config))
     aib.push_to_hub(run, "me/mine")
     for name, content in hub.files("me/mine").items():
@@ -163,13 +173,14 @@ def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
     uploaded = json.loads(hub.files("me/mine")["config.json"])
     settings = uploaded["settings"]
     assert "data_files" not in uploaded
-    assert settings["data"] == "shapes" and "root" not in settings
+    assert settings["data"] == "folder:photos" and "root" not in settings
 
 
 def test_names_of_classes_are_no_paths(tmp_path, run):
     """Open Images names its classes so."""
     model, names = small_model(), [f"/m/01g31{i}" for i in range(10)]
-    study = read_json(run / "interpret.json") | {"class_names": names, "run": "/home/me/saved"}
+    rows = [{"class": name, "images": 1} for name in names]
+    study = read_json(run / "interpret.json") | {"classes": rows, "run": "/home/me/saved"}
     model.preprocessing = replace(model.preprocessing, class_names=tuple(names))
     model.save_pretrained(tmp_path / "saved")
     (tmp_path / "upload").mkdir()
@@ -177,7 +188,7 @@ def test_names_of_classes_are_no_paths(tmp_path, run):
     write_upload(open_run(tmp_path / "saved", "cpu"), tmp_path / "upload", "me/mine")
     assert read_json(tmp_path / "upload" / "config.json")["preprocessing"]["class_names"] == names
     uploaded = read_json(tmp_path / "upload" / "interpret.json")
-    assert uploaded["class_names"] == names and uploaded["run"] == "saved"
+    assert uploaded["classes"] == rows and uploaded["run"] == "saved"
 
 
 @pytest.mark.parametrize(
@@ -221,6 +232,26 @@ def test_evaluations_of_replaced_weights_are_not_uploaded(hub, run):
     aib.push_to_hub(run, "me/mine")
     assert list(json.loads(hub.files("me/mine")["evaluation.json"])) == ["shapes test"]
     assert b"old test" not in hub.files("me/mine")["README.md"]
+
+
+def test_an_upload_can_be_private_on_a_branch_and_without_images_of_the_data(hub, run, monkeypatch):
+    token = os.environ["HF_TOKEN"]
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    push = partial(aib.push_to_hub, run, "me/mine", picture=False, token=token)
+    push(private=True)
+    found = hub.files("me/mine")
+    assert hub.private == {"me/mine"}
+    assert "maps.png" not in found and b"maps.png" not in found["README.md"]
+    hub.commit("me/mine", {}, "next")
+    push(branch="next")
+    assert hub.files("me/mine", "next") == found
+
+
+def test_a_model_of_an_own_network_is_uploaded(hub):
+    model = aib.attach(SmallNet(), "features", 4, latent_dim=8, image_size=32)
+    model.save_pretrained("saved")
+    aib.push_to_hub("saved", "me/mine", backbone="tests.helpers:SmallNet")
+    assert same_weights(aib.from_pretrained("me/mine", backbone=SmallNet()), model)
 
 
 def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypatch):

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from aib.runs import Run, find_model, open_runs
-from aib.viewer.examples import find_examples, take
+from aib.viewer import panels
+from aib.viewer.examples import Example, find_examples, take
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
-from tests.helpers import shapes, small_model
+from tests.helpers import photo, shapes, small_model
 from tests.viewer.fixtures import EXAMPLES, viewer
 
 pytest.importorskip("gradio")
 
-from aib.viewer.page import COLUMN
+from aib.viewer.page import COLUMN, thumbnail
 
 FIXED = 2  # the state and the picture come before the columns
 
@@ -42,8 +43,10 @@ def clicked(*index):
 def test_every_handler_answers_for_every_component(tmp_path):
     act = handlers(tmp_path, "tiny_aib_qt", "tiny_aib")
     parts = FIXED + 2 * len(COLUMN)
+    assert act.viewer.num_levels == 20  # of the one that has levels
     scene, *rest = act.start(55, 0)
-    assert 1 + len(rest) == len(act.pick(55, 0, clicked(2))) == parts
+    picked = act.pick(55, 0, clicked(2))
+    assert 1 + len(rest) == len(picked) == parts and picked[1]["label"] == "example 2"
     assert len(act.hide(scene, 25, 55, 0, clicked(10, 20))) == parts
     assert len(act.place(scene, 25, 10, 20, 55, 0)) == parts
     assert len(act.clear(scene, 55, 0)) == parts and len(act.redraw(scene, 55, 0)) == 2
@@ -84,6 +87,27 @@ def test_a_click_hides_the_position_clicked_on(tmp_path):
     assert column["change"] == "" and not column["change-maps"]["visible"]
 
 
+def test_each_column_shows_its_own_model_with_the_blocks(tmp_path):
+    act = handlers(tmp_path, "tiny_aib_qt", "tiny_aib")
+    model = act.viewer.runs[1].model
+    model.preprocessing = replace(model.preprocessing, mean=(0.2, 0.4, 0.6))
+    covered, _, *parts = act.hide(act.start(55, 0)[0], 25, 55, 0, clicked(128, 384))
+    shown = [dict(zip(COLUMN, parts[start:], strict=False)) for start in (0, len(COLUMN))]
+    for run, colour in enumerate(((128, 128, 128), (51, 102, 153))):
+        column, now = shown[run], covered.now[run]
+        assert column["samples"][0][0][192, 64].tolist() == list(colour)  # its mean
+        assert column["decision"] == panels.decision(now)
+        assert column["details"] == panels.details(now)
+        assert column["change"] == panels.change_text(covered.before[run], now)
+        map, *_ = panels.maps(act.viewer.shown(covered, run), now, 0.55, 0)
+        assert np.array_equal(column["maps"]["value"][0][0], map[0])
+
+
+def test_a_thumbnail_leaves_its_example_as_it_is():
+    example = Example(photo(200, 100), "wide")
+    assert thumbnail(example).shape == (48, 96, 3) and example.image.size == (200, 100)
+
+
 def test_the_sliders_redraw_the_maps_without_running_a_model(tmp_path, monkeypatch):
     act = handlers(tmp_path)
     scene, _, _, _, first, *_ = act.start(55, 0)
@@ -104,9 +128,12 @@ def test_the_packaged_model_warns_of_classes_it_does_not_know_and_shows_its_verd
 
     monkeypatch.setenv("AIB_DATA", str(tmp_path))
     runs = open_runs((find_model(None),), "cpu")
-    page = str(build_page(Viewer(runs, samples=(1, 1)), find_examples(runs)).get_config_file())
-    assert "The examples show none of the classes of pets" in page
-    assert "**Map: faithful.** The map is faithful" in page  # its study is beside it
+    page = build_page(Viewer(runs, samples=(1, 1)), find_examples(runs)).get_config_file()
+    parts = {part["props"].get("elem_id"): part["props"] for part in page["components"]}
+    unknown, verdict = parts["aib-unknown"], parts["aib-verdict-0"]
+    assert "The examples show none of the classes of pets" in unknown["value"]
+    assert "**Map: faithful.** The map is faithful" in verdict["value"]  # its study is beside it
+    assert unknown["visible"] and verdict["visible"]
 
 
 def test_a_class_whose_folder_has_no_name_in_text_is_shown(tmp_path):
@@ -131,14 +158,15 @@ def test_a_class_whose_folder_has_no_name_in_text_is_shown(tmp_path):
 def test_the_page_fetches_from_nowhere_else_limits_uploads_and_is_no_api(tmp_path):
     from fastapi.testclient import TestClient
 
-    app = make_app(viewer(tmp_path), EXAMPLES, "127.0.0.1", max_bytes=10_000)
+    app = make_app(viewer(tmp_path), EXAMPLES, "gpu1", max_bytes=2_000_000)
     with TestClient(app, base_url="http://127.0.0.1") as client:
-        answer = client.get("/")
+        answer = client.get("/", headers={"host": "gpu1:7860"})
         assert answer.status_code == 200 and '"title":"aib view"' in answer.text
         assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "text/html" in answer.headers["content-type"]
         assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=\"https?:", answer.text)
         assert "google" not in client.get("/theme.css").text
-        for size, code in ((9_000, 200), (11_000, 413)):
+        for size, code in ((1_900_000, 200), (2_100_000, 413)):
             files = {"files": ("a.png", b"x" * size)}
             assert client.post("/gradio_api/upload", files=files).status_code == code
         info = client.get("/gradio_api/info").json()

@@ -178,10 +178,10 @@ def test_what_the_blocks_change():
 
 
 def test_the_likeliest_classes_before_and_now_are_compared():
-    p = torch.linspace(0.19, 0.01, 10)[None]
+    p = torch.linspace(0.3, 0.1, 5)[None]
     lines = panels.change_text(explanation(probabilities=p), explanation(probabilities=p.flip(1)))
     rows = [line.split()[1] for line in lines.splitlines() if line.endswith("% |")]
-    assert rows == ["class0", "class1", "class2", "class9", "class8", "class7"]
+    assert rows == ["class0", "class1", "class2", "class4", "class3"]
 
 
 def test_the_change_of_a_masked_model_is_that_of_its_mask():
@@ -228,8 +228,7 @@ def test_models_without_levels_noise_or_attention_say_so(tmp_path, monkeypatch):
 def test_a_model_without_attention_shows_grad_cam(tmp_path):
     pytest.importorskip("captum")
     found = viewer(tmp_path, "tiny_dvib").show(photo(), "photo").now[0]
-    assert "the map is Grad-CAM's" in panels.details(found)
-    assert len(panels.maps(PICTURE, found, 0.5, 0)) == 1
+    assert "Grad-CAM" in panels.details(found) and len(panels.maps(PICTURE, found, 0.5, 0)) == 1
 
 
 def test_stretched_colours_of_a_faint_attention_map_are_named():

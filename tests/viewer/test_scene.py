@@ -55,8 +55,9 @@ def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
     assert not any((p[0] > 200).any() for p in page.inputs(covered))
     assert page.shown(covered).shape == page.shown(covered, 0).shape == (64, 96, 3)
     # The second model sees the centre as it is shown; the block is 0.3 of the height.
-    cropped = page.inputs(covered)[1].permute(1, 2, 0).numpy()
-    assert np.array_equal(page.shown(covered, 1), cropped)
+    for one in (scene, covered):
+        cropped = page.inputs(one)[1].permute(1, 2, 0).numpy()
+        assert np.array_equal(page.shown(one, 1), cropped)
     hidden = (cropped == (51, 102, 153)).all(-1)  # its mean colour
     assert hidden.any(0).sum() == hidden.any(1).sum() == 20
     for before, now in zip(scene.now, covered.now, strict=True):

@@ -6,10 +6,11 @@ import socket
 import weakref
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
-from aib.viewer.serve import answers_to
+from aib.viewer.serve import address_of, answers_to
 
 pytest.importorskip("gradio")
 
@@ -66,6 +67,11 @@ def test_a_file_of_the_disk_is_not_opened(visitor, tmp_path, event):
     assert path.exists() and not any(kept.name == path.name for kept in cached(visitor))
 
 
+def test_every_file_that_a_request_names_is_found():
+    request = [1, {"a": [named("x")]}, {"path": "y", "b": named("z")}]
+    assert page.named_files(request) == {"x", "y", "z"}
+
+
 def test_an_examples_picture_is_not_deleted(visitor):
     """Neither when a request names it, nor when the same picture is uploaded."""
     tile = Path(visitor.thumbnails()[0])
@@ -116,7 +122,7 @@ def test_loopback_names_are_answered(visitor, host):
 @pytest.mark.parametrize(
     ("header", "host", "address", "answered"),
     [
-        ("gpu1:7860", "gpu1", "192.168.1.5", True),
+        ("gpu1:7860", "GPU1", "192.168.1.5", True),
         ("192.168.1.5:7860", "gpu1", "192.168.1.5", True),  # what the command prints
         ("192.168.1.6:7860", "gpu1", "192.168.1.5", False),
         ("localhost:7860", "gpu1", "192.168.1.5", True),
@@ -130,6 +136,12 @@ def test_loopback_names_are_answered(visitor, host):
 )
 def test_names_of_a_server_that_others_reach(header, host, address, answered):
     assert answers_to(header, host, address) is answered
+
+
+@pytest.mark.parametrize("host", ["::", "::1"])
+def test_the_address_of_a_server_on_ipv6_is_one(host):
+    listener = SimpleNamespace(family=socket.AF_INET6, getsockname=lambda: (host, 7860, 0, 0))
+    assert address_of(listener) == "http://[::1]:7860"
 
 
 @pytest.mark.parametrize(
