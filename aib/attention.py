@@ -23,16 +23,17 @@ class AttentionParameters(NamedTuple):
 def check_parameters(found: object, f: Tensor) -> AttentionParameters:
     """What an attention module gave for features f [B,c,h,w], or an error that names its form.
 
-    The module may be a user's own; broadcasting would mix images up without a word.
+    The module may be a user's own; broadcasting would mix images up unnoticed.
     """
     wrong = f"a {type(found).__name__}"
     if isinstance(found, AttentionParameters):
-        expected = (f.shape[0], *f.shape[2:])
-        parts = (("mu", found.mu), ("sigma", found.sigma))
-        shapes = [(n, list(p.shape)) for n, p in parts if p is not None and p.shape != expected]
-        if not shapes:
+        expected = [f.shape[0], *f.shape[2:]]
+        named = {"mu": found.mu} if found.sigma is None else {"mu": found.mu, "sigma": found.sigma}
+        shapes = {name: list(getattr(part, "shape", ())) for name, part in named.items()}
+        other = [f"{name} {shape}" for name, shape in shapes.items() if shape != expected]
+        if not other:
             return found
-        wrong = "{} {}".format(*shapes[0])
+        wrong = other[0]
     raise AibError(
         "the attention must give aib.attention.AttentionParameters(mu, sigma) of shape "
         f"[B,h,w] = [{f.shape[0]}, {f.shape[2]}, {f.shape[3]}], not {wrong}"

@@ -211,18 +211,21 @@ def make_plan(
 
 def check_kept(path: Path, planned: dict[str, Any]) -> None:
     """Raise an error where the stored study is on other images, or holds more than the planned."""
+    from aib.data.load import same_images
     from aib.interpret.stored import lost_parts
 
     try:
         stored = read_json(path) or {}
     except AibError:
         return  # a damaged file is replaced
-    there, now = (f"{study.get('data')} {study.get('split')}" for study in (stored, planned))
-    if stored.get("weights_sha256") == planned["weights_sha256"] and there != now:
-        raise AibError(
-            f"{path} is the study of these weights on {there}: write that on {now} elsewhere with "
-            "--out FOLDER, or remove the file"
-        )
+    data, new = stored.get("data"), planned["data"]
+    if data and new and stored.get("weights_sha256") == planned["weights_sha256"]:
+        if stored.get("split") != planned["split"] or not same_images(data, new):
+            raise AibError(
+                f"{path} is the study of these weights on {data} {stored.get('split')}: write that "
+                f"on {new} {planned['split']} elsewhere with --out FOLDER, or remove the file"
+            )
+        planned = planned | {"data": data}  # by whatever name
     if lost := lost_parts(stored, planned):
         raise AibError(
             f"{path} would lose its {', '.join(lost)}, measured with the same weights and data: "

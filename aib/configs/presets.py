@@ -62,7 +62,7 @@ SHAPES = [
 
 RELEASED = "as the authors' code does it"
 FASTER = "vgg_aib_qt by a faster recipe, for one large GPU"
-SPRINT = "vgg_aib_qt by the faster recipe with fewer epochs: the paper's error in four minutes"
+SPRINT = "vgg_aib_qt by the faster recipe with fewer epochs, for the paper's error"
 FASTER_WRN = "wrn_aib_qt by the faster recipe"
 LONGER_WRN = "wrn_aib_qt with TrivialAugment and more epochs, for the paper's error"
 MASKED_VGG = "vgg_aib_masked by the faster recipe: only what its map opens is classified"

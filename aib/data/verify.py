@@ -42,8 +42,9 @@ def verify(name: str, root: str | Path | None = None) -> Report:
     report = Report(name, str(location))
     source = name
     if official:  # all images, as they are: another size or a held-out part is no difference
-        kept = (f"{k}={v}" for k, v in options.items() if k not in ("image_size", "holdout"))
-        source = f"{kind}:partial,{','.join(kept)}"
+        dropped = ("image_size", "holdout", "partial")
+        kept = (f"{k}={v}" for k, v in options.items() if k not in dropped)
+        source = f"{kind}:{','.join(('partial', *kept))}"
     for split in _splits(spec, name, Path(location)):
         try:
             dataset = load(source, split, root=root, holdout=0.0)

@@ -120,8 +120,10 @@ def compare(
     }
     per_image = {"index": torch.cat(index).cpu()}
     for kind in named:
-        inside = {name: located[kind].per_image(name) for name in (METRICS if masks else ())}
-        values = inside | _areas(curves[kind])
+        values = _areas(curves[kind])
+        for name in METRICS if masks else ():  # by the names of the columns of all images
+            column = "energy_inside" if name == "energy" else name
+            values[column] = located[kind].per_image(name)
         per_image |= {f"{kind} {name}": found.cpu() for name, found in values.items()}
     judged = None if judge is None else judge.results()
     return Comparison(feed.num_images, localisation, faithfulness, judged, per_image)

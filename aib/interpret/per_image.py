@@ -69,19 +69,18 @@ class ImageMetrics:
         reject_unknown((one, other), self.columns, "no column is called")
         both = self.columns[one].double() - self.columns[other].double()
         both = both[~both.isnan()]
-        [found] = mean_estimates(both[:, None], seed=seed) if len(both) else [Estimate()]
-        return replace(found, undefined=self.images - len(both))
+        return mean_estimates(both[:, None], seed=seed)[0] if len(both) else Estimate()
 
     def with_subset(self, found: Mapping[str, Tensor]) -> "ImageMetrics":
         """With further columns, measured on the images of `found["index"]`: NaN for the others."""
-        rows = {index: row for row, index in enumerate(self.columns["index"].tolist())}
-        here = [rows[index] for index in found["index"].tolist()]
-        columns = dict(self.columns)
-        for name, values in found.items():
-            if name != "index":
-                columns[name] = torch.full((self.images,), torch.nan)
-                columns[name][here] = values.float()
-        return replace(self, columns=columns)
+        at = {index: i for i, index in enumerate(found["index"].tolist())}
+        rows = torch.tensor([at.get(index, -1) for index in self.columns["index"].tolist()])
+        added = {
+            name: values.float()[rows].masked_fill(rows < 0, torch.nan)
+            for name, values in found.items()
+            if name != "index"
+        }
+        return replace(self, columns=self.columns | added)
 
     def by_class(self, names: tuple[str, ...]) -> tuple[ClassMetrics, ...]:
         """Means over the images of each class that has any."""

@@ -224,13 +224,13 @@ def _validate(plan: Plan, model: Classifier, images: ImageSet) -> None:
         shape = replace(s, seed=plan.base.seed, beta=plan.base.beta)
         if shape not in built:
             built[shape] = _without_weights(shape, images).recipe
-        # The recipe holds options and layer, with a default in place of None.
+        # The recipe holds options and layer, for most options with the default in place of None.
         others = replace(s, options=ModelOptions(), at=None)
         first = found.setdefault((str(built[shape]), others), run)
         if first is not run:
             raise AibError(
-                f"{first.point} and {run.point} are the same model: leave one of them out of the "
-                "grid"
+                f"{first.point} and {run.point} are the same model: leave one of them out, or name "
+                "values in place of none"
             )
 
 

@@ -108,6 +108,7 @@ class Own(nn.Conv2d):
     [
         (lambda a: a, "a Tensor"),
         (lambda a: (a[:, 0], None), "a tuple"),
+        (lambda a: AttentionParameters(None), r"mu \[\]"),
         (AttentionParameters, r"mu \[., 1, 16, 16\]"),
         (lambda a: AttentionParameters(a.squeeze(1), a), r"sigma \[., 1, 16, 16\]"),
     ],

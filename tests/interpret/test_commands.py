@@ -15,6 +15,7 @@ from PIL import Image
 import aib
 from aib.cli import main
 from aib.commands.explain import find_images
+from aib.commands.interpret import check_kept
 from aib.data import load
 from aib.data.split import sample_indices
 from aib.errors import AibError, AibWarning
@@ -419,7 +420,7 @@ def test_a_study_that_holds_more_is_not_replaced(parts, words, lost, tmp_path, c
     ("words", "other"),
     [(["--data", "shapes_spurious"], "shapes_spurious test"), (["--split", "val"], "shapes val")],
 )
-def test_a_study_of_other_images_is_not_replaced(words, other, tmp_path, monkeypatch, capsys):
+def test_a_study_of_other_images_is_not_replaced(words, other, tmp_path, capsys):
     folder = make_run(tmp_path / "run", holdout=0.1)
     stored = study_of(0.3) | {"weights_sha256": sha256(folder / "model.safetensors")}
     (folder / "interpret.json").write_text(json.dumps(stored))
@@ -429,6 +430,17 @@ def test_a_study_of_other_images_is_not_replaced(words, other, tmp_path, monkeyp
     assert f"of these weights on shapes test: write that on {other} elsewhere with --out" in error
     assert json.loads((folder / "interpret.json").read_text()) == stored
     assert main(["interpret", str(folder), *few, *words, "--out", str(tmp_path / "other")]) == 0
+
+
+def test_the_same_images_by_another_name_are_no_other_images(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "interpret.json"
+    origin = {"weights_sha256": "0", "split": "test"}
+    path.write_text(json.dumps(origin | {"data": "folder:photos", "images": 10}))
+    planned = origin | {"data": f"folder:{tmp_path}/photos:image_size=32", "images": 10}
+    check_kept(path, planned)
+    with pytest.raises(AibError, match="would lose its 6 images"):
+        check_kept(path, planned | {"images": 4})
 
 
 @pytest.mark.parametrize("words", [["--out", "file"], ["--csv", "file/a.csv"]])

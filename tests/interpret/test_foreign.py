@@ -93,15 +93,20 @@ def test_every_kind_of_map_has_its_values_of_each_image_of_the_subset():
     assert int(measured.sum()) == 6
     for kind in kinds:
         located, curves = found.localisation[kind], found.faithfulness[kind]
-        for part, names in (
-            (located, ("pointing", "energy", "auroc")),
-            (curves, ("deletion", "insertion", "road_morf", "road_lerf")),
-        ):
-            for name in names:
-                column, mean = each.columns[f"{kind} {name}"], getattr(part, name)
-                assert column[~measured].isnan().all()
-                assert column[measured].isnan().sum() == (mean.undefined or 0)
-                assert each.mean(f"{kind} {name}") == pytest.approx(mean.value)
+        means = {
+            "pointing": located.pointing,
+            "energy_inside": located.energy,
+            "auroc": located.auroc,
+            "deletion": curves.deletion,
+            "insertion": curves.insertion,
+            "road_morf": curves.road_morf,
+            "road_lerf": curves.road_lerf,
+        }
+        for name, mean in means.items():
+            column = each.columns[f"{kind} {name}"]
+            assert column[~measured].isnan().all()
+            assert column[measured].isnan().sum() == (mean.undefined or 0)
+            assert each.mean(f"{kind} {name}") == pytest.approx(mean.value)
     images = batches.data
     for row in measured.nonzero().flatten().tolist():
         position = int(each.columns["index"][row])
@@ -109,6 +114,15 @@ def test_every_kind_of_map_has_its_values_of_each_image_of_the_subset():
         value = mask_auroc(given["gradient"](x), images.masks[position][None])
         assert float(each.columns["gradient auroc"][row]) == pytest.approx(float(value), abs=1e-5)
     assert found.classes[0].means.keys() == study(network, DATA, PLAN)[0].classes[0].means.keys()
+
+
+def test_values_of_a_subset_go_to_every_row_of_their_image():
+    index = torch.tensor([5, 3, 3, 1])
+    each = ImageMetrics({"index": index, "label": index}, {})
+    wide = each.with_subset({"index": torch.tensor([1, 3]), "a": torch.tensor([0.25, 0.5])})
+    expected = torch.tensor([torch.nan, 0.5, 0.5, 0.25])
+    torch.testing.assert_close(wide.columns["a"], expected, equal_nan=True)
+    assert torch.equal(wide.columns["index"], index)
 
 
 def test_differences_are_paired_by_image():
@@ -120,12 +134,11 @@ def test_differences_are_paired_by_image():
     found = each.difference("one", "other")
     ends = [found.value, found.low, found.high]
     assert ends == pytest.approx([0.25] * 3, abs=1e-6)  # though each varies by far more
-    assert found.undefined == 2
     assert each.difference("one", "one").value == 0
     with pytest.raises(AibError, match=r"no column is called 'othr'; did you mean other\?"):
         each.difference("one", "othr")
     nothing = replace(each, columns=each.columns | {"other": torch.full((40,), torch.nan)})
-    assert nothing.difference("one", "other") == Estimate(undefined=40)
+    assert nothing.difference("one", "other") == Estimate()
 
 
 def test_a_study_needs_neither_a_plan_nor_batches():

@@ -111,7 +111,7 @@ def test_a_part_that_is_damaged_is_refused(part):
 
 
 def test_every_metric_of_localisation_is_stored():
-    """A result without a field would be left out of interpret.json without a word."""
+    """A result without a field would be left out of interpret.json unnoticed."""
     assert {*METRICS} <= {one.name for one in fields(Located)}
 
 

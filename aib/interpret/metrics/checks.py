@@ -14,12 +14,14 @@ def shape(tensor: Tensor) -> str:
     return str(list(tensor.shape))
 
 
-def check_maps(maps: Tensor) -> None:
-    """Check one map per image: [B,h,w], floating point."""
+def check_maps(maps: Tensor, count: int | None = None) -> None:
+    """Check one map per image: [B,h,w], floating point, for B = count images."""
     if maps.ndim != 3 or maps.numel() == 0:
         raise AibError(f"maps must have the shape [B,h,w] with B, h, w >= 1, not {shape(maps)}")
     if not maps.is_floating_point():
         raise AibError(f"maps must be floating point, not {maps.dtype}")
+    if count not in (None, len(maps)):
+        raise AibError(f"there must be one map for each of {count} images, not {len(maps)}")
 
 
 def count_broken(maps: Tensor) -> Tensor:

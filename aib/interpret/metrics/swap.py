@@ -15,7 +15,13 @@ from torch import Tensor
 from aib.data import Batch
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_batch, check_maps, class_logits
+from aib.interpret.metrics.checks import (
+    check_batch,
+    check_finite,
+    check_maps,
+    class_logits,
+    count_broken,
+)
 from aib.interpret.metrics.seeded import Stream, random_words
 
 MAX_CHANGE = 0.05  # of an image's probabilities with its own map given; rounding changes far less
@@ -116,7 +122,8 @@ def swap_maps(
     for batch in batches():
         check_batch(batch.images)
         maps = attend(batch.images)
-        check_maps(maps)
+        check_maps(maps, len(batch.images))
+        check_finite(int(count_broken(maps)))
         logits = decide(batch.images, None)
         num_classes, own = logits.shape[1], logits.argmax(dim=1)
         found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}
@@ -164,7 +171,8 @@ def swap_maps(
 
 def is_changed(free: Tensor, given: Tensor) -> Tensor:
     """Whether the probabilities change between logits [B,C] by more than rounding, bool [B]."""
-    return (free.float().softmax(1) - given.float().softmax(1)).abs().amax(1) > MAX_CHANGE
+    gap = (free.float().softmax(1) - given.float().softmax(1)).abs().amax(1)
+    return ~(gap <= MAX_CHANGE)  # NaN is a change
 
 
 def check_unchanged(changed: Tensor) -> None:
@@ -174,7 +182,7 @@ def check_unchanged(changed: Tensor) -> None:
         raise AibError(
             "the model does not apply the map that it shows: with this map given to it, the "
             f"probabilities of {count:,} of {images:,} images change, so that replacing the map "
-            "would measure nothing"
+            "would measure nothing. Is it in evaluation mode?"
         )
 
 

@@ -130,12 +130,23 @@ def test_bad_input_is_named():
         swap_maps(predict, attend, lambda: pixels)
     with pytest.raises(AibError, match=r"maps must have the shape \[B,h,w\]"):
         swap_maps(predict, lambda x: attend(x)[:, None], lambda: numbered(8))
+    with pytest.raises(AibError, match="one map for each of 8 images, not 1"):
+        swap_maps(predict, lambda x: attend(x)[:1], lambda: numbered(8))
+    with pytest.raises(AibError, match="the maps of 8 images hold NaN"):
+        swap_maps(predict, lambda x: attend(x) * torch.nan, lambda: numbered(8))
 
 
 def test_decisions_that_do_not_apply_the_map_are_not_judged():
     decisions = swap_maps(lambda x, a: 9 * predict(x, a), attend, lambda: numbered(8))
     with pytest.raises(AibError, match="does not apply the map that it shows: .* of 8 of 8 images"):
         map_reliance(decisions)
+
+
+def test_a_decision_that_is_nan_under_the_map_is_a_change():
+    decisions = swap_maps(
+        lambda x, a: predict(x, a) * (1 if a is None else torch.nan), attend, lambda: numbered(8)
+    )
+    assert bool(decisions.changed.all())
 
 
 def test_only_the_blank_decision_sees_nothing_of_the_image():
