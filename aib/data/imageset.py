@@ -46,7 +46,7 @@ class ImageSet(Dataset):
     # Pixels of reflect padding for training crops of images in memory; None: an eighth of the side.
     pad: int | None = None
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
-    paths: tuple[Path, ...] = ()  # of the files that `images` were decoded from
+    decoded_from: tuple[Path, ...] = ()  # the files of `images`
     drawn_from: dict[str, Any] | None = None  # of a folder: number and hash of training files
 
     def __post_init__(self) -> None:
@@ -192,6 +192,11 @@ class ImageSet(Dataset):
         mask, size = self.mask(index), self.preprocessing.image_size
         return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The file of each image; empty where images do not come from files."""
+        return self.files.paths if isinstance(self.files, ImageFiles) else self.decoded_from
+
     def has_mask(self) -> Tensor:
         """Whether each image's mask or box is known, bool [N]."""
         if self.boxes is not None:
@@ -218,10 +223,11 @@ class ImageSet(Dataset):
     def subset(self, indices: Tensor) -> "ImageSet":
         """The images at these indices, in this order."""
         tensors = {n: getattr(self, n) for n in ("labels", "images", "masks", "boxes")}
+        known = self.decoded_from
         return replace(
             self,
             files=None if self.files is None else self.files.subset(indices),
-            paths=tuple(self.paths[i] for i in indices.tolist()) if self.paths else (),
+            decoded_from=tuple(known[i] for i in indices.tolist()) if known else (),
             **{n: tensor[indices] for n, tensor in tensors.items() if tensor is not None},
         )
 
@@ -259,7 +265,7 @@ class ImageSet(Dataset):
             return replace(
                 self,
                 files=None,
-                paths=self.files.paths if isinstance(self.files, ImageFiles) else (),
+                decoded_from=self.paths,
                 images=stacked(self.pixels),  # [N,3,S,S]
                 masks=stacked(self.known_mask, self.has_outlines),
                 boxes=stacked(self.box, self.boxes is not None),

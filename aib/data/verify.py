@@ -40,14 +40,13 @@ def verify(name: str, root: str | Path | None = None) -> Report:
     official = spec is not None and bool(spec.folders)
     location = path if spec is None else require(spec, root) if official else "generated"
     report = Report(name, str(location))
-    source = name
+    source, asked = name, dict[str, Any]()
     if official:  # all images, as they are: another size or a held-out part is no difference
-        dropped = ("image_size", "holdout", "partial")
-        kept = (f"{k}={v}" for k, v in options.items() if k not in dropped)
-        source = f"{kind}:{','.join(('partial', *kept))}"
+        asked = {k: v for k, v in options.items() if k not in ("image_size", "holdout")}
+        source, asked["partial"] = kind, True
     for split in _splits(spec, name, Path(location)):
         try:
-            dataset = load(source, split, root=root, holdout=0.0)
+            dataset = load(source, split, root=root, holdout=0.0, **asked)
             found = [*dataset.skipped]
             found += _differing_files(SPECS[kind], dataset) if official else ()
             report.differences += [f"{split}: {text}" for text in found]

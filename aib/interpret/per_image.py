@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from aib.classifier import Classifier
-from aib.data import Batch, Batches, ImageFiles, ImageSet
+from aib.data import Batch, Batches, ImageSet
 from aib.explanation import Explanation
 from aib.files import write_csv
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
@@ -193,8 +193,7 @@ def _stability(name: str, columns: dict[str, Tensor], score: InterpretabilitySco
 
 def write_image_metrics(path: Path, runs: Mapping[str, ImageMetrics], data: ImageSet) -> None:
     """One row per run and image of `data`, one column per metric; empty where undefined."""
-    classes = data.class_names
-    files = data.files.paths if isinstance(data.files, ImageFiles) else data.paths
+    classes, files = data.class_names, data.paths
     columns = dict.fromkeys(n.replace(" ", "_") for m in runs.values() for n in m.columns)
     rows = []
     for label, metrics in runs.items():
