@@ -10,48 +10,48 @@ from aib.errors import AibError
 from aib.version import __version__
 
 if TYPE_CHECKING:
-    from aib.attention import SpatialAttention
-    from aib.bottleneck import AIB
-    from aib.classifier import Classifier
-    from aib.evaluation import evaluate
-    from aib.explanation import Explanation
+    from aib.config.options import ModelOptions
+    from aib.config.settings import Settings
+    from aib.data.preprocessing import Preprocessing
+    from aib.evaluation.error import evaluate
     from aib.figures.overlay import overlay
     from aib.interpret.maps import explain
-    from aib.latent import LinearHead, VariationalHead
-    from aib.loss import aib_loss
-    from aib.networks.attachment import attach
-    from aib.options import ModelOptions
-    from aib.preprocessing import Preprocessing
-    from aib.pretrained import from_pretrained
-    from aib.quantize import AnchorQuantizer
-    from aib.registry import create_model, list_models
+    from aib.models.attention import SpatialAttention
+    from aib.models.bottleneck import AIB
+    from aib.models.classifier import Classifier
+    from aib.models.explanation import Explanation
+    from aib.models.latent import LinearHead, VariationalHead
+    from aib.models.loss import aib_loss
+    from aib.models.networks.attachment import attach
+    from aib.models.quantize import AnchorQuantizer
+    from aib.models.registry import create_model, list_models
+    from aib.models.types import Attention, Latent, LossTerms, Output
     from aib.report.push import push_to_hub
-    from aib.settings import Settings
+    from aib.runs.pretrained import from_pretrained
     from aib.training.fit import fit
     from aib.training.warm_start import load_backbone
-    from aib.types import Attention, Latent, LossTerms, Output
 
 # The same names for the interpreter, by module.
 _MODULES = {
-    "aib.networks.attachment": ["attach"],
-    "aib.attention": ["SpatialAttention"],
-    "aib.bottleneck": ["AIB"],
-    "aib.classifier": ["Classifier"],
-    "aib.evaluation": ["evaluate"],
-    "aib.explanation": ["Explanation"],
+    "aib.models.networks.attachment": ["attach"],
+    "aib.models.attention": ["SpatialAttention"],
+    "aib.models.bottleneck": ["AIB"],
+    "aib.models.classifier": ["Classifier"],
+    "aib.evaluation.error": ["evaluate"],
+    "aib.models.explanation": ["Explanation"],
     "aib.figures.overlay": ["overlay"],
     "aib.interpret.maps": ["explain"],
-    "aib.latent": ["LinearHead", "VariationalHead"],
-    "aib.loss": ["aib_loss"],
-    "aib.options": ["ModelOptions"],
-    "aib.preprocessing": ["Preprocessing"],
-    "aib.pretrained": ["from_pretrained"],
+    "aib.models.latent": ["LinearHead", "VariationalHead"],
+    "aib.models.loss": ["aib_loss"],
+    "aib.config.options": ["ModelOptions"],
+    "aib.data.preprocessing": ["Preprocessing"],
+    "aib.runs.pretrained": ["from_pretrained"],
     "aib.report.push": ["push_to_hub"],
-    "aib.quantize": ["AnchorQuantizer"],
-    "aib.registry": ["create_model", "list_models"],
-    "aib.settings": ["Settings"],
+    "aib.models.quantize": ["AnchorQuantizer"],
+    "aib.models.registry": ["create_model", "list_models"],
+    "aib.config.settings": ["Settings"],
     "aib.training.fit": ["fit"],
-    "aib.types": ["Attention", "Latent", "LossTerms", "Output"],
+    "aib.models.types": ["Attention", "Latent", "LossTerms", "Output"],
     "aib.training.warm_start": ["load_backbone"],
 }
 _PACKAGES = ("data", "export", "interpret")  # as in aib.data.load(...)

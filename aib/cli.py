@@ -8,8 +8,8 @@ import traceback
 import warnings
 from io import TextIOWrapper
 
+from aib.config.validation import reject_unknown
 from aib.errors import AibError, AibWarning, sentence_for
-from aib.validation import reject_unknown
 from aib.version import __version__
 
 COMMANDS = {
@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(command: str, argv: list[str], debug: bool) -> int:
     try:
         # Imported only now: a command does not wait for the imports of others.
-        from aib.commands.options import run_command
+        from aib.commands.arguments import run_command
 
         run_command(command, argv)
         sys.stdout.flush()

@@ -15,12 +15,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 import aib
+from aib.config.settings import Settings
 from aib.data import ImageSet, load
-from aib.files import write_whole
-from aib.settings import Settings
 from aib.sweep.grid import parse_grid
 from aib.sweep.plan import Plan
 from aib.sweep.results import write_results
+from aib.system.files import write_whole
 from aib.training.folder import RunFolder
 from aib.training.progress import Reporter
 

@@ -9,8 +9,8 @@ import pytest
 from aib import __version__, cli
 from aib.commands import models as models_command
 from aib.commands import sweep, train
-from aib.commands.options import parse
-from aib.configs import PRESETS
+from aib.commands.arguments import parse
+from aib.config.presets import PRESETS
 
 
 def run(capsys, *words):

@@ -50,7 +50,7 @@ def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path):
     run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "aib/bottleneck.py" in names
+    assert "aib/models/bottleneck.py" in names
     assert "aib/py.typed" in names
     assert "aib/pretrained_models/pets_masked/model.safetensors" in names
     assert not any(name.startswith(("tests", "examples", "tools")) for name in names)

@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from aib.config.options import ModelOptions
 from aib.errors import AibError
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.picture import save_figure
-from aib.options import ModelOptions
 from tools.results.maps import cost
 from tools.results.read import StoredRun, read_results
 

@@ -20,27 +20,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.backbones import Parts, vgg16
-from aib.backbones.parts import Embed
-from aib.baselines.plain import build_plain
-from aib.bottleneck import AIB
-from aib.classifier import Classifier
-from aib.configs import PRESETS
+from aib.config.options import ModelOptions
+from aib.config.presets import PRESETS
+from aib.config.settings import Settings
 from aib.data import Batches
 from aib.data.split import sample_indices
-from aib.environment import environment, pick_device
-from aib.evaluation import read_evaluations
-from aib.files import without_folders, write_json
+from aib.evaluation.error import read_evaluations
 from aib.interpret import WSOL, own_maps
-from aib.modes import evaluating
-from aib.options import ModelOptions
-from aib.registry import BACKBONES, MODELS, Entry
-from aib.run_files import train_seconds
-from aib.runs import open_run
-from aib.settings import Settings
+from aib.models.backbones import Parts, vgg16
+from aib.models.backbones.parts import Embed
+from aib.models.baselines.plain import build_plain
+from aib.models.bottleneck import AIB
+from aib.models.classifier import Classifier
+from aib.models.modes import evaluating
+from aib.models.registry import BACKBONES, MODELS, Entry
+from aib.models.weights import EVALUATION
+from aib.runs.files import train_seconds
+from aib.runs.run import open_run
+from aib.system.environment import environment, pick_device
+from aib.system.files import without_folders, write_json
 from aib.training.progress import make_reporter
 from aib.training.train import train
-from aib.weights import EVALUATION
 from tools.results.command import portable
 
 PLAIN, MASKED = PRESETS["cub200_full"].settings, PRESETS["cub200_full_masked"].settings

@@ -18,11 +18,18 @@ from tempfile import TemporaryDirectory
 
 from safetensors.torch import load_file, save_file
 
+from aib.config.settings import Settings
 from aib.data.specs import SPECS
 from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.evaluation import evaluate, read_evaluations
-from aib.files import (
+from aib.evaluation.error import evaluate, read_evaluations
+from aib.interpret.stored import RESULT
+from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
+from aib.report.card import CARD, code, plain
+from aib.report.push import model_card, result_row
+from aib.runs.pretrained import PACKAGED
+from aib.runs.run import open_run
+from aib.system.files import (
     read_json,
     sha256,
     without_folders,
@@ -30,13 +37,6 @@ from aib.files import (
     write_text,
     write_whole,
 )
-from aib.hub.card import CARD, code, plain
-from aib.interpret.stored import RESULT
-from aib.pretrained import PACKAGED
-from aib.report.push import model_card, result_row
-from aib.runs import open_run
-from aib.settings import Settings
-from aib.weights import CONFIG, EVALUATION, WEIGHTS, read_config
 from tools.results.collect import interpreted, reported_evaluation
 from tools.results.command import portable, train_command
 

@@ -12,12 +12,12 @@ from textwrap import fill
 from typing import Any
 
 from aib.errors import AibError
-from aib.explanation import Explanation
 from aib.figures.overlay import Array, overlay
 from aib.figures.picture import draw_mosaic, image_tile
-from aib.files import write_whole
 from aib.interpret.maps import explain
-from aib.runs import Run, find_model, open_run
+from aib.models.explanation import Explanation
+from aib.runs.run import Run, find_model, open_run
+from aib.system.files import write_whole
 
 ROWS = ("image", "seen", "mask")
 QUALITY = 85  # of the JPEG: noise makes a PNG large

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from aib.paper import PAPER_MULTIPLY_ADDS, PAPER_PARAMETERS
-from aib.registry import MODELS, create_model
-from aib.types import ProfileName
+from aib.config.paper import PAPER_MULTIPLY_ADDS, PAPER_PARAMETERS
+from aib.models.registry import MODELS, create_model
+from aib.models.types import ProfileName
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from aib.config.settings import Settings
+from aib.config.validation import Cache
 from aib.data import Batches, ImageSet
-from aib.environment import environment
-from aib.preprocessing import normalise
-from aib.registry import create_model, family
-from aib.settings import Settings
+from aib.data.preprocessing import normalise
+from aib.models.registry import create_model, family
+from aib.system.environment import environment
 from aib.training.loop import Loop
-from aib.validation import Cache
 
 WARM_UP = 6  # steps: compiling, choosing algorithms
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier
 from aib.errors import AibError, first_line
 from aib.export.formats import need_onnx, open_onnx, quietly, to_onnx
 from aib.export.int8 import to_int8
 from aib.export.one_pass import OnePass, describe, settled, traceable
-from aib.progress import Tick, silent
+from aib.models.classifier import Classifier
+from aib.system.progress import Tick, silent
 
 BATCHES = (1, 32)
 CALLS = 3  # of a variant before the next one is called

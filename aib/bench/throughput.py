@@ -13,17 +13,17 @@ from torch.utils.data import DataLoader, RandomSampler
 from torch.utils.flop_counter import FlopCounterMode
 
 from aib.bench.data import OneByOne, images_per_second
-from aib.classifier import Classifier
+from aib.config.options import Propose
+from aib.config.settings import Settings
+from aib.config.validation import Count, Precision, check
 from aib.data import Batches, ImageSet
-from aib.environment import environment
-from aib.loss import aib_loss
-from aib.options import Propose
-from aib.precision import DTYPES, autocast
-from aib.registry import create_model
-from aib.settings import Settings
+from aib.models.classifier import Classifier
+from aib.models.loss import aib_loss
+from aib.models.precision import DTYPES, autocast
+from aib.models.registry import create_model
+from aib.system.environment import environment
 from aib.training.fit import fit
 from aib.training.progress import Reporter
-from aib.validation import Count, Precision, check
 
 PLAIN_BATCH = 128
 

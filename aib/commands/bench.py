@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aib.commands.options import parse_samples, print_json
-from aib.options import Propose
-from aib.progress import progress_bar
-from aib.validation import Cache, Count, Positive, Precision, check
+from aib.commands.arguments import parse_samples, print_json
+from aib.config.options import Propose
+from aib.config.validation import Cache, Count, Positive, Precision, check
+from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
     import torch
@@ -84,7 +84,7 @@ def train(
         against: another model that is trained in the same way, to compare with.
     """
     from aib.bench.throughput import bench_train
-    from aib.environment import pick_device
+    from aib.system.environment import pick_device
 
     device = pick_device(common.device)
     if steps is None:
@@ -110,7 +110,7 @@ def infer(
     """
     from aib.bench.latency import BATCHES, bench_latency
     from aib.bench.throughput import bench_infer
-    from aib.environment import pick_device
+    from aib.system.environment import pick_device
 
     device = pick_device(common.device)
     check("seconds", seconds, Positive)
@@ -160,7 +160,7 @@ def data(
     """
     from aib.bench.data import bench_data, bench_photos
     from aib.data.load import load
-    from aib.environment import pick_device
+    from aib.system.environment import pick_device
 
     check("seconds", seconds, Positive)
     if batch_size is not None:

@@ -8,8 +8,8 @@ from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from aib.configs import PRESETS
-from aib.validation import reject_unknown
+from aib.config.presets import PRESETS
+from aib.config.validation import reject_unknown
 
 # Where there is nothing to propose, the shell proposes files.
 SCRIPTS = {

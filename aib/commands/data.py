@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
-from aib.commands.options import print_json, wide_console
+from aib.commands.arguments import print_json, wide_console
+from aib.config.validation import Count, check
 from aib.errors import AibError
-from aib.files import check_suffix, quoted
-from aib.validation import Count, check
+from aib.system.files import check_suffix, quoted
 
 if TYPE_CHECKING:
     from aib.data.verify import Report

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.options import parse_samples, print_json
-from aib.validation import Averaging, Precision, check_seed
+from aib.commands.arguments import parse_samples, print_json
+from aib.config.validation import Averaging, Precision, check_seed
 
 if TYPE_CHECKING:
-    from aib.evaluation import Evaluation
+    from aib.evaluation.error import Evaluation
 
 
 def eval_(
@@ -52,11 +52,11 @@ def eval_(
         seed: seed of the noise.
         json: print JSON.
     """
-    from aib.environment import environment
-    from aib.evaluation import evaluate
-    from aib.matching import match_classes
-    from aib.run_files import write_evaluation
-    from aib.runs import open_run
+    from aib.evaluation.error import evaluate
+    from aib.evaluation.matching import match_classes
+    from aib.runs.files import write_evaluation
+    from aib.runs.run import open_run
+    from aib.system.environment import environment
 
     check_seed(seed)
     opened = open_run(run, device, backbone)
@@ -96,7 +96,7 @@ def eval_(
 
 
 def print_evaluation(e: "Evaluation") -> None:
-    from aib.evaluation import MATCHING, describe_samples
+    from aib.evaluation.error import MATCHING, describe_samples
 
     print(f"{e.data} {e.split}{MATCHING[e.classes]}: {e.images:,} images")
     low, high = e.top1_interval

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.options import parse_samples, print_json
+from aib.commands.arguments import parse_samples, print_json
+from aib.config.validation import THRESHOLD, Fraction, Method, check, check_seed
 from aib.errors import AibError
-from aib.progress import progress_bar
-from aib.validation import THRESHOLD, Fraction, Method, check, check_seed
+from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
-    from aib.explanation import Explanation
     from aib.interpret.stored import StoredVerdict
+    from aib.models.explanation import Explanation
 
 
 def explain(
@@ -76,7 +76,7 @@ def explain(
     from aib.figures.saved import check_targets, distinct_names
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
-    from aib.runs import find_model, open_run
+    from aib.runs.run import find_model, open_run
 
     check_seed(seed)
     check("threshold", threshold, Fraction)
@@ -152,7 +152,7 @@ def save(
     found: "Explanation", out: Path, name: str, model: str, verdict: "StoredVerdict | None"
 ) -> dict[str, Any]:
     """Write the files of one image; its record, with where they are."""
-    from aib.evaluation import describe_samples
+    from aib.evaluation.error import describe_samples
 
     subtitle = f"{model} · {describe_samples(found.samples)} · {found.scope}"
     subtitle += f"\n{verdict.line}" if verdict else ""

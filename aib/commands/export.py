@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.options import print_json
+from aib.commands.arguments import print_json
+from aib.config.validation import Count, Format, check, check_seed
 from aib.errors import AibError, counted
-from aib.progress import progress_bar
-from aib.validation import Count, Format, check, check_seed
+from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from aib.data import ImageSet
     from aib.export import Exported, Int8
-    from aib.runs import Run
+    from aib.runs.run import Run
 
 COMPARED = 256  # images that int8 and float32 are compared on
 
@@ -58,7 +58,7 @@ def export_(
         json: print JSON.
     """
     from aib.export import STEPS, check_target, export, quantise
-    from aib.runs import find_model, open_run
+    from aib.runs.run import find_model, open_run
 
     if int8 and format != "onnx":
         raise AibError(f"--int8 needs --format onnx, not {format}")
@@ -91,7 +91,7 @@ def export_(
 def default_target(folder: Path, format: Format) -> Path:
     """In the run's folder for output; for a model of the package, the current folder."""
     from aib.export.formats import SUFFIXES
-    from aib.pretrained import packaged_models
+    from aib.runs.pretrained import packaged_models
 
     for name, packaged in packaged_models().items():
         if folder == packaged:
@@ -126,7 +126,7 @@ def stack(images: "ImageSet", indices: "Tensor") -> "Tensor":
 
 
 def record(exported: "Exported", small: "Int8 | None") -> dict[str, Any]:
-    from aib.environment import environment
+    from aib.system.environment import environment
 
     return {
         "path": str(exported.path),

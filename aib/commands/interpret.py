@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from aib.commands.options import print_json, rich_table, wide_console
+from aib.commands.arguments import print_json, rich_table, wide_console
+from aib.config.validation import Precision, check_seed
 from aib.errors import AibError
-from aib.files import check_suffix, check_writable, read_json, write_json
-from aib.progress import progress_bar
-from aib.validation import Precision, check_seed
+from aib.system.files import check_suffix, check_writable, read_json, write_json
+from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aib.interpret.pictures import Side
     from aib.interpret.results import Study
     from aib.interpret.studies import Plan
-    from aib.runs import Run
+    from aib.runs.run import Run
 
 DRAWN = ("modified.png", "modified_compared.png", "evaluator.png", "wrong_*_right_*.png")
 
@@ -90,14 +90,14 @@ def interpret(
         device: cpu or cuda; whatever there is if not given.
         json: print JSON.
     """
-    from aib.environment import environment
     from aib.interpret.per_image import write_image_metrics
     from aib.interpret.pictures import Side
     from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
     from aib.interpret.stored import EXPENSIVE
     from aib.interpret.studies import study_steps
-    from aib.runs import open_run
-    from aib.weights import RESULT
+    from aib.models.weights import RESULT
+    from aib.runs.run import open_run
+    from aib.system.environment import environment
 
     if csv is not None:
         check_suffix(csv, ".csv")
@@ -176,7 +176,7 @@ def open_all(
     """The runs, and the network of --model as the last of them; the name of their data, and the
     folder of its files: the first run's, if it was trained on them and no other is named."""
     from aib.interpret.runs import open_network
-    from aib.runs import open_runs
+    from aib.runs.run import open_runs
 
     if not runs and model is None:
         raise AibError("name at least one run, or a network with --model")
@@ -235,7 +235,7 @@ def check_kept(path: Path, planned: dict[str, Any]) -> None:
 
 def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
     """The plan with an evaluator, if it fits all runs."""
-    from aib.baselines.evaluator import Evaluator, check_evaluator
+    from aib.models.baselines.evaluator import Evaluator, check_evaluator
 
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)

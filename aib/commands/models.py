@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.table import Column, Table
 
-from aib.commands.options import print_json, wide_console
+from aib.commands.arguments import print_json, wide_console
+from aib.config.validation import ProfileName
 from aib.errors import AibError
 from aib.figures.table import number
-from aib.validation import ProfileName
 
 if TYPE_CHECKING:
     from aib.bench.counts import Row
@@ -42,8 +42,8 @@ def models(
         json: print JSON instead of a table.
     """
     from aib.bench.counts import measure, remarks
-    from aib.options import is_library_name
-    from aib.registry import list_models
+    from aib.config.options import is_library_name
+    from aib.models.registry import list_models
 
     if is_library_name(filter):
         wild = filter.endswith(":") or any(sign in filter for sign in "*?[")
@@ -62,7 +62,7 @@ def models(
 
 def show_networks(filter: str, json: bool) -> None:
     """Print the networks of a library that match, with the default of `at`."""
-    from aib.networks.by_name import default_layer, list_networks
+    from aib.models.networks.by_name import default_layer, list_networks
 
     names = list_networks(filter)
     if not names:
@@ -80,8 +80,8 @@ def show_networks(filter: str, json: bool) -> None:
 
 def show_layers(name: str, json: bool) -> None:
     """Print the layers of a network that may be given as `at`, with the size of their map."""
-    from aib.networks.by_name import build_network, default_layer, preprocessing_of
-    from aib.networks.layers import layer_grids, name_from_start
+    from aib.models.networks.by_name import build_network, default_layer, preprocessing_of
+    from aib.models.networks.layers import layer_grids, name_from_start
 
     network = build_network(name)
     policy = preprocessing_of(name, network)

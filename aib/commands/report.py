@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from aib.config.validation import check_seed
 from aib.errors import AibError
-from aib.files import check_suffix, check_writable, write_text
-from aib.progress import progress_bar
-from aib.validation import check_seed
+from aib.system.files import check_suffix, check_writable, write_text
+from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
     from aib.report.gather import RunContent
@@ -52,7 +52,7 @@ def report(
     """
     from aib.report.gather import gather
     from aib.report.sweep_page import sweep_page
-    from aib.runs import open_runs
+    from aib.runs.run import open_runs
     from aib.sweep.plan import PLAN
     from aib.sweep.results import read_results
 
@@ -93,8 +93,8 @@ def report(
 
 def checked_page(contents: "list[RunContent]") -> str:
     """The page, with a readable error if a run's files were edited."""
+    from aib.models.weights import METRICS, RESULT
     from aib.report.run_page import run_page
-    from aib.weights import METRICS, RESULT
 
     try:
         return run_page(contents)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from aib.commands.options import (
+from aib.commands.arguments import (
     parse,
     print_json,
     rich_table,
@@ -17,11 +17,11 @@ from aib.commands.options import (
     take_preset,
     wide_console,
 )
+from aib.config.settings import Settings
+from aib.config.validation import Count, check
 from aib.errors import counted
-from aib.files import locked, write_text
-from aib.progress import progress_bar
-from aib.settings import Settings
-from aib.validation import Count, check
+from aib.system.files import locked, write_text
+from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
     from aib.sweep.plan import Plan, PlannedRun

@@ -10,12 +10,12 @@ from typing import Annotated
 import tyro
 from rich.table import Column, Table
 
+from aib.commands.arguments import parse, run_name, take_preset, wide_console
 from aib.commands.eval import print_evaluation
-from aib.commands.options import parse, run_name, take_preset, wide_console
-from aib.configs import PRESETS
+from aib.config.presets import PRESETS
+from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.files import quoted
-from aib.settings import Settings
+from aib.system.files import quoted
 
 LITTLE = 0.05  # of each image: less, and a map that was not trained closes what the class needs
 
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> None:
     if resumed is not None:
         if preset is not None:
             raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
-        from aib.run_files import read_settings
+        from aib.runs.files import read_settings
 
         default = read_settings(Path(resumed))
         if default.backbone is not None and _value_of("--backbone", argv) is None:
@@ -74,7 +74,7 @@ def main(argv: list[str]) -> None:
     if own:
         from torch.cuda import is_available
 
-        from aib.configs.own import largest_size, own_images
+        from aib.config.own_images import largest_size, own_images
         from aib.data import at_most
 
         gpu = _value_of("--accelerator", argv) != "cpu" and is_available()

@@ -8,7 +8,7 @@ from threading import Thread
 
 import tyro
 
-from aib.commands.options import parse_samples
+from aib.commands.arguments import parse_samples
 from aib.errors import AibError
 
 MAX_RUNS = 2  # side by side
@@ -47,7 +47,7 @@ def view(
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
     from aib.interpret.stored import stored_verdict
-    from aib.runs import find_model, open_runs
+    from aib.runs.run import find_model, open_runs
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
     from aib.viewer.panels import missing

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from aib.config.validation import Cache, Count, NonNegativeInt, check, check_seed
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
 from aib.data.decoded import DecodedCopy, crop_copies, decode_once, fits_in_memory
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import boxes_to_masks
+from aib.data.preprocessing import normalise
 from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
-from aib.preprocessing import normalise
-from aib.validation import Cache, Count, NonNegativeInt, check, check_seed
 
 
 @dataclass(frozen=True)

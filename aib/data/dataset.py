@@ -10,8 +10,8 @@ from PIL import Image
 from torch import Tensor
 
 from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 COLUMNS = {"image": ("image", "img", "pixel_values"), "label": ("label", "labels")}
 FEATURES = {"image": "Image", "label": "ClassLabel"}  # their types in the package `datasets`

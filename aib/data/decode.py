@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from aib.data.preprocessing import Resize
 from aib.errors import AibError, first_line
-from aib.preprocessing import Resize
 
 # Above any photograph, and small enough for the memory of a worker process.
 MAX_PIXELS = 100_000_000

@@ -21,14 +21,14 @@ from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 
+from aib.config.validation import Cache
 from aib.data.augment import MAX_RATIO, MIN_AREA
 from aib.data.decode import to_tensor
 from aib.data.files import cache_folder
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.memory import machine_memory
 from aib.errors import AibError
-from aib.progress import progress_bar
-from aib.validation import Cache
+from aib.system.memory import machine_memory
+from aib.system.progress import progress_bar
 
 # Side of a copy, as a multiple of the model's image size. A crop covers 0.8 of a side on average,
 # so that it has about the model's size: neither enlarged nor reduced.

@@ -14,7 +14,7 @@ import pooch
 from aib.data.files import locate, root_folder
 from aib.data.specs import Archive, Spec
 from aib.errors import AibError
-from aib.files import locked
+from aib.system.files import locked
 
 RETRIES = 2
 

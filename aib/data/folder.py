@@ -24,10 +24,10 @@ from aib.data.decode import open_mask
 from aib.data.image_files import SUFFIXES, UNREAD, decode_all, image_files, photographs
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.masks import from_user, is_ours
+from aib.data.preprocessing import Preprocessing, Resize
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
 from aib.figures.manifest import MANIFEST, is_manifest
-from aib.preprocessing import Preprocessing, Resize
 
 SPLITS = ("train", "val", "test")
 OTHER_NAMES = {

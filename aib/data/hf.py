@@ -9,9 +9,9 @@ from typing import Any
 from aib.data.dataset import COLUMNS, FEATURES, find_columns, from_dataset
 from aib.data.decode import to_image
 from aib.data.imageset import ImageSet
+from aib.data.preprocessing import Preprocessing, Resize
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, first_line, missing_extra
-from aib.preprocessing import Preprocessing, Resize
 
 IMAGE_SIZE = 224  # default, or that of the first image if it is smaller
 NAMES = {"train": ("train",), "val": ("validation", "valid", "val", "dev"), "test": ("test",)}

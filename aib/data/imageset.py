@@ -15,12 +15,12 @@ from torch.utils.data import Dataset
 
 from aib.data.decode import centre_square, resized, to_tensor, upright_size
 from aib.data.masks import IGNORED, boxes_to_masks, to_uint8
-from aib.data.memory import machine_memory
+from aib.data.preprocessing import Preprocessing
 from aib.data.sources import ImageFiles, ImageItems
 from aib.data.specs import Spec
 from aib.errors import AibError, counted
-from aib.files import quoted
-from aib.preprocessing import Preprocessing
+from aib.system.files import quoted
+from aib.system.memory import machine_memory
 
 # Image files are decoded once and stay in memory up to this image size.
 SMALL_SIDE = 64

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aib.config.validation import check_seed, reject_unknown
 from aib.data import cifar, cub, folder, hf, imagenette, pets, shapes, stl10, svhn
 from aib.data.imageset import SMALL_SIDE, ImageSet
+from aib.data.preprocessing import Preprocessing
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import stratified_split
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
-from aib.validation import check_seed, reject_unknown
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,

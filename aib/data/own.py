@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, IterableDataset, Subset
 from aib.data.dataset import find_columns, first_item, from_dataset
 from aib.data.imageset import ImageSet
 from aib.data.prepared import Prepared, prepare_batches
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 
 TAKEN = (
     "an aib.data.ImageSet, a map-style Dataset with items (image, label), or a DataLoader with "

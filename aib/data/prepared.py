@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, SequentialSampler
 
 from aib.data.dataset import find_columns, inner_attribute, kind_of, names_of_classes
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
-from aib.preprocessing import Preprocessing
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from aib.config.validation import reject_unknown
 from aib.errors import AibError
-from aib.validation import reject_unknown
 
 # Class names as one string each: a hundred quoted names are hard to read.
 _CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"

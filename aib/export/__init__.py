@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aib.classifier import Classifier, check_model
+from aib.config.validation import check as check_value
 from aib.errors import AibError, first_line
 from aib.export.check import Check, check
 from aib.export.formats import (
@@ -27,9 +27,9 @@ from aib.export.formats import (
 )
 from aib.export.int8 import Int8, quantise
 from aib.export.one_pass import OnePass, describe, settled, traceable
-from aib.files import check_writable, write_whole
-from aib.progress import Tick, silent
-from aib.validation import check as check_value
+from aib.models.classifier import Classifier, check_model
+from aib.system.files import check_writable, write_whole
+from aib.system.progress import Tick, silent
 
 __all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier
+from aib.data.preprocessing import Preprocessing
 from aib.data.shapes import read as read_shapes
 from aib.errors import AibError
 from aib.export.formats import Runner
 from aib.export.one_pass import OnePass
-from aib.preprocessing import Preprocessing
+from aib.models.classifier import Classifier
 
 BATCHES = (1, 2, 7)  # a graph that treats the batch size as a constant fails at one of them
 # Relative to the largest value of an output, or to 1. Float32 sums in another order differ by 1e-6.

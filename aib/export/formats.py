@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aib.config.validation import Format
 from aib.errors import AibError, missing_extra
 from aib.export.one_pass import INPUT, OnePass
-from aib.validation import Format
 
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
 METADATA = "aib"  # ONNX: the key of metadata_props; torch.export: the extra file aib.json

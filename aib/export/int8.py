@@ -12,7 +12,7 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.export.formats import METADATA, need_onnx, open_onnx, quietly
 from aib.export.one_pass import INPUT
-from aib.files import without_folders, write_whole
+from aib.system.files import without_folders, write_whole
 
 BATCH = 32
 # The rest (sigmoid, anchors, softplus) is a thousandth of the work and not worth its precision.

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aib.classifier import Classifier, model_name
-from aib.files import without_folders
-from aib.preprocessing import normalise
-from aib.quantize import AnchorQuantizer, Quantized
-from aib.types import Output, widen
-from aib.validation import Format
+from aib.config.validation import Format
+from aib.data.preprocessing import normalise
+from aib.models.classifier import Classifier, model_name
+from aib.models.quantize import AnchorQuantizer, Quantized
+from aib.models.types import Output, widen
+from aib.models.weights import weights_sha256
+from aib.system.files import without_folders
 from aib.version import __version__
-from aib.weights import weights_sha256
 
 INPUT = "pixels"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aib.errors import AibError
 from aib.figures.saved import check_target, files_of
-from aib.files import finite, locked, read_json, sha256, write_csv, write_json
+from aib.system.files import finite, locked, read_json, sha256, write_csv, write_json
 
 TABLE, MANIFEST = "explanations.csv", "manifest.json"
 LOCK = ".explain.lock"  # held while explanations are written

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from aib.figures.fonts import other_font, text_font
 from aib.figures.overlay import MAP_COLORS, Array, overlay
-from aib.files import as_text, write_whole
+from aib.system.files import as_text, write_whole
 
 GAP = 2  # pixels between two tiles
 LABEL = 8  # points

@@ -14,7 +14,7 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.figures.overlay import Array
 from aib.figures.picture import is_figure, save_image
-from aib.files import finite, read_json, sha256, write_json, write_whole
+from aib.system.files import finite, read_json, sha256, write_json, write_whole
 
 LONGEST = 200  # bytes: with number, suffix and that of `write_whole` a file name may have 255
 

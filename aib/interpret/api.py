@@ -2,9 +2,9 @@
 
 from aib.data import Batches
 from aib.data.masks import boxes_to_masks
+from aib.evaluation.intervals import Estimate
 from aib.figures.overlay import overlay
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
-from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.encoding import map_encoding
 from aib.interpret.metrics.faithfulness import deletion_insertion

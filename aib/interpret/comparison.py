@@ -8,11 +8,10 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier
 from aib.data import Batch, Batches, ImageSet
 from aib.errors import AibError
+from aib.evaluation.intervals import mean_estimates
 from aib.interpret.maps import ImagesToMaps, Method, given_maps, make_maps
-from aib.interpret.metrics.bootstrap import mean_estimates
 from aib.interpret.metrics.checks import check_finite, count_broken
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.evaluator import EvaluatorResults, Judge
@@ -22,7 +21,8 @@ from aib.interpret.metrics.road import road
 from aib.interpret.metrics.wsol import WSOL, Thresholds
 from aib.interpret.posthoc import completeness, has_captum
 from aib.interpret.results import Faithfulness, Located
-from aib.progress import Tick, silent
+from aib.models.classifier import Classifier
+from aib.system.progress import Tick, silent
 
 MapKind = Literal["own", "gradcam", "integrated_gradients", "centre", "random"]
 

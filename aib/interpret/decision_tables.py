@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from aib.evaluation.intervals import Estimate
 from aib.figures.table import NOTHING, Table, number, table_of
-from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.encoding import SWAPS
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.results import Study

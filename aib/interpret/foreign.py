@@ -5,15 +5,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
+from aib.evaluation.matching import match_classes, prepare_images
 from aib.interpret.metrics.checks import class_logits
 from aib.interpret.posthoc import class_scores
-from aib.matching import match_classes, prepare_images
-from aib.modes import evaluating
-from aib.preprocessing import Preprocessing
-from aib.types import Given, Output, Sampling
+from aib.models.classifier import Classifier
+from aib.models.modes import evaluating
+from aib.models.types import Given, Output, Sampling
 
 BATCH_SIZE = 64
 

@@ -16,11 +16,10 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.classifier import Classifier, check_model, model_name
+from aib.config.validation import THRESHOLD, Fraction, Method, check, check_decided, reject_unknown
 from aib.data.decode import centre_square, resized, to_image, to_tensor
-from aib.environment import environment
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
-from aib.explanation import Explanation, Region
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.figures.row import Box
@@ -29,9 +28,10 @@ from aib.interpret.metrics.components import largest_component_boxes
 from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
-from aib.modes import evaluating, seeded_evaluation
-from aib.preprocessing import Preprocessing
-from aib.validation import THRESHOLD, Fraction, Method, check, check_decided, reject_unknown
+from aib.models.classifier import Classifier, check_model, model_name
+from aib.models.explanation import Explanation, Region
+from aib.models.modes import evaluating, seeded_evaluation
+from aib.system.environment import environment
 
 ImagesToMaps = Callable[[Tensor], Tensor | Array]  # normalised [B,3,H,W] to maps [B,h,w]
 Frame = tuple[tuple[int, int], Box]

@@ -12,20 +12,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier
+from aib.config.validation import check_decided, reject_unknown
 from aib.data import Batch, Batches, ImageSet
-from aib.explanation import Explanation
-from aib.files import write_csv
+from aib.evaluation.intervals import Estimate, finite_or_none, mean_estimates
 from aib.interpret.maps import ImagesToMaps, explain_batch, given_maps
-from aib.interpret.metrics.bootstrap import Estimate, finite_or_none, mean_estimates
 from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Stability
-from aib.progress import Tick, silent
-from aib.validation import check_decided, reject_unknown
+from aib.models.classifier import Classifier
+from aib.models.explanation import Explanation
+from aib.system.files import write_csv
+from aib.system.progress import Tick, silent
 
 Columns = dict[str, Tensor | None]
 

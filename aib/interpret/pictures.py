@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.overlay import Array
@@ -18,6 +17,7 @@ from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification
 from aib.interpret.per_image import ImageMetrics
 from aib.interpret.tables import map_name
+from aib.models.classifier import Classifier
 
 BLOCK = 8  # side of the occluding block shown
 LINE, LINES = 14, 4  # of a name: characters per line, and lines

@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from aib.config.validation import PosthocMethod, check
 from aib.errors import AibError, missing_extra
 from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
-from aib.modes import evaluating
-from aib.networks.layers import find_layer
-from aib.types import Output, widen
-from aib.validation import PosthocMethod, check
+from aib.models.modes import evaluating
+from aib.models.networks.layers import find_layer
+from aib.models.types import Output, widen
 
 # Grad-CAM reads the last layer with at least this many positions per side: VGG's last convolution
 # at 32 x 32 has a single position, which makes no map.

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from aib.classifier import Classifier
 from aib.data import Batch, Batches
 from aib.interpret.maps import own_maps
 from aib.interpret.metrics.encoding import Encoding, map_encoding
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.swap import swap_maps
-from aib.masked import Masked
-from aib.progress import Tick, silent
+from aib.models.classifier import Classifier
+from aib.models.masked import Masked
+from aib.system.progress import Tick, silent
 
 NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
+from aib.config.validation import parse_json
 from aib.errors import AibError
-from aib.evaluation import describe_split
-from aib.files import finite
-from aib.interpret.metrics.bootstrap import Estimate, FlatResults, finite_or_none
+from aib.evaluation.error import describe_split
+from aib.evaluation.intervals import Estimate, FlatResults, finite_or_none
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.verdict import Verdict, evaluator_weakness, judge
-from aib.validation import parse_json
+from aib.system.files import finite
 
 SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
 

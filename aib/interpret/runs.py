@@ -9,23 +9,23 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from aib.config.options import is_library_name
+from aib.config.paper import has_papers_form
 from aib.data import Batches, ImageSet, has_split, load
 from aib.data.files import locate, root_folder
 from aib.data.load import OWN, parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
-from aib.environment import environment, pick_device
 from aib.errors import AibError, AibWarning
 from aib.interpret.comparison import no_masks
 from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
-from aib.networks.by_name import build_network, classes_of, preprocessing_of
-from aib.options import is_library_name
-from aib.paper import has_papers_form
-from aib.progress import Tick, silent
-from aib.runs import Run
+from aib.models.networks.by_name import build_network, classes_of, preprocessing_of
+from aib.runs.run import Run
+from aib.system.environment import environment, pick_device
+from aib.system.progress import Tick, silent
 
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 

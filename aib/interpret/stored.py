@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from aib.errors import AibError, AibWarning
-from aib.files import read_json
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.verdict import MEANING, Verdict
-from aib.runs import Run
-from aib.weights import RESULT
+from aib.models.weights import RESULT
+from aib.runs.run import Run
+from aib.system.files import read_json
 
 ORIGIN = ("weights_sha256", "data", "split")
 EXPENSIVE = ("localisation", "faithfulness", "randomised_layers")  # that --quick leaves out

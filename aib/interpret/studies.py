@@ -10,9 +10,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from aib.baselines.evaluator import Evaluator, check_evaluator
-from aib.classifier import Classifier
+from aib.config.paper import PAPER_SCORES
+from aib.config.validation import Precision
 from aib.data import Batches, ImageSet
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning, missing_extra
 from aib.interpret.comparison import MapKind, compare, map_kinds, no_masks
 from aib.interpret.foreign import prepare
@@ -25,12 +26,11 @@ from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradient
 from aib.interpret.replaced import measure_mask, replace_maps
 from aib.interpret.results import Information, OwnLocalisation, Study
 from aib.interpret.verdict import evaluator_weakness
-from aib.modes import evaluating
-from aib.paper import PAPER_SCORES
-from aib.precision import passes_in
-from aib.preprocessing import Preprocessing
-from aib.progress import Tick, progress_bar, silent
-from aib.validation import Precision
+from aib.models.baselines.evaluator import Evaluator, check_evaluator
+from aib.models.classifier import Classifier
+from aib.models.modes import evaluating
+from aib.models.precision import passes_in
+from aib.system.progress import Tick, progress_bar, silent
 
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
 ALL = modifications()

@@ -6,9 +6,9 @@ Several runs stand side by side; they saw the same modified images.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from aib.evaluation.intervals import Estimate
 from aib.figures.table import NOTHING, Table, number, table_of, without, without_empty_columns
 from aib.interpret.decision_tables import changed_mask, encoding, information, mask
-from aib.interpret.metrics.bootstrap import Estimate
 from aib.interpret.metrics.evaluator import SHARES
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS
 from aib.interpret.results import OwnLocalisation, Study

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from aib.errors import counted
-from aib.interpret.metrics.bootstrap import Estimate
+from aib.evaluation.intervals import Estimate
 from aib.interpret.metrics.encoding import SWAPS, Encoding
 from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.reliance import HARM, Drop, Reliance, points

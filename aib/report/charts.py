@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aib.evaluation import CalibrationBins
+from aib.evaluation.error import CalibrationBins
 from aib.figures.embed import COLORS, HOVER, page_style, to_svg
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.results import Faithfulness, Information

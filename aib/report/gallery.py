@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from aib.classifier import Classifier
 from aib.data import Batches
-from aib.evaluation import describe_split
-from aib.explanation import Explanation
+from aib.evaluation.error import describe_split
 from aib.figures.embed import picture_uri
 from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
 from aib.figures.picture import image_tile, magnified
 from aib.interpret.maps import explain_batch
+from aib.models.classifier import Classifier
+from aib.models.explanation import Explanation
 
 SIDE = 96  # pixels of a small picture in the page
 

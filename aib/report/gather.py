@@ -4,20 +4,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aib.config.settings import Settings
 from aib.data import Batches
 from aib.errors import AibError
-from aib.evaluation import Evaluation, evaluate
-from aib.files import quoted, read_json
+from aib.evaluation.error import Evaluation, evaluate
 from aib.interpret.results import SCHEMA, Study
 from aib.interpret.runs import feed_for, study_run
 from aib.interpret.stored import is_of_repository, study_folder
 from aib.interpret.studies import Plan
-from aib.progress import Tick, silent
+from aib.models.weights import CONFIG, EVALUATION, RESULT, read_config
 from aib.report.gallery import Gallery, make_gallery
-from aib.run_files import read_metrics
-from aib.runs import Run
-from aib.settings import Settings
-from aib.weights import CONFIG, EVALUATION, RESULT, read_config
+from aib.runs.files import read_metrics
+from aib.runs.run import Run
+from aib.system.files import quoted, read_json
+from aib.system.progress import Tick, silent
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import Any
 
 from huggingface_hub import EvalResult, HfApi
 
+from aib.config.settings import MACHINE
 from aib.errors import AibError
-from aib.evaluation import Evaluation, data_of, describe_evaluation, read_evaluations
-from aib.files import read_json, without_folders, write_json
-from aib.hub.card import CARD, PICTURE
-from aib.hub.download import readable_errors
+from aib.evaluation.error import Evaluation, data_of, describe_evaluation, read_evaluations
 from aib.interpret.stored import stored_verdict
-from aib.runs import Run, find_model, open_run
-from aib.settings import MACHINE
-from aib.weights import CONFIG, EVALUATION, MEASURED, METRICS, RESULT, WEIGHTS, read_config
+from aib.models.weights import CONFIG, EVALUATION, MEASURED, METRICS, RESULT, WEIGHTS, read_config
+from aib.report.card import CARD, PICTURE
+from aib.runs.download import readable_errors
+from aib.runs.run import Run, find_model, open_run
+from aib.system.files import read_json, without_folders, write_json
 
 MAPS = Path("figures") / "modified.png"  # that `aib interpret` draws
 NAMED = ("class_names", "classes")  # in our JSON files: a class may be called /m/01g317

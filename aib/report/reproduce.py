@@ -5,12 +5,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aib.environment import command_line
+from aib.config.settings import Settings
 from aib.figures.table import Table
-from aib.files import quoted
 from aib.report.blocks import blocks
 from aib.report.gather import RunContent
-from aib.settings import Settings
+from aib.system.environment import command_line
+from aib.system.files import quoted
 
 
 def reproduce(content: RunContent) -> list[Markup]:

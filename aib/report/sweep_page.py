@@ -3,7 +3,7 @@
 from markupsafe import Markup
 
 from aib.errors import counted
-from aib.evaluation import describe_split
+from aib.evaluation.error import describe_split
 from aib.figures.embed import to_svg
 from aib.figures.table import NOTHING, Table, number, table_of
 from aib.report.blocks import Section, blocks, render

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from aib.config.settings import MACHINE, Settings, setting_types
+from aib.config.validation import describe, fits
 from aib.errors import AibError
-from aib.settings import MACHINE, Settings, setting_types
-from aib.validation import describe, fits
 
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}  # the paper's letters for two settings
 LETTERS = {name: letter for letter, name in ALIASES.items()}

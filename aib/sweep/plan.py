@@ -10,19 +10,19 @@ from urllib.parse import quote
 
 import torch
 
-from aib.classifier import Classifier
+from aib.config.options import OPTION_NEEDS, ModelOptions
+from aib.config.settings import MACHINE, Settings
+from aib.config.validation import Count, check, parse_json
 from aib.data import ImageSet
 from aib.data.augment import check_cutout
-from aib.environment import environment
 from aib.errors import AibError
-from aib.files import read_json, write_json
-from aib.options import OPTION_NEEDS, ModelOptions
-from aib.registry import parts_of
-from aib.run_files import describe_changes
-from aib.settings import MACHINE, Settings
+from aib.models.classifier import Classifier
+from aib.models.registry import parts_of
+from aib.runs.files import describe_changes
 from aib.sweep.grid import LETTERS, Grid, Value, check_grids, format_value, quick_grids
+from aib.system.environment import environment
+from aib.system.files import read_json, write_json
 from aib.training.train import build_model, load_data, with_test_images
-from aib.validation import Count, check, parse_json
 
 PLAN, LOCK = "sweep.json", "sweep.lock"  # the lock is held while a sweep runs
 SCHEMA = 1

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aib.environment import environment
+from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.files import read_json, write_json
-from aib.settings import Settings
 from aib.sweep.grid import LETTERS, Grid, Value, format_value
 from aib.sweep.plan import SCHEMA, Plan, parse_with_base
 from aib.sweep.run import RunMetrics, read_measurement
+from aib.system.environment import environment
+from aib.system.files import read_json, write_json
 
 RESULTS = "sweep_results.json"
 MEASURED = ("metrics", "split", "images", "samples", "train_seconds")

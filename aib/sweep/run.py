@@ -18,23 +18,23 @@ from typing import Any
 import torch
 from filelock import FileLock
 
-from aib.environment import environment
+from aib.config.settings import Settings
+from aib.config.validation import parse_json
 from aib.errors import AibError
-from aib.evaluation import read_evaluations
-from aib.files import finite, read_json, sha256, write_json
+from aib.evaluation.error import read_evaluations
 from aib.interpret.per_image import measure_images
 from aib.interpret.runs import feed_for
-from aib.modes import evaluating
-from aib.run_files import train_seconds
-from aib.runs import open_run
-from aib.settings import Settings
+from aib.models.modes import evaluating
+from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
+from aib.runs.files import train_seconds
+from aib.runs.run import open_run
 from aib.sweep.plan import PlannedRun, read_plan
+from aib.system.environment import environment
+from aib.system.files import finite, read_json, sha256, write_json
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.progress import LineReporter
 from aib.training.train import train
-from aib.validation import parse_json
-from aib.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
 
 OnEnd = Callable[[PlannedRun, str | None], None]  # a run, and its error if it failed
 POLL = 0.2  # seconds

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from aib.evaluation import describe_samples, describe_split
+from aib.evaluation.error import describe_samples, describe_split
 from aib.figures.embed import page_style
 from aib.figures.table import Table
-from aib.files import as_text
 from aib.sweep.grid import Value, format_value
 from aib.sweep.results import Metric, Panel, SweepResults
+from aib.system.files import as_text
 
 LOG_RATIO = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic
 MAX_LEGEND = 6  # lines that a panel's legend names

@@ -8,9 +8,9 @@ from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import torch
 
-from aib.data.memory import machine_memory
 from aib.errors import AibError, first_line
-from aib.files import write_whole
+from aib.system.files import write_whole
+from aib.system.memory import machine_memory
 
 SCHEMA = 2
 # The only classes that the pickle of a checkpoint may name, besides torch's storages.

@@ -7,11 +7,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from aib.classifier import Classifier
-from aib.modes import seeded_evaluation
+from aib.models.classifier import Classifier
+from aib.models.modes import seeded_evaluation
+from aib.models.weights import unique_tensors
 from aib.training.freeze import norms_in
 from aib.training.metrics import all_reduce
-from aib.weights import unique_tensors
 
 
 class WeightAverage:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 
+from aib.config.settings import Settings
 from aib.errors import AibError, missing_extra
-from aib.settings import Settings
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 LAUNCHER = "AIB_LAUNCHER"  # in a worker's environment: the id of the process that started it

@@ -5,10 +5,10 @@ from typing import Any
 
 from lightning.fabric import Fabric
 
-from aib.classifier import Classifier
+from aib.config.settings import Settings
 from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.errors import AibError
-from aib.settings import Settings
+from aib.models.classifier import Classifier
 
 
 def adapt_images(data: Any, model: Classifier, s: Settings, **options: Any) -> ImageSet | Prepared:

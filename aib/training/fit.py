@@ -7,12 +7,12 @@ import torch
 from lightning.fabric import Fabric
 from torch.utils.data import DataLoader, Dataset
 
-from aib.baselines.evaluator import Evaluator
-from aib.classifier import Classifier
+from aib.config.settings import Settings
 from aib.data import ImageSet, Prepared
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
-from aib.settings import Settings
+from aib.models.baselines.evaluator import Evaluator
+from aib.models.classifier import Classifier
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.feed import adapt_images, settings_of_tensors
 from aib.training.folder import RunFolder

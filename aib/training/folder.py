@@ -9,16 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from aib.classifier import Classifier
+from aib.config.settings import CHOICES, MACHINE, Settings
 from aib.data import ImageSet
 from aib.data.load import parse_name
-from aib.environment import environment
 from aib.errors import AibError
-from aib.files import describe_write_error, locked, write_json, write_text
-from aib.run_files import describe_changes, read_metrics, read_settings, write_evaluation
-from aib.settings import CHOICES, MACHINE, Settings
-from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
-from aib.weights import (
+from aib.models.classifier import Classifier
+from aib.models.weights import (
     CHECKPOINT,
     CONFIG,
     METRICS,
@@ -27,6 +23,10 @@ from aib.weights import (
     read_config,
     write_weights,
 )
+from aib.runs.files import describe_changes, read_metrics, read_settings, write_evaluation
+from aib.system.environment import environment
+from aib.system.files import describe_write_error, locked, write_json, write_text
+from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
 
 LOCK = ".lock"
 BEGUN = {"settings", "training"}  # in config.json: by `aib train`, by `fit`

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from aib.errors import AibError
-from aib.networks.layers import find_layer
+from aib.models.networks.layers import find_layer
 
 
 class FrozenLayers:

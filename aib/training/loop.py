@@ -8,14 +8,15 @@ import torch
 import torch.distributed as dist
 from lightning.fabric import Fabric
 
-from aib.classifier import Classifier
+from aib.config.settings import Settings
 from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
 from aib.data.mix import Mix
-from aib.environment import emulates_bf16
 from aib.errors import AibError, first_line
-from aib.evaluation import Evaluation, evaluate
-from aib.settings import Settings
+from aib.evaluation.error import Evaluation, evaluate
+from aib.models.classifier import Classifier
+from aib.models.weights import how_to_resume
+from aib.system.environment import emulates_bf16
 from aib.training.fabric import start_fabric
 from aib.training.feed import training_batches
 from aib.training.folder import RunFolder
@@ -24,7 +25,6 @@ from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
-from aib.weights import how_to_resume
 
 TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
 GPU_WARM_UP = 10  # steps, in which kernels are compiled and chosen and CUDA graphs recorded

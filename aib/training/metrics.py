@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.types import LossTerms
+from aib.models.types import LossTerms
 
 MEANS = (*LossTerms.__dataclass_fields__, "mask_bits")  # of each step, as logged
 NEVER = torch.iinfo(torch.int64).max

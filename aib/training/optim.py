@@ -5,12 +5,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from aib.classifier import Classifier
+from aib.config.options import STRETCH
+from aib.config.profiles import get_profile
+from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.options import STRETCH
-from aib.profiles import get_profile
-from aib.quantize import AnchorQuantizer
-from aib.settings import Settings
+from aib.models.classifier import Classifier
+from aib.models.quantize import AnchorQuantizer
 
 NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from aib.config.profiles import get_profile
 from aib.errors import counted
-from aib.profiles import get_profile
 
 MEASURED_SECONDS = 3.0  # of training, by which its duration is estimated
 

@@ -10,11 +10,11 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from aib.classifier import Classifier
-from aib.loss import aib_loss
-from aib.options import STRETCH
-from aib.precision import autocast
-from aib.settings import Settings
+from aib.config.options import STRETCH
+from aib.config.settings import Settings
+from aib.models.classifier import Classifier
+from aib.models.loss import aib_loss
+from aib.models.precision import autocast
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers

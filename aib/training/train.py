@@ -7,20 +7,21 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from aib.classifier import Classifier
+from aib.config.network_options import options_for
+from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
+from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load, require_trainable
 from aib.data.load import parse_name
 from aib.errors import AibError, counted
-from aib.evaluation import Evaluation
-from aib.files import sha256
-from aib.networks.attachment import attach
-from aib.networks.options import options_for
-from aib.options import OPTION_NEEDS, ModelOptions, is_library_name
-from aib.pretrained import packaged_models
-from aib.registry import create_model, evaluator_name, family, find_entry
-from aib.run_files import check_files, check_here
-from aib.runs import find_model
-from aib.settings import Settings
+from aib.evaluation.error import Evaluation
+from aib.models.classifier import Classifier
+from aib.models.networks.attachment import attach
+from aib.models.registry import create_model, evaluator_name, family, find_entry
+from aib.models.weights import CONFIG, WEIGHTS, read_preprocessing
+from aib.runs.files import check_files, check_here
+from aib.runs.pretrained import packaged_models
+from aib.runs.run import find_model
+from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.fit import fit
@@ -37,7 +38,6 @@ from aib.training.warm_start import (
     load_trained,
     mark_pretrained,
 )
-from aib.weights import CONFIG, WEIGHTS, read_preprocessing
 
 
 @dataclass(frozen=True)

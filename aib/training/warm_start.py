@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from aib.classifier import Classifier
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, first_line
-from aib.masked import Masked
-from aib.weights import (
+from aib.models.classifier import Classifier
+from aib.models.masked import Masked
+from aib.models.weights import (
     CONFIG,
     WEIGHTS,
     load_tensors,

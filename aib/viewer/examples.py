@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from aib.config.settings import Settings
 from aib.data import ImageSet, load
 from aib.data.split import sample_indices
 from aib.errors import AibError
 from aib.figures.picture import image_tile
-from aib.files import as_text
-from aib.runs import Run
-from aib.settings import Settings
-from aib.weights import CONFIG, read_config
+from aib.models.weights import CONFIG, read_config
+from aib.runs.run import Run
+from aib.system.files import as_text
 
 OWN, SHAPES = 12, 6  # shapes beside a run's own images: something that it has never seen
 

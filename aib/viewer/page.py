@@ -13,7 +13,7 @@ from aib.errors import AibError
 from aib.figures.overlay import Array
 from aib.figures.picture import magnified
 from aib.interpret.stored import stored_verdict
-from aib.runs import Run
+from aib.runs.run import Run
 from aib.viewer import panels
 from aib.viewer.examples import Example, unknown_classes
 from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer

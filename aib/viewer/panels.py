@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 from aib.errors import install
-from aib.explanation import Explanation
-from aib.explanation.explanation import CLOSED
 from aib.figures.fonts import in_order
 from aib.figures.overlay import (
     BITS_COLORS,
@@ -21,9 +19,10 @@ from aib.figures.overlay import (
 )
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.scale import FLAT, enlarge, stretch_note
-from aib.files import as_text
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.stored import StoredVerdict
+from aib.models.explanation import CLOSED, Explanation
+from aib.system.files import as_text
 
 TOP = 5  # classes
 SHOWN_SAMPLES = 9

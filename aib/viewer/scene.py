@@ -10,12 +10,12 @@ from PIL import Image
 from torch import Tensor
 
 from aib.data.decode import centre_square, open_rgb, resized, to_tensor
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.explanation import Explanation
 from aib.figures.overlay import Array
 from aib.interpret.maps import explain_batch
-from aib.preprocessing import Preprocessing
-from aib.runs import Run
+from aib.models.explanation import Explanation
+from aib.runs.run import Run
 
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
 Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the image

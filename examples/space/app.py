@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from tempfile import mkdtemp
 
-from aib.runs import find_model, open_runs
+from aib.runs.run import find_model, open_runs
 from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import page_options, prepare_gradio

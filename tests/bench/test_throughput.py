@@ -12,7 +12,7 @@ import aib
 from aib.bench.throughput import bench_infer, matmul_rate, plain_training_rate
 from aib.cli import main
 from aib.commands.bench import Model
-from aib.settings import Precision, Settings
+from aib.config.settings import Precision, Settings
 
 
 def test_training_is_measured_against_a_plain_loop(capsys: pytest.CaptureFixture) -> None:

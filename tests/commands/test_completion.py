@@ -8,7 +8,7 @@ import pytest
 
 from aib import cli
 from aib.commands.completion import SCRIPTS, complete
-from aib.configs import PRESETS
+from aib.config.presets import PRESETS
 from tests.helpers import run_process
 
 

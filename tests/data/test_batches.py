@@ -11,8 +11,8 @@ from PIL import Image
 
 from aib.data import Batches, ImageSet, load
 from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cut_out
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 from tests.data import official
 from tests.helpers import image_set, pixels, shapes
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from PIL import Image
 
+from aib.config.settings import Settings
 from aib.data import Batches, ImageFiles, ImageSet, decoded
 from aib.data.augment import EpochPlan, crop_image
 from aib.data.decode import to_tensor
 from aib.data.decoded import crop_copies, decode_once
+from aib.data.preprocessing import Preprocessing
 from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
-from aib.settings import Settings
 from aib.training.fit import fit
 from tests.helpers import small_model
 

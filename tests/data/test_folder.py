@@ -14,15 +14,15 @@ from PIL import Image
 
 import aib
 from aib.cli import main
-from aib.configs.own import own_images
+from aib.config.own_images import own_images
+from aib.config.settings import Settings
 from aib.data import load
 from aib.data.decode import open_rgb
 from aib.data.load import parse_name
 from aib.errors import AibError, AibWarning
-from aib.evaluation import Evaluation
+from aib.evaluation.error import Evaluation
 from aib.figures.picture import is_figure, save_image
-from aib.pretrained import packaged_models
-from aib.settings import Settings
+from aib.runs.pretrained import packaged_models
 from aib.training.freeze import FrozenLayers
 from aib.training.train import Trained, build_model, load_data, train
 from tests.data import official

@@ -16,8 +16,8 @@ from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.decode import open_mask, open_rgb, upright_size
 from aib.data.folder import images_without_masks
 from aib.data.masks import from_user
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
-from aib.preprocessing import Preprocessing
 from tests.data import official
 from tests.helpers import pixels
 

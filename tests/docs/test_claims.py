@@ -8,13 +8,13 @@ from statistics import mean, stdev
 import pytest
 import torch
 
-from aib.configs import PRESETS
-from aib.configs.preset import spread
-from aib.interpret.metrics.bootstrap import Estimate
+from aib.config.preset import spread
+from aib.config.presets import PRESETS
+from aib.config.profiles import PROFILES
+from aib.config.settings import Settings
+from aib.evaluation.intervals import Estimate
 from aib.interpret.metrics.reliance import Drop, drop_between
 from aib.interpret.results import Study
-from aib.profiles import PROFILES
-from aib.settings import Settings
 from tests.docs.blocks import ROOT, prose
 from tools.results.read import StoredRun, read_results
 

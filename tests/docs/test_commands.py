@@ -27,8 +27,8 @@ from tests.docs.workshop import (
     write_run,
 )
 from tests.helpers import run_process
-from tests.hub.server import serving
-from tests.networks import libraries
+from tests.models.networks import libraries
+from tests.runs.server import serving
 from tests.viewer.fixtures import served
 from tools.results.__main__ import main as results_main
 
@@ -78,7 +78,7 @@ def workshop(tmp_path, monkeypatch, data_root) -> Path:
 def package(workshop, monkeypatch) -> Path:
     """A narrow model in place of the packaged one."""
     write_package(workshop / "packaged")
-    monkeypatch.setattr("aib.pretrained.PACKAGED", workshop / "packaged")
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", workshop / "packaged")
     return workshop / "packaged" / "pets_masked"
 
 

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 import aib
-from aib import registry
 from aib.data import SPECS, ImageSet
 from aib.data.load import READERS
+from aib.models import registry
 from tests.docs.blocks import PAGES, blocks, name_of
 from tests.helpers import make_run
-from tests.hub.server import serving
-from tests.networks import libraries
+from tests.models.networks import libraries
+from tests.runs.server import serving
 
 
 class Backbone(nn.Module):

@@ -65,14 +65,14 @@ def test_every_page_is_in_the_navigation():
     ("page", "link", "expected"),
     [
         ("docs/method.md", "data.md#masks", "data.md#masks"),
-        ("docs/method.md", "../aib/loss.py", "repository/aib/loss.py.md"),
-        ("docs/method.md", "../aib/backbones", "repository/aib/backbones.md"),
+        ("docs/method.md", "../aib/models/loss.py", "repository/aib/models/loss.py.md"),
+        ("docs/method.md", "../aib/models/backbones", "repository/aib/models/backbones.md"),
         ("docs/method.md", "../README.md#start", "repository/README.md#start"),
         ("docs/results/svhn.md", "../../results/svhn.json", "../repository/results/svhn.json"),
         ("README.md", "docs/data.md#masks", "../data.md#masks"),
         ("README.md", "docs/shapes.png", "../shapes.png"),
-        ("README.md", "aib/bottleneck.py", "aib/bottleneck.py.md"),
-        ("aib/backbones", "backbones/vgg.py", "backbones/vgg.py.md"),
+        ("README.md", "aib/models/bottleneck.py", "aib/models/bottleneck.py.md"),
+        ("aib/models/backbones", "backbones/vgg.py", "backbones/vgg.py.md"),
         ("docs/method.md", "https://example.com/a.md", "https://example.com/a.md"),
         ("docs/method.md", "../missing.md", "../missing.md"),  # mkdocs reports it
     ],
@@ -83,7 +83,7 @@ def test_links_are_moved_with_their_targets(page, link, expected):
 
 def test_what_is_linked_becomes_part_of_the_site():
     found = linked(["docs/method.md"])
-    assert {"aib/loss.py", "aib/backbones", "aib/backbones/vgg.py"} <= found
+    assert {"aib/models/loss.py", "aib/models/backbones", "aib/models/backbones/vgg.py"} <= found
     assert not any(path.startswith("docs/") for path in found)
     assert len({place(path) for path in found}) == len(found)
 

@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 
 import aib
-from aib.configs.own import SMALLEST, own_images
+from aib.config.own_images import SMALLEST, own_images
+from aib.config.settings import Settings
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
-from aib.evaluation import Evaluation
-from aib.settings import Settings
+from aib.evaluation.error import Evaluation
 from tests.data import official
 from tests.helpers import start_run
 

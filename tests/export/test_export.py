@@ -17,9 +17,9 @@ from aib.commands.export import default_target, int8_images
 from aib.data import load
 from aib.export import _FORMATS, export, formats, quantise, read_metadata
 from aib.export.one_pass import OnePass, describe, settled, traceable
-from aib.files import sha256
-from aib.masked import information_bits
-from aib.runs import find_model, open_run
+from aib.models.masked import information_bits
+from aib.runs.run import find_model, open_run
+from aib.system.files import sha256
 from tests.data import official
 from tests.helpers import SmallNet, filled_model
 
@@ -368,7 +368,7 @@ def test_metadata_that_is_none_is_refused(tmp_path, content, sentence):
 
 
 def test_a_packaged_model_is_written_where_the_user_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path)
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path)
     filled_model("tiny_aib_qt").save_pretrained(tmp_path / "shapes_small")
     for run in (None, Path("shapes_small")):
         assert default_target(find_model(run), "onnx") == Path("shapes_small.onnx")

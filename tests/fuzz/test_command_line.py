@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aib.settings import setting_types
+from aib.config.settings import setting_types
 from tests.fuzz.harness import CHEAP, PHOTOS, World, fuzz
 
 LONG = "x" * 300

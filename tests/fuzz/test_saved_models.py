@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import aib
+from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.run_files import read_settings
-from aib.settings import Settings
+from aib.runs.files import read_settings
 from tests.fuzz.damage import altered, damaged, values, written
 from tests.fuzz.harness import WATCH, World, fuzz, limited
 from tests.helpers import SmallNet

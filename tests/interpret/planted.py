@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.attention import AttentionParameters
-from aib.baselines.evaluator import Evaluator
-from aib.classifier import Classifier
 from aib.data import Batches, ImageSet
 from aib.interpret.metrics.seeded import Stream, uniform
-from aib.latent import LinearHead
-from aib.types import Attention, Given, Output, Sampling
+from aib.models.attention import AttentionParameters
+from aib.models.baselines.evaluator import Evaluator
+from aib.models.classifier import Classifier
+from aib.models.latent import LinearHead
+from aib.models.types import Attention, Given, Output, Sampling
 
 SIDE, GLYPH, CLASSES = 16, 4, 4
 _row, _column = torch.meshgrid(torch.arange(GLYPH), torch.arange(GLYPH), indexing="ij")

@@ -20,12 +20,12 @@ from aib.data import load
 from aib.data.split import sample_indices
 from aib.errors import AibError, AibWarning
 from aib.figures.row import draw_row
-from aib.files import sha256
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import SCHEMA, Information, Study
 from aib.interpret.stored import stored_verdict
-from aib.runs import open_run
+from aib.runs.run import open_run
+from aib.system.files import sha256
 from tests.data import official
 from tests.helpers import eval_model, make_run, photo, shapes, small_model
 
@@ -142,7 +142,7 @@ def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, cap
 def test_the_picture_says_that_there_was_no_noise(run, photos, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        "aib.explanation.explanation.draw_row",
+        "aib.models.explanation.draw_row",
         lambda *args, **texts: drawn.append(texts) or draw_row(*args, **texts),
     )
     words = ["explain", str(photos / "photo0.jpg"), "--run", str(run), "--out", str(tmp_path)]
@@ -283,7 +283,7 @@ def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, 
 def test_without_a_packaged_model_one_sentence_says_what_to_do(
     photos, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr("aib.pretrained.PACKAGED", tmp_path / "models")
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "models")
     assert main(["explain", str(photos)]) == 2
     assert "no pretrained model" in capsys.readouterr().err
     # and a folder is all it takes to have one

@@ -10,9 +10,9 @@ from PIL import Image
 
 import aib
 from aib.cli import main
-from aib.explanation import Explanation
-from aib.files import sha256
 from aib.interpret.maps import make_maps
+from aib.models.explanation import Explanation
+from aib.system.files import sha256
 from tests.helpers import eval_model, make_run, photo, shapes
 from tests.interpret.planted import FromRed
 

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from aib.data import Batches
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret import Estimate, ImageMetrics, Plan, mask_auroc, modifications, study
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.interpret.studies import study_steps
 from aib.interpret.tables import all_tables
-from aib.preprocessing import Preprocessing
 from tests.helpers import SmallNet, eval_model, shapes
 
 DATA = shapes(12)

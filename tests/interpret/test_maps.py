@@ -13,7 +13,7 @@ from aib.figures.row import _draw_text
 from aib.interpret import maps as maps_module
 from aib.interpret.maps import explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
-from aib.masked import information_bits
+from aib.models.masked import information_bits
 from tests.helpers import SmallNet, eval_model, photo, pixels, shapes
 from tests.interpret.planted import FromRed
 
@@ -203,7 +203,7 @@ def test_the_title_of_a_picture_begins_with_the_name(name, monkeypatch):
     data = shapes(2)
     policy = replace(data.preprocessing, class_names=(name,) * 10)
     titles = []
-    draw = "aib.explanation.explanation.draw_row"
+    draw = "aib.models.explanation.draw_row"
     monkeypatch.setattr(draw, lambda *_, title, **__: titles.append(title))
     aib.explain(eval_model(data=replace(data, preprocessing=policy)), pixels(1)).draw()
     title, alone = (np.asarray(_draw_text(text, 18)) for text in (titles[0], name))

@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import aib
-from aib.backbones.propose import ScoreLayer
 from aib.errors import AibError
 from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
 from aib.interpret.posthoc import gradcam_layer, posthoc_maps
+from aib.models.backbones.propose import ScoreLayer
 from tests.helpers import SmallNet, eval_model
-from tests.networks.small import Swin
+from tests.models.networks.small import Swin
 
 
 class Wrapped(SmallNet):

@@ -8,14 +8,14 @@ import pytest
 
 from aib.data import Batches
 from aib.errors import AibError
-from aib.files import read_json
-from aib.interpret.metrics.bootstrap import Estimate
+from aib.evaluation.intervals import Estimate
 from aib.interpret.metrics.localise import METRICS
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.results import Located, Stability, Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import EVALUATOR, all_tables, thresholded
+from aib.system.files import read_json
 from tests.helpers import eval_model, shapes
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from aib.data import Batches, load
 from aib.interpret import replaced, swap_maps
 from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
 from aib.interpret.studies import Plan
-from aib.runs import open_run
+from aib.runs.run import open_run
 from tests.data import official
 from tests.helpers import eval_model, make_run, shapes
 

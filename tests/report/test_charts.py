@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from aib.evaluation import CalibrationBins
-from aib.interpret.metrics.bootstrap import Estimate
+from aib.evaluation.error import CalibrationBins
+from aib.evaluation.intervals import Estimate
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.results import Faithfulness, Information
 from aib.report import charts

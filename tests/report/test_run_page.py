@@ -11,18 +11,18 @@ from importlib import import_module
 import pytest
 
 from aib.cli import main
+from aib.commands.arguments import parse
 from aib.commands.interpret import DRAWN
-from aib.commands.options import parse
 from aib.commands.train import Options
+from aib.config.settings import Settings
 from aib.figures.table import Table
-from aib.files import sha256
 from aib.interpret.results import SCHEMA, ClassMetrics, Information, Study
 from aib.report.blocks import Section, blocks, meaning, render
 from aib.report.gather import gather
 from aib.report.reproduce import training_command
 from aib.report.run_page import CAPTIONS, run_page
-from aib.runs import open_run
-from aib.settings import Settings
+from aib.runs.run import open_run
+from aib.system.files import sha256
 from tests.helpers import HtmlPage, make_run
 from tests.tools.results.stored import evaluation
 

@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 
 from aib.cli import main
 from aib.commands.sweep import finish
-from aib.files import locked
 from aib.sweep.grid import parse_grid
 from aib.sweep.plan import read_plan
 from aib.sweep.results import SweepResults
 from aib.sweep.run import read_measurement
+from aib.system.files import locked
 from aib.training.train import train
 from tests.helpers import SMALL_RUN, copied, sweep_plan, write_measurement
 

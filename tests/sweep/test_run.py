@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from aib.runs import open_runs
+from aib.runs.run import open_runs
 from aib.sweep import run as runner
 from aib.sweep.run import Measurement, is_done, is_evaluated, read_measurement, run_all, run_one
 from tests.helpers import SMALL_RUN, copied, sweep_plan

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from aib.files import write_json
 from aib.sweep.results import read_results, write_results
 from aib.sweep.show import draw_panels, error_bar_note, positions, sweep_tables
+from aib.system.files import write_json
 from tests.helpers import measurement, sweep_plan, write_measurement
 
 OTHER_IMAGES = "A run's seed also draws its training shapes"

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import aib
 import tools.cam
 from aib.interpret import gradcam
-from aib.registry import BACKBONES, MODELS
+from aib.models.registry import BACKBONES, MODELS
 from tests.data import official
 from tools.cam import NETWORKS, class_activation_maps, main, register
 from tools.results.read import read_results

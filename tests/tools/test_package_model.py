@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 
 import aib
 from aib.cli import main
-from aib.configs import PRESETS
-from aib.options import ModelOptions
-from aib.pretrained import packaged_models
-from aib.settings import Settings
+from aib.config.options import ModelOptions
+from aib.config.presets import PRESETS
+from aib.config.settings import Settings
+from aib.runs.pretrained import packaged_models
 from aib.training.train import train
 from tests.data import official
 from tools.package_model import CARD, card, package, replace_maps

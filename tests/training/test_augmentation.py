@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from aib.settings import Settings
+from aib.config.settings import Settings
 from aib.training.fit import fit
 from aib.training.step import Objective
 from tests.helpers import SMALL, image_set, images, same_weights, small_model

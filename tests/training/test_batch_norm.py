@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import aib
+from aib.config.settings import Settings
 from aib.data import Batches
-from aib.settings import Settings
 from aib.training.ema import estimate_batch_norm
 from aib.training.fit import fit
 from tests.helpers import SMALL, SmallNet, image_set, images, same_weights, small_model

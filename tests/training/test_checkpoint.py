@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import aib
-from aib.files import write_whole
+from aib.system.files import write_whole
 from aib.training.checkpoint import load_checkpoint, save_checkpoint
 
 

@@ -6,12 +6,12 @@ What that does to the maps is measured, not tested: results/shapes_clutter.json.
 import pytest
 import torch
 
-from aib.evaluation import evaluate
-from aib.options import ModelOptions
-from aib.settings import Settings
+from aib.config.options import ModelOptions
+from aib.config.settings import Settings
+from aib.evaluation.error import evaluate
+from aib.models.types import ProfileName
 from aib.training.fit import fit
 from aib.training.train import build_model, load_data
-from aib.types import ProfileName
 
 
 @pytest.mark.parametrize(("profile", "least", "most"), [("paper", 0, 0.5), ("released", 0.7, 1.3)])

@@ -11,15 +11,15 @@ import pytest
 
 import aib
 from aib.cli import main
+from aib.config.options import ModelOptions
+from aib.config.settings import Settings
 from aib.data import load
-from aib.options import ModelOptions
-from aib.run_files import read_metrics
-from aib.settings import Settings
+from aib.models.weights import WEIGHTS
+from aib.runs.files import read_metrics
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.train import train
-from aib.weights import WEIGHTS
 from tests.helpers import small_model, start_run
 
 SHORT = Settings(

@@ -13,7 +13,7 @@ from torch import nn
 
 import aib
 from aib.data import ImageSet
-from aib.run_files import read_metrics
+from aib.runs.files import read_metrics
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.loop import Loop
@@ -127,8 +127,8 @@ def zero_noise(noise: object, shape: tuple, like: torch.Tensor, name: str) -> to
 
 @pytest.fixture
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aib.attention.noise_or_sample", zero_noise)
-    monkeypatch.setattr("aib.latent.noise_or_sample", zero_noise)
+    monkeypatch.setattr("aib.models.attention.noise_or_sample", zero_noise)
+    monkeypatch.setattr("aib.models.latent.noise_or_sample", zero_noise)
 
 
 @pytest.mark.usefixtures("no_noise")

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import aib
-from aib.configs import get_preset
-from aib.settings import Settings
+from aib.config.presets import get_preset
+from aib.config.settings import Settings
+from aib.models.types import ProfileName
 from aib.training.ema import WeightAverage
 from aib.training.optim import (
     beta_at,
@@ -20,7 +21,6 @@ from aib.training.optim import (
     make_optimizer,
     parameter_groups,
 )
-from aib.types import ProfileName
 from tests.helpers import SmallNet
 
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
-import aib.attention
-import aib.latent
+import aib.models.attention
+import aib.models.latent
+from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.settings import Settings
+from aib.models.weights import WEIGHTS
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fabric import make_fabric
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
-from aib.weights import WEIGHTS
 from tests.helpers import SMALL, image_set, run_process
 from tests.training.test_loop import attached, zero_noise
 
@@ -43,7 +43,7 @@ def train_on(devices: int) -> dict:
         write(run, trained)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (aib.attention, aib.latent):
+        for module in (aib.models.attention, aib.models.latent):
             patch.setattr(module, "noise_or_sample", zero_noise)
         patch.setattr(RunFolder, "write_weights", slow_write)
         model = attached()

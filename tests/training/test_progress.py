@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 import aib
-from aib.classifier import Classifier
+from aib.config.settings import Settings
 from aib.data import ImageSet
-from aib.evaluation import Evaluation, evaluate
-from aib.settings import Settings
+from aib.evaluation.error import Evaluation, evaluate
+from aib.models.classifier import Classifier
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Loop
 from aib.training.progress import (

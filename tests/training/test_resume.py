@@ -20,11 +20,11 @@ from safetensors.torch import load_file
 
 import aib
 from aib.cli import main
+from aib.config.settings import Settings
 from aib.data import load
 from aib.errors import AibError, AibWarning
-from aib.run_files import read_metrics, read_settings, train_seconds
-from aib.runs import open_run
-from aib.settings import Settings
+from aib.runs.files import read_metrics, read_settings, train_seconds
+from aib.runs.run import open_run
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.folder import RunFolder

@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 import aib
+from aib.config.settings import Settings
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
-from aib.settings import Settings
 from aib.training.fit import fit
 from aib.training.loop import Loop
 from aib.training.optim import learning_rate
@@ -20,8 +20,8 @@ from aib.training.train import build_model, train
 from aib.training.warm_start import check_statistics, load_trained
 from tests.data.official import write_folder
 from tests.helpers import RecordingReporter, image_set
-from tests.networks import libraries
-from tests.networks.small import ResNet
+from tests.models.networks import libraries
+from tests.models.networks.small import ResNet
 
 WIDTH = 0.0625  # of VGG-16: 4 to 32 channels
 FORMS = ["vgg", "vgg_dvib", "vgg_aib", "vgg_aib_qt", "vgg_aib_masked", "vgg_evaluator"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from aib.runs import Run
+from aib.runs.run import Run
 from aib.viewer.examples import Example
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import listen, make_app, prepare_gradio

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from aib.settings import Settings
+from aib.config.settings import Settings
 from aib.viewer.examples import find_examples, training_data, unknown_classes
 from tests.helpers import photo, shapes
 from tests.viewer.fixtures import opened

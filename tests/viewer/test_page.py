@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aib.runs import Run, find_model, open_runs
+from aib.runs.run import Run, find_model, open_runs
 from aib.viewer import panels
 from aib.viewer.examples import Example, find_examples, take
 from aib.viewer.scene import Viewer

@@ -7,11 +7,11 @@ import pytest
 import torch
 from matplotlib import colormaps
 
-from aib.explanation import Explanation
+from aib.data.preprocessing import Preprocessing
 from aib.interpret import maps as maps_module
 from aib.interpret.stored import StoredVerdict
 from aib.interpret.verdict import Verdict
-from aib.preprocessing import Preprocessing
+from aib.models.explanation import Explanation
 from aib.viewer import panels
 from tests.helpers import photo
 from tests.viewer.fixtures import viewer

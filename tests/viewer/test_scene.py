@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.preprocessing import Preprocessing
 from aib.viewer.scene import Viewer, block, mean_colour, paint
 from tests.data.official import bomb
 from tests.helpers import photo

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 from aib.version import __version__
 from tests.helpers import make_run
-from tests.hub.server import serving
+from tests.runs.server import serving
 
 ROOT = Path(__file__).parent.parent.parent
 SPACE = ROOT / "examples" / "space"

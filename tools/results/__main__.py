@@ -8,7 +8,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from aib.errors import AibError
-from aib.files import write_json, write_text
+from aib.system.files import write_json, write_text
 from tools.results.collect import added
 from tools.results.collect import collect as collect_runs
 from tools.results.pages import pages

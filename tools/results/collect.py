@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from aib.environment import environment
+from aib.config.options import without_removed
+from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.files import quoted, read_json, without_folders
 from aib.interpret.stored import RESULT
-from aib.options import without_removed
-from aib.registry import create_model
-from aib.run_files import read_metrics, read_settings, train_seconds
-from aib.settings import Settings
-from aib.weights import CONFIG, EVALUATION, METRICS, read_config
+from aib.models.registry import create_model
+from aib.models.weights import CONFIG, EVALUATION, METRICS, read_config
+from aib.runs.files import read_metrics, read_settings, train_seconds
+from aib.system.environment import environment
+from aib.system.files import quoted, read_json, without_folders
 from tools.results.command import portable
 
 SCHEMA = 1

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from aib.configs import PRESETS
-from aib.files import without_folders
+from aib.config.presets import PRESETS
+from aib.config.settings import Settings
 from aib.report.reproduce import option_words
-from aib.settings import Settings
+from aib.system.files import without_folders
 
 
 def train_command(recipe: Mapping[str, Any]) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from aib.configs.preset import spread
+from aib.config.preset import spread
+from aib.config.settings import setting_types
 from aib.data.specs import SPECS
-from aib.evaluation import Evaluation
+from aib.evaluation.error import Evaluation
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
-from aib.files import without_folders
-from aib.registry import MODELS
-from aib.settings import setting_types
+from aib.models.registry import MODELS
+from aib.system.files import without_folders
 from tools.results.command import train_command
 from tools.results.read import RunsFile, StoredRun, by_recipe, options
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from aib.configs.preset import spread
+from aib.config.preset import spread
 from aib.figures.table import NOTHING, Table, table_of, without_empty_columns
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.score import PRIMARY_TAU

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from aib.config.paper import has_papers_form
 from aib.data.specs import SPECS
 from aib.figures.table import without_empty_columns
 from aib.interpret.results import Study
 from aib.interpret.tables import STABILITY, all_tables
-from aib.paper import has_papers_form
 from aib.sweep.show import sweep_tables
 from tools.results.errors import OWN_TEST_IMAGES, error_tables, every_run, link, other_data
 from tools.results.maps import maps_table, posthoc_notes, reliance, studied

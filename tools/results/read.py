@@ -6,13 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from aib.configs import PRESETS
+from aib.config.paper import OTHER_FORM, paper_error
+from aib.config.presets import PRESETS
 from aib.errors import AibError
-from aib.evaluation import Evaluation
-from aib.files import read_json
+from aib.evaluation.error import Evaluation
 from aib.interpret.results import Study
-from aib.paper import OTHER_FORM, paper_error
 from aib.sweep.results import SweepResults
+from aib.system.files import read_json
 
 COPIED = ("name", "data", "model", "recipe", "seed", "epochs", "minutes", "reported", "environment")
 OLD_KEYS = {"figures": "metrics", "deviation": "std"}  # of sweeps before the first release

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aib.evaluation import describe_samples
+from aib.evaluation.error import describe_samples
 from aib.figures.table import NOTHING, Table, number, table_of
 from tools.results.read import StoredRun
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from aib.configs.preset import spread
+from aib.config.paper import OTHER_FORM, PAPER_ERRORS
+from aib.config.preset import spread
+from aib.config.validation import reject_unknown
 from aib.figures.table import NOTHING, Table, number, table_of, with_columns, without_empty_columns
 from aib.interpret.metrics.score import PRIMARY_TAU
-from aib.paper import OTHER_FORM, PAPER_ERRORS
-from aib.registry import MODELS, list_models
-from aib.validation import reject_unknown
+from aib.models.registry import MODELS, list_models
 from tools.results.errors import with_interval
 from tools.results.maps import (
     ANOTHER,

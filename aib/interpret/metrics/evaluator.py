@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aib.baselines.evaluator import Evaluator
-from aib.interpret.metrics.bootstrap import Estimate, FlatResults, mean_estimates
+from aib.evaluation.intervals import Estimate, FlatResults, mean_estimates
 from aib.interpret.metrics.faithfulness import ranked_pixels
 from aib.interpret.metrics.reliance import guessing
-from aib.modes import evaluating
+from aib.models.baselines.evaluator import Evaluator
+from aib.models.modes import evaluating
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
 

@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import Estimate, FlatResults
+from aib.evaluation.intervals import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
 from aib.interpret.metrics.seeded import Stream, normal
-from aib.masked import Masked, information_bits
-from aib.modes import seeded_evaluation
-from aib.types import Noise, Output, widen
+from aib.models.masked import Masked, information_bits
+from aib.models.modes import seeded_evaluation
+from aib.models.types import Noise, Output, widen
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted

@@ -9,7 +9,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.evaluation.intervals import ratio_interval
 from aib.interpret.metrics.checks import check_finite, count_broken
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from aib.interpret.metrics.bootstrap import finite_or_none
+from aib.evaluation.intervals import finite_or_none
 from aib.interpret.metrics.similarity import ScaledMaps, centred_cosine, cosine, min_max, spearman
 
 MapFunction = Callable[[nn.Module, Tensor], Tensor]

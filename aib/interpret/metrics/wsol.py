@@ -23,7 +23,7 @@ from torch import Tensor
 
 from aib.data.masks import object_and_counted
 from aib.errors import AibError
-from aib.interpret.metrics.bootstrap import interval
+from aib.evaluation.intervals import interval
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import connected_components, largest_boxes
 from aib.interpret.metrics.localise import check_masks

@@ -12,8 +12,8 @@ from aib.errors import AibError
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.seeded import Stream, normal
 from aib.interpret.replaced import measure_mask
-from aib.latent import LinearHead
-from aib.masked import Masked
+from aib.models.latent import LinearHead
+from aib.models.masked import Masked
 from tests.helpers import eval_model, shapes
 from tests.interpret.planted import FromRed
 

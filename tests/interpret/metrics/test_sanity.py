@@ -8,7 +8,7 @@ import aib
 from aib.interpret.maps import own_maps
 from aib.interpret.metrics.sanity import randomise, randomise_layers
 from tests.helpers import eval_model
-from tests.networks.small import ViT
+from tests.models.networks.small import ViT
 
 
 class Net(nn.Module):

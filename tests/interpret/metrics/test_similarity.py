@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aib.interpret.metrics.bootstrap import ratio_interval
+from aib.evaluation.intervals import ratio_interval
 from aib.interpret.metrics.similarity import (
     auroc,
     centred_cosine,

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import aib
-from aib.settings import Settings
+from aib.config.settings import Settings
 from tests.helpers import start_run
 from tools.results.__main__ import main
 from tools.results.pages import pages

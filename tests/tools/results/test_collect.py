@@ -11,8 +11,8 @@ import pytest
 import aib
 from aib.cli import main
 from aib.commands import train
-from aib.configs import get_preset
-from aib.settings import Settings
+from aib.config.presets import get_preset
+from aib.config.settings import Settings
 from aib.training.folder import RunFolder
 from tests.tools.results.stored import RESULTS, changed, evaluation, stored, write_finished_run
 from tools.results.__main__ import main as results

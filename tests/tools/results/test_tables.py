@@ -5,9 +5,9 @@ import json
 import pytest
 
 import aib
-from aib.configs import get_preset
+from aib.config.paper import PAPER_ERRORS, paper_error
+from aib.config.presets import get_preset
 from aib.figures.table import NOTHING
-from aib.paper import PAPER_ERRORS, paper_error
 from tests.tools.results.stored import (
     RESULTS,
     ROOT,

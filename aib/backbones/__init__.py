@@ -1,8 +1,0 @@
-"""The backbones of the models, each cut in two where the attention sits."""
-
-from aib.backbones.parts import Parts
-from aib.backbones.tiny import tiny
-from aib.backbones.vgg import vgg16, vgg_cifar
-from aib.backbones.wrn import wrn28_10, wrn50_2
-
-__all__ = ["Parts", "tiny", "vgg16", "vgg_cifar", "wrn28_10", "wrn50_2"]

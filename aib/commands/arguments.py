@@ -1,0 +1,100 @@
+"""What commands share: options from a signature or dataclass, presets, tables, JSON."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from aib.config.preset import Preset
+from aib.config.presets import get_preset
+from aib.config.settings import Settings
+from aib.config.validation import reject_unknown
+from aib.errors import AibError
+from aib.figures.table import Table
+
+CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+
+
+def run_command(command: str, argv: Sequence[str]) -> None:
+    """Run a command with these words: its module's `main`, or else its COMMAND."""
+    module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
+    if hasattr(module, "main"):
+        module.main(list(argv))
+    elif isinstance(module.COMMAND, dict):
+        if argv and not argv[0].startswith("-"):
+            reject_unknown(argv[:1], module.COMMAND, "no command")
+        about = module.__doc__ or ""
+        table = {name: unwrapped(one) for name, one in module.COMMAND.items()}
+        tyro.extras.subcommand_cli_from_dict(
+            table, args=list(argv), prog=prog, description=about, config=CONFIG
+        )
+    else:
+        parse(unwrapped(module.COMMAND), argv, prog)
+
+
+def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the text of each argument in one line: tyro would keep the breaks."""
+    command.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", inspect.cleandoc(command.__doc__ or ""))
+    return command
+
+
+def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
+    """Call `command` with the options of `argv`; --help and errors raise SystemExit.
+
+    With a default, such as a preset's, each flag can be switched on and off: --graphs, --no-graphs.
+    """
+    if default is None:
+        return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG)
+    pairs = (tyro.conf.OmitArgPrefixes,)
+    return tyro.cli(command, args=list(argv), prog=prog, config=pairs, default=default)
+
+
+def parse_samples(text: str) -> tuple[int, int]:
+    """Convert '4x12' to (4, 12)."""
+    match = re.fullmatch("([1-9][0-9]{0,4})[xX]([1-9][0-9]{0,4})", text)
+    if match is None:
+        raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
+    return int(match[1]), int(match[2])
+
+
+def take_preset(argv: list[str]) -> tuple[Preset | None, list[str]]:
+    """The preset that the first argument names, if it is no option, and the other arguments."""
+    if argv and not argv[0].startswith("-"):
+        return get_preset(argv[0]), argv[1:]
+    return None, argv
+
+
+def run_name(preset: Preset | None, s: Settings) -> str:
+    return preset.name if preset else f"{s.data}-{s.model}"
+
+
+def wide_console(columns: int = 200) -> Console:
+    """A console for tables. A pipe's 80 columns would break every cell.
+
+    Text is printed as it is: rich would take aib[onnx] for markup and folder:cat:... for an emoji.
+    """
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = columns
+    return console
+
+
+def rich_table(table: Table) -> RichTable:
+    """A table for the terminal."""
+    made = RichTable(title=table.title)
+    for i, name in enumerate(table.head):
+        made.add_column(name, justify="left" if i == 0 or name in ("run", "model") else "right")
+    for row in table.rows:
+        made.add_row(*map(Text, row))  # a run's name may hold what rich takes for markup
+    return made
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,1 @@
+"""Settings, model options, presets and their validation. Nothing here imports torch."""

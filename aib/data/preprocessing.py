@@ -1,0 +1,125 @@
+"""Preprocessing of images: saved with the weights, in config.json."""
+
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import Tensor
+
+from aib.config.validation import Count, Positive, Rule, check_fields, parse_json, reject_unknown
+from aib.errors import AibError, AibWarning
+
+Resize = Literal["squash", "crop"]
+# Empty: unknown, as the model was trained on tensors that somebody else had normalised.
+THREE = Rule("(three in all, or none)", lambda values: len(values) in (0, 3))
+FAR_ABOVE = 10  # times a normalised white: no augmentation makes that
+ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Image size, normalisation and class names of the data that a model was made for."""
+
+    image_size: Count = 32
+    # squash: both sides to image_size, the aspect ratio changes (nothing is cut off);
+    # crop: the short side to image_size, then the centre square.
+    resize: Resize = "squash"
+    mean: Annotated[tuple[float, ...], THREE] = (0.5, 0.5, 0.5)
+    std: Annotated[tuple[Positive, ...], THREE] = (0.5, 0.5, 0.5)
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if len(self.mean) != len(self.std):
+            raise AibError(f"mean {self.mean} and std {self.std} must both be given, or neither")
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Convert pixels [..., 3, H, W] to the model's normalised floats.
+
+        Integers lie in 0..255 and floats in 0..1, as in torchvision; anything else is an error.
+        """
+        _check_range(pixels)
+        return normalise(pixels, *self.statistics(pixels.device))
+
+    def warn_of_pixels(self, x: Tensor, *, up_to_one: bool = True) -> None:
+        """Warn of pixels where normalised floats belong, if the normalisation is known: of floats
+        in 0..255 and, with `up_to_one`, in 0..1."""
+        if not self.mean or not x.numel():
+            return
+        low, high = (float(value) for value in x.aminmax())
+        pairs = list(zip(self.mean, self.std, strict=True))
+        black = max(-mean / std for mean, std in pairs)
+        white = max((1 - mean) / std for mean, std in pairs)
+        # Hardly any normalised picture is brighter than its mean everywhere.
+        unit = up_to_one and 0.5 < high <= 1 and black <= -0.5
+        if low >= 0 and (unit or high > FAR_ABOVE * max(white, 1)):
+            warnings.warn(
+                f"the images look like pixels (floats from {low:g} to {high:g}; normalised ones "
+                f"lie from {black:.3g} to {white:.3g}): normalise them, as "
+                "model.preprocessing.normalise does",
+                AibWarning,
+                stacklevel=3,
+            )
+
+    def to_pixels(self, x: Tensor) -> Tensor:
+        """The inverse of `normalise`, clipped to 0..255: uint8 [..., 3, H, W].
+
+        If the normalisation is unknown, each image is scaled to its own range, to be looked at.
+        """
+        if not self.mean:
+            low, high = x.amin((-3, -2, -1), True), x.amax((-3, -2, -1), True)
+            return (255 * (x - low) / (high - low).clamp_min(1e-6)).round().byte()
+        mean, std = self.statistics(x.device)
+        return (255 * (x * std + mean)).round().clamp(0, 255).byte()
+
+    def statistics(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the channels, [3,1,1] each, on a 0-1 scale."""
+        if not self.mean:
+            raise AibError(
+                "it is not known how to normalise images for this model, which was trained on "
+                "tensors as they were given: set model.preprocessing = aib.Preprocessing("
+                "image_size, resize, mean, std), or name it in aib.fit(..., preprocessing=...)"
+            )
+        mean, std = (torch.tensor(v, device=device).view(3, 1, 1) for v in (self.mean, self.std))
+        return mean, std
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON types."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], where: Path) -> "Preprocessing":
+        """The inverse of `to_dict`; a missing key is an error."""
+        missing = sorted(set(cls.__dataclass_fields__) - set(values))
+        if missing:
+            raise AibError(f"{where}: preprocessing has no {missing[0]}")
+        reject_unknown(values, cls.__dataclass_fields__, f"{where}: no setting")
+        read: Preprocessing = parse_json(cls, values, where)
+        return read
+
+
+def normalise(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Normalise each channel of integers in 0..255 or floats in 0..1, [..., 3, H, W].
+
+    mean and std [3,1,1] on the device of the pixels. To make them on a GPU waits for the device,
+    so a loop makes them once.
+    """
+    scaled = pixels.float() if pixels.is_floating_point() else pixels.float() / 255
+    return (scaled - mean) / std
+
+
+def _check_range(pixels: Tensor) -> None:
+    """Raise an error for values outside the range of their dtype."""
+    if pixels.dtype == torch.uint8 or not pixels.numel():  # all values of uint8 are pixels
+        return
+    highest = 1 if pixels.is_floating_point() else 255
+    low, high = (float(value) for value in pixels.aminmax())
+    in_range = -ROUNDING <= low <= high <= highest + ROUNDING  # never for NaN
+    if pixels.dtype == torch.bool or not in_range:
+        raise AibError(
+            f"pixels must be integers in 0..255 or floats in 0..1, not {pixels.dtype} from "
+            f"{low:g} to {high:g}: convert them with .to(torch.uint8) or clamp them, and do "
+            "not normalise twice"
+        )

@@ -1,0 +1,1 @@
+"""Error, calibration and intervals; matching of class names."""

@@ -1,0 +1,231 @@
+"""Evaluation: error, NLL, calibration, KL and the mask's area and bits, with 95% intervals."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from aib.config.validation import Averaging, Precision, check_decided, parse_json
+from aib.data import Batches, ImageSet, Prepared, adapt
+from aib.evaluation.matching import prepare_images
+from aib.models.classifier import Classifier, check_model
+from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
+from aib.models.modes import seeded_evaluation
+from aib.models.precision import autocast
+from aib.models.types import widen
+from aib.system.files import read_json
+
+BINS = 15  # of confidence, for the calibration error
+MATCHING = {"own": "", "raw": ", class indices as they are", "matched": ", classes matched by name"}
+
+
+@dataclass(frozen=True)
+class CalibrationBins:
+    """Images in equal bins of confidence; accuracy and confidence are 0 in an empty bin."""
+
+    images: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    confidence: tuple[float, ...]  # mean probability of the predicted class
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error in percent: mean of |accuracy - confidence| over images."""
+        rows = zip(self.images, self.accuracy, self.confidence, strict=True)
+        return 100 * sum(n * abs(a - c) for n, a, c in rows) / max(sum(self.images), 1)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Errors in percent with 95% Wilson intervals; likelihoods in nats; information in bits."""
+
+    data: str
+    split: str
+    classes: Literal["own", "raw", "matched"]  # whose class numbers the labels are
+    images: int
+    top1_error: float
+    top1_interval: tuple[float, float]
+    top5_error: float | None  # None for fewer than 6 classes
+    top5_interval: tuple[float, float] | None
+    nll: float
+    calibration_error: float  # expected calibration error, 15 bins, percent
+    kl_bits: float | None
+    samples: str  # "4x12" or "deterministic"
+    averaged: Averaging
+    images_per_second: float = 0.0
+    calibration_bins: CalibrationBins | None = None  # None in files of older versions
+    area: float | None = None  # masked models: mean of the mask, 0 to 1
+    mask_bits: float | None = None  # masked models: bits per image that the mask lets through
+    weights_sha256: str | None = None  # of the run; None in files of older versions
+
+    def is_of(self, weights_sha256: str) -> bool:
+        """Whether it was made with these weights, as far as is known."""
+        return self.weights_sha256 in (None, weights_sha256)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self)
+
+
+def read_evaluations(path: Path) -> dict[str, Evaluation]:
+    """The evaluations in an evaluation.json by name; none if there is no such file."""
+    found = read_json(path) or {}
+    return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
+
+
+def data_of(name: str, e: Evaluation) -> str:
+    """The data of an evaluation with their options, by its name in evaluation.json."""
+    return name.rpartition(f" {e.split}")[0] or e.data
+
+
+def describe_evaluation(name: str, e: Evaluation) -> str:
+    """What was evaluated, by its name in evaluation.json, for a table that has the samples."""
+    how = name.rpartition(f" {e.split}")[2].removeprefix(f" {e.classes} {e.samples}").strip(" ,")
+    return f"{data_of(name, e)} {e.split}{MATCHING[e.classes]}" + (f", {how}" if how else "")
+
+
+def wilson_interval(errors: int, count: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share, in percent. It stays within [0, 100]."""
+    z = 1.959964  # the 97.5% quantile of the normal distribution
+    p, zz = errors / count, z * z
+    centre = (p + zz / (2 * count)) / (1 + zz / count)
+    half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)
+    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
+
+
+def evaluate(
+    model: Classifier,
+    data: ImageSet | Dataset | DataLoader | Prepared,
+    *,
+    samples: tuple[int, int] | None = None,
+    deterministic: bool = False,
+    average: Averaging | None = None,
+    batch_size: int = 256,
+    precision: Precision = "fp32",
+    channels_last: bool = False,
+    compile: bool = False,
+    workers: int = 0,
+    seed: int = 0,
+    classes: Literal["own", "raw", "matched"] = "own",
+) -> Evaluation:
+    """Evaluate the model on a whole data set, on the model's device.
+
+    Pixels are resized and normalised as the model's preprocessing says, and classes are matched by
+    name (`match_classes`). Float tensors of a Dataset and the batches of a DataLoader are taken as
+    they are (see `fit`), and their labels are the model's class indices.
+
+    The noise is seeded, so the same call gives the same result on the same machine.
+    """
+    check_model(model, "evaluate")
+    device = next(model.parameters()).device
+    policy = model.preprocessing
+    images = adapt(data, policy, model.num_classes, batch_size=batch_size, workers=workers)
+    batches: Batches | Prepared
+    if isinstance(images, Prepared):
+        batches = replace(images, device=device)
+    else:
+        if classes == "own":
+            classes, images = prepare_images(model, images)
+        batches = Batches(images, batch_size, train=False, device=device, workers=workers)
+    average = average or ("logits" if model.profile == "released" else "probabilities")
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    forward = torch.compile(model) if compile else model
+    metrics = EvaluationMetrics(model.num_classes, device)
+    count = 0
+    with seeded_evaluation(model, seed):
+        began = time.monotonic()
+        for x, y in batches.epoch(0):
+            with autocast(device, precision):
+                x = x.contiguous(memory_format=layout)
+                out = forward(x, samples, deterministic=deterministic)
+            count += len(y)
+            extra = {}  # [B] each
+            if out.latent is not None:
+                kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0)
+                extra["kl_bits"] = nats_to_bits(kl)
+            bits = model.mask_bits(x, out)
+            if bits is not None and out.mask is not None:
+                extra |= {"area": widen(out.mask).mean((0, 2, 3)), "mask_bits": bits}
+            metrics.add(out.average(average), y, extra)
+        values = metrics.compute()
+        seconds = time.monotonic() - began
+    return Evaluation(
+        data=images.name,
+        split=images.split,
+        classes=classes,
+        images=count,
+        samples=model.describe_samples(samples, deterministic),
+        averaged=average,
+        images_per_second=count / seconds,
+        **values,
+    )
+
+
+def describe_samples(samples: str) -> str:
+    """The samples of an evaluation, for a sentence."""
+    return "no noise" if samples == "deterministic" else f"{samples} samples"
+
+
+def describe_split(split: str) -> str:
+    """The split that images belong to, for a sentence."""
+    return {"train": "training", "val": "held-out"}.get(split, split)
+
+
+class EvaluationMetrics:
+    """The metrics of `Evaluation`, summed on the device; the host waits once, in `compute`."""
+
+    def __init__(self, num_classes: int, device: torch.device):
+        self.top5 = num_classes > 5
+        # Count, NaN, top1, top5, nll.
+        self.sums = torch.zeros(5, dtype=torch.float64, device=device)
+        self.extra: dict[str, Tensor] = {}  # sums of what a model may lack
+        # Images, correct predictions and summed confidence in each bin.
+        self.bins = torch.zeros(3, BINS, dtype=torch.float64, device=device)
+
+    def add(self, logits: Tensor, y: Tensor, extra: Mapping[str, Tensor] = {}) -> None:
+        """Add a batch of logits [B,C], normalised or not, labels [B], and other values [B]."""
+        for name, values in extra.items():
+            self.extra[name] = self.extra.get(name, 0) + values.double().sum()
+        log_probability = logits.log_softmax(-1)
+        # Stable: of equal ones the first is the prediction, as in an explanation.
+        order = log_probability.sort(dim=-1, descending=True, stable=True).indices  # [B,C]
+        hit = order[:, : 5 if self.top5 else 1] == y[:, None]
+        right = hit[:, 0]
+        nll = -log_probability.gather(1, y[:, None]).sum()
+        count = torch.full_like(nll, len(y))
+        broken = log_probability.isnan().any(1).sum()
+        self.sums += torch.stack([count, broken, (~right).sum(), (~hit.any(1)).sum(), nll])
+        confidence = log_probability.exp().amax(-1).double()
+        bin_index = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)  # (low, high]
+        rows = torch.stack([torch.ones_like(confidence), right.double(), confidence])  # [3,B]
+        self.bins += rows @ F.one_hot(bin_index, BINS).double()
+
+    def compute(self) -> dict[str, Any]:
+        """The fields of `Evaluation` that are measured."""
+        count, broken, wrong, wrong5, nll = self.sums.tolist()
+        n = int(count)
+        check_decided(int(broken), n)
+        images, right, confidence = self.bins
+        bins = CalibrationBins(
+            images=tuple(int(number) for number in images.tolist()),
+            accuracy=tuple((right / images.clamp(min=1)).tolist()),
+            confidence=tuple((confidence / images.clamp(min=1)).tolist()),
+        )
+        return {
+            "top1_error": 100 * wrong / n,
+            "top1_interval": wilson_interval(int(wrong), n),
+            "top5_error": 100 * wrong5 / n if self.top5 else None,
+            "top5_interval": wilson_interval(int(wrong5), n) if self.top5 else None,
+            "nll": nll / n,
+            "calibration_error": bins.error,
+            "calibration_bins": bins,
+        } | {
+            name: float(self.extra[name]) / n if name in self.extra else None
+            for name in ("kl_bits", "area", "mask_bits")
+        }

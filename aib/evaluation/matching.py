@@ -1,0 +1,69 @@
+"""The classes of a data set as those of a model: the same, matched by name, or by their index."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from aib.data import ImageSet
+from aib.data.stl10 import CIFAR10_NAME
+from aib.errors import AibError
+from aib.models.classifier import Classifier
+
+
+def prepare_images(model: Classifier, data: ImageSet) -> tuple[Any, ImageSet]:
+    """The images as the model takes them, with its labels; and how the classes were matched."""
+    policy = model.preprocessing
+    images = data.prepared_for(policy) if policy.mean else data
+    if policy.class_names:
+        found = dict(match_classes(model, images))
+        how = next(name for name in ("own", "matched", "raw") if name in found)
+        return how, found[how]
+    if data.num_classes > model.num_classes:
+        raise AibError(f"the data has {data.num_classes} classes and the model {model.num_classes}")
+    return "own", images
+
+
+def match_classes(model: Classifier, data: ImageSet) -> list[tuple[Any, ImageSet]]:
+    """Relabel a data set with the model's classes; returns (how, data) pairs.
+
+    "own": the class names are the same, nothing changes. "raw": equally many classes under other
+    names (CIFAR-10 and STL-10), whose indices are used as they are; not for the same names in
+    another order. "matched": classes with a shared name; images of other classes are left out.
+    ImageNet has "Cardigan" and "cardigan", where the same spelling decides, and "crane" twice,
+    which cannot be told apart and is left out.
+    """
+    ours = [canonical(name) for name in model.preprocessing.class_names]
+    theirs = [canonical(name) for name in data.class_names]
+    if ours == theirs or (not ours and len(theirs) == model.num_classes):
+        return [("own", data)]
+    index = [-1] * len(theirs)
+    as_spelled = (model.preprocessing.class_names, data.class_names)  # decides where both match
+    for known, asked in ((ours, theirs), as_spelled):
+        times, wanted = Counter(known), Counter(asked)
+        only = {name: i for i, name in enumerate(known) if times[name] == 1 == wanted[name]}
+        index = [only.get(name, i) for name, i in zip(asked, index, strict=True)]
+    found: list[tuple[Any, ImageSet]] = []
+    same = sorted(index) == list(range(model.num_classes))  # the same classes in another order
+    if len(theirs) == model.num_classes and not same:
+        found.append(("raw", data))
+    if max(index, default=-1) >= 0:
+        labels = torch.tensor(index)[data.labels]
+        keep = (labels >= 0).nonzero().flatten()
+        if len(keep):
+            subset = data.subset(keep)
+            names = replace(subset.preprocessing, class_names=model.preprocessing.class_names)
+            found.append(("matched", replace(subset, labels=labels[keep], preprocessing=names)))
+    if not found:
+        raise AibError(
+            f"the model's {model.num_classes} classes do not fit {data.name}: it has {len(theirs)} "
+            "classes and no name in common"
+        )
+    return found
+
+
+def canonical(name: str) -> str:
+    """One spelling per class: lower case, underscores, CIFAR-10's name."""
+    word = name.lower().replace(" ", "_")
+    return CIFAR10_NAME.get(word, word)

@@ -1,1 +1,0 @@
-"""Models of the Hugging Face Hub: how to download one, and the card of one."""

@@ -1,0 +1,1 @@
+"""The method: start with `bottleneck.py`, then `masked.py`."""

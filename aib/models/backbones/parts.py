@@ -1,0 +1,117 @@
+"""A backbone for the models: two modules, and the sizes where they meet."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from aib.config.options import ModelOptions, Propose
+from aib.config.profiles import Initialisation
+from aib.models.attention import ClassMaps
+from aib.models.backbones.propose import ScoreLayer
+from aib.models.latent import LinearHead, VariationalHead, make_head
+
+
+@dataclass(frozen=True)
+class MaskedDefaults:
+    """What a masked model of this backbone has where its options do not say."""
+
+    image_size: int = 32
+    map_size: int = 16  # of a separate proposal, for images of this size
+    propose: Propose = "separate"
+    proposal_width: float = 1.0  # of a separate proposal's channels
+    hidden: int = 128  # channels of the layer with which "twice" reads its features
+    strided: bool = False  # a separate proposal starts with a halving
+    tail_layers: int = 0  # "twice" reads its features behind the stem and so many of the tail's
+    channels: int | None = None  # of those features; None for the stem's
+    bottleneck: bool = True  # False: BatchNorm and one linear layer, unless latent_dim is given
+
+
+@dataclass(frozen=True)
+class Parts:
+    """stem: image -> f [B,c,h,w]; tail: f -> embedding [B,d]; and the parts between and after."""
+
+    stem: nn.Module
+    tail: nn.Module
+    feature_channels: int  # c
+    embedding_dim: int  # d
+    attention_trunk: Callable[[int], nn.Module]  # number of classes -> (f -> [B,1,h,w])
+    decoder: Callable[[int, int], nn.Module]  # K, C -> (z -> logits)
+    latent_dim: int  # K
+    num_anchors: int  # Q
+    min_size: int  # the smallest image that the strides do not reduce to nothing
+    class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
+    shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
+    masked: MaskedDefaults = MaskedDefaults()
+    max_tap: int = 0  # the largest `tap` that the backbone can be built with
+
+    def head(
+        self, num_classes: int, options: ModelOptions, latent_dim: int | None
+    ) -> VariationalHead | LinearHead:
+        """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
+        norm = options.head_norm
+        return make_head(self.embedding_dim, num_classes, latent_dim, self.decoder, norm=norm)
+
+
+def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:
+    """Features to one non-negative map per class."""
+    return nn.Sequential(
+        nn.Conv2d(channels, num_classes, 1, bias=False), nn.BatchNorm2d(num_classes), nn.ReLU()
+    )
+
+
+def maps_to_one(num_classes: int) -> nn.Sequential:
+    """C maps to one score per position, before the sigmoid."""
+    return nn.Sequential(nn.Conv2d(num_classes, 1, 3, padding=1, bias=False), nn.BatchNorm2d(1))
+
+
+def guided(class_maps: nn.Module, num_classes: int) -> ClassMaps:
+    """A trunk for the attention, trained by a second head."""
+    return ClassMaps(class_maps, maps_to_one(num_classes), num_classes)
+
+
+class Embed(nn.Module):
+    """Pool to size x size and flatten, so that any input size gives the same embedding size."""
+
+    def __init__(self, size: int = 1):
+        super().__init__()
+        self.pool = nn.AdaptiveAvgPool2d(size)
+
+    def forward(self, f: Tensor) -> Tensor:
+        return self.pool(f).flatten(1)
+
+
+def scaled(channels: int, width: float) -> int:
+    """Number of channels at this width, at least 1."""
+    return max(1, round(channels * width))
+
+
+def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
+    """Initialise the weights; layers not named below keep PyTorch's default.
+
+    he: convolutions normal by fan-in, because the attention's last one has one output channel: by
+    fan-out its weights would saturate the sigmoid before training begins.
+    he_fan_out, xavier: the released code's for WRN and for VGG; the latter also samples the scales
+    of BatchNorm.
+    """
+    if any(weight.is_meta for weight in module.parameters()):
+        return  # weights are loaded next, and sampling "meta" ones imports the compiler: seconds
+    for layer in module.modules():
+        if isinstance(layer, ScoreLayer):
+            layer.reset_parameters()
+        elif how == "xavier" and isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.weight)
+        elif how == "xavier" and isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.xavier_uniform_(layer.weight, gain=math.sqrt(2))
+            _zero(layer.bias)
+        elif isinstance(layer, nn.Conv2d):
+            fan: Literal["fan_in", "fan_out"] = "fan_in" if how == "he" else "fan_out"
+            nn.init.kaiming_normal_(layer.weight, mode=fan, nonlinearity="relu")
+            _zero(layer.bias)
+
+
+def _zero(bias: Tensor | None) -> None:
+    if bias is not None:
+        nn.init.zeros_(bias)

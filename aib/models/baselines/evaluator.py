@@ -1,0 +1,132 @@
+"""Evaluators: plain classifiers trained on random masks, which judge maps that they never saw.
+
+A masked model's own accuracy cannot tell a map that selects evidence from one that encodes the
+class: model and map were trained together. An evaluator (EVAL-X, Jethani et al. 2021) has the same
+form and sees the same noise in place of closed pixels, but learnt from random masks. What it can
+decide from the pixels that a map keeps is evidence in the pixels, not a code of the map.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aib.config.options import ModelOptions
+from aib.errors import AibError
+from aib.models.backbones.parts import Parts
+from aib.models.classifier import Classifier
+from aib.models.latent import LinearHead, VariationalHead
+from aib.models.masked import Masked
+from aib.models.types import Given, Output, Sampling
+
+# Cells per side of the random masks, from large blobs to small ones. Every fourth mask is of single
+# pixels: otherwise the evaluator would fail on the random control, and on any grainy map, for no
+# other reason than that it never saw such masks.
+GRIDS = (4, 8, 16)
+
+
+class Evaluator(Masked):
+    """body and head of a masked model; the mask is given, random in training, else open."""
+
+    takes_map = False  # a mask is all it takes
+
+    def __init__(
+        self,
+        body: nn.Module,
+        head: VariationalHead | LinearHead,
+        num_classes: int,
+        **options: Any,  # of Masked
+    ):
+        propose = nn.Identity()  # nothing is proposed
+        super().__init__(body, head, propose, num_classes, area=1.0, **options)
+
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
+        """The forward pass under the mask given; else under random masks or on whole images."""
+        if given.mask is not None:
+            m = self.check_mask(given.mask, x)
+        elif self.training:
+            m = self.training_mask(x)
+        else:
+            m = torch.ones_like(x[:, 0])
+        return self.classify(x, m[None], sampling)
+
+    def training_mask(self, x: Tensor) -> Tensor:
+        """Random masks."""
+        return random_masks(len(x), x.shape[2:], device=x.device)
+
+
+def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: what judges maps. The masked form's body and head, for random masks."""
+    return Evaluator(
+        nn.Sequential(parts.stem, parts.tail),
+        parts.head(num_classes, options, options.latent_dim),
+        num_classes,
+        noise_std=options.noise_std,
+        profile=options.profile,
+        min_size=parts.min_size,
+    )
+
+
+def random_masks(
+    count: int, size: tuple[int, ...], *, device: torch.device | str | None = None
+) -> Tensor:
+    """Random masks [B,H,W] of 0 and 1, from the global generator; their area is uniform in (0, 1].
+
+    Noise on a coarse grid is enlarged and thresholded at a quantile, in one of four scales each.
+    """
+    scales = [
+        F.interpolate(
+            torch.randn(count, 1, grid, grid, device=device),
+            size=size,
+            mode="bilinear",
+            align_corners=True,  # otherwise the borders hold ties, and the area is not exact
+        )
+        for grid in GRIDS
+    ]
+    noise = torch.cat([*scales, torch.randn(count, 1, *size, device=device)], dim=1)  # [B,4,H,W]
+    scale = torch.randint(noise.shape[1], (count, 1, 1), device=device)
+    values = noise.flatten(2).take_along_dim(scale, dim=1)[:, 0]  # [B,H*W]
+    pixels = values.shape[1]
+    closed = (pixels * torch.rand(count, 1, device=device)).long().clamp(max=pixels - 1)
+    threshold = values.sort(dim=1).values.gather(1, closed)  # [B,1]
+    return (values >= threshold).float().unflatten(1, size)
+
+
+def check_evaluator(evaluator: nn.Module, model: Classifier, name: str = "the evaluator") -> None:
+    """Raise an error unless this is an evaluator for the same kind of images as the model's."""
+    if not isinstance(evaluator, Evaluator):
+        raise AibError(
+            f"{name} was not trained on random masks, so it cannot judge maps: train an evaluator "
+            "with `aib train PRESET --evaluator`"
+        )
+    theirs, ours = evaluator.preprocessing, model.preprocessing
+    named = bool(theirs.class_names and ours.class_names)
+    if evaluator.num_classes != model.num_classes or (
+        named and theirs.class_names != ours.class_names
+    ):
+        raise AibError(
+            f"{name} knows other classes than the model ({_classes(evaluator)}, not "
+            f"{_classes(model)}): train an evaluator on the model's data"
+        )
+    if theirs.image_size != ours.image_size:
+        raise AibError(
+            f"{name} takes images of {theirs.image_size} pixels and the model of "
+            f"{ours.image_size}: train an evaluator of the model's size"
+        )
+    if theirs.resize != ours.resize:
+        raise AibError(
+            f"{name} takes images resized by {theirs.resize} and the model by {ours.resize}: train "
+            "an evaluator on the model's data"
+        )
+    if (theirs.mean, theirs.std) != (ours.mean, ours.std):
+        raise AibError(
+            f"{name} normalises images otherwise than the model (mean {theirs.mean} and std "
+            f"{theirs.std}, not {ours.mean} and {ours.std}): train an evaluator on the model's data"
+        )
+
+
+def _classes(model: Classifier) -> str:
+    names = model.preprocessing.class_names
+    shown = f": {', '.join(names[:3])}, ..." if names else ""
+    return f"{model.num_classes} classes{shown}"

@@ -1,0 +1,58 @@
+"""Learn to pay attention (Jetley et al., 2018), parametrised compatibility."""
+
+import torch
+from torch import Tensor, nn
+
+from aib.config.options import ModelOptions
+from aib.models.backbones.parts import Embed, Parts, scaled
+from aib.models.backbones.vgg import cifar_stem, cifar_tail_blocks
+from aib.models.classifier import Classifier
+from aib.models.types import Attention, Given, Output, Sampling, widen
+
+
+class Compatibility(nn.Module):
+    """Weights of positions: softmax over u . (l_i + g), local features against the global one."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.score = nn.Conv2d(channels, 1, 1, bias=False)  # u
+
+    def forward(self, local: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        """Local features [B,c,h,w] and the global [B,c,1,1] to their sum [B,c] and map [B,h,w]."""
+        scores = widen(self.score(local + g))  # [B,1,h,w]
+        share = scores.flatten(2).softmax(-1).view_as(scores)
+        return torch.sum(local * share.to(local.dtype), dim=(2, 3)), share.squeeze(1)
+
+
+class PayAttention(Classifier):
+    """VGG that classifies from attended local features alone: `levels` = 2 (16, 8) or 3 (and 4)."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        options: ModelOptions,
+        parts: Parts,
+        *,
+        levels: int = 3,
+    ):
+        super().__init__(num_classes, profile=options.profile, min_size=32)
+        width = options.width
+        c3, c = scaled(256, width), scaled(512, width)
+        self.stem = cifar_stem(width)
+        self.block4, self.block5, self.block6 = cifar_tail_blocks(width)
+        self.to_global = nn.Sequential(nn.Conv2d(c, c, 1), Embed())
+        self.project = nn.Conv2d(c3, c, 1, bias=False)  # the first level has fewer channels
+        self.compatibilities = nn.ModuleList(Compatibility(c) for _ in range(levels))
+        self.classify = nn.Linear(levels * c, num_classes)
+
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
+        l1 = self.stem(x)  # [B,256,16,16]
+        l2 = self.block4(l1)  # [B,512,8,8]
+        l3 = self.block5(l2)  # [B,512,4,4]
+        g = self.to_global(self.block6(l3))[:, :, None, None]  # [B,512,1,1]
+        locals_ = (self.project(l1), l2, l3)[: len(self.compatibilities)]
+        attended = [c(local, g) for c, local in zip(self.compatibilities, locals_, strict=True)]
+        e = torch.cat([summed for summed, _ in attended], dim=1)  # [B,levels*c]
+        maps = tuple(share for _, share in attended)
+        attention = Attention.fixed(maps[0], maps)
+        return Output(self.classify(e)[None, None], attention, profile=self.profile)

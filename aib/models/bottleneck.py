@@ -1,0 +1,107 @@
+"""Attention with an information bottleneck: the whole method, top to bottom. Read this first.
+
+    x -> features f -> attention a ~ N(mu_a, sigma_a) -> nearest anchor a_q -> modulate f
+      -> latent z ~ N(mu_z, sigma_z) -> decoder -> logits
+
+The attention decides which positions of f reach the latent; the loss penalises the latent for
+every nat it carries (`loss.py`). So a position is let through only if it raises the likelihood.
+"""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from aib.config.profiles import get_modulation
+from aib.config.validation import Modulation
+from aib.data.preprocessing import Preprocessing
+from aib.models.attention import check_parameters, modulate, sample_attention
+from aib.models.backbones.compose import make_parts
+from aib.models.classifier import Classifier
+from aib.models.latent import LinearHead, VariationalHead
+from aib.models.quantize import AnchorQuantizer
+from aib.models.types import Attention, Given, Output, ProfileName, Sampling
+
+
+class AIB(Classifier):
+    """stem, attention, quantiser, tail, head. Attention and quantiser may be left out.
+
+    Without a quantiser it is the paper's `-aib`; without attention it is DVIB; with a linear head
+    as well it is the plain network. From your own two modules:
+
+        model = aib.AIB(stem, tail, num_classes=10, image_size=32, quantizer=20)
+
+    `stem` maps images to features [B,c,h,w], `tail` maps those to embeddings [B,d].
+    """
+
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
+        """The forward pass; `Classifier.forward` has checked input and samples before."""
+        f = self.stem(x)  # [B,c,h,w], computed once for all samples
+        f, attention, aux_logits = self.attend(f, sampling, given.attention_map)  # [S*B,c,h,w]
+        e = self.tail(f)  # [S*B,d]
+        samples = (e.shape[0] // x.shape[0], sampling.m)  # a deterministic map has one sample
+        eps_z = sampling.noise.z
+        latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
+        return Output(logits, attention, latent, aux_logits, self.profile, self.kl_weight)
+
+    def attend(
+        self, f: Tensor, sampling: Sampling, attention_map: Tensor | None
+    ) -> tuple[Tensor, Attention | None, Tensor | None]:
+        """Sample a ~ p(a|x), quantise it, and modulate the features by each of the S maps."""
+        if self.attention is None:
+            return f, None, None
+        mu, sigma, aux_logits = check_parameters(self.attention(f), f)  # [B,h,w]
+        attention = sample_attention(mu, sigma, self.quantizer, sampling, attention_map)
+        return modulate(f, attention.a_q, self.modulation), attention, aux_logits
+
+    def __init__(
+        self,
+        stem: nn.Module,
+        tail: nn.Module,
+        num_classes: int,
+        *,
+        image_size: int = 32,
+        attention: nn.Module | Literal["conv"] | None = "conv",
+        quantizer: AnchorQuantizer | int | None = None,
+        head: VariationalHead | LinearHead | None = None,
+        latent_dim: int = 256,
+        modulation: Modulation | None = None,
+        profile: ProfileName = "paper",
+        min_size: int = 1,
+        preprocessing: Preprocessing | None = None,
+    ):
+        super().__init__(
+            num_classes,
+            profile=profile,
+            min_size=min_size,
+            preprocessing=preprocessing or Preprocessing(image_size=image_size),
+        )
+        self.modulation = get_modulation(modulation, profile)
+        own_parts = isinstance(attention, nn.Module) or head is not None
+        self.recipe = {
+            "kind": "custom" if own_parts else "composed",
+            "attention": None if isinstance(attention, nn.Module) else attention,
+            "quantizer": getattr(quantizer, "num_anchors", quantizer),
+            "num_classes": num_classes,
+            "image_size": image_size,
+            "latent_dim": latent_dim,
+            "modulation": self.modulation,
+            "profile": profile,
+            "min_size": min_size,
+        }
+        parts = make_parts(
+            stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
+        )
+        self.stem = stem  # in the order of the forward pass, which the state dict keeps
+        self.attention, self.quantizer, ready_head = parts
+        self.tail = tail
+        self.head = ready_head
+        self.takes_map = self.attention is not None
+        noisy = getattr(self.attention, "to_sigma", None) is not None
+        self.is_random = noisy or isinstance(self.head, VariationalHead)
+
+    def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
+        """mu_a, or its nearest anchors' values and levels for a quantised model."""
+        if self.quantizer is None:
+            return attention.mu, None
+        indices = self.quantizer.nearest(attention.mu)
+        return self.quantizer.anchors.detach()[indices], self.quantizer.rank(indices)

@@ -1,0 +1,229 @@
+"""Masked models: the map is the only way in which pixels reach the decision.
+
+    x -> proposal mu -> attention a ~ N(mu, sigma) -> nearest anchor a_q -> mask m
+      -> masked image m x + (1 - m) noise -> classifier -> logits
+
+Where m = 0 the classifier receives noise and nothing of x. Once mask and noise are given, such a
+pixel cannot change the logits: not by a little, not at all. What remains is the map itself, which
+has seen the whole image; the tests of `interpret/` measure that channel.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aib.config.options import STRETCH, Area, Stretch
+from aib.config.validation import Positive, check
+from aib.data.preprocessing import Preprocessing
+from aib.errors import AibError
+from aib.models.attention import sample_attention
+from aib.models.backbones.propose import FirstPass
+from aib.models.classifier import Classifier
+from aib.models.explanation import Explanation
+from aib.models.gaussian import nats_to_bits
+from aib.models.latent import LinearHead, VariationalHead
+from aib.models.quantize import AnchorQuantizer
+from aib.models.types import (
+    Attention,
+    Given,
+    Output,
+    ProfileName,
+    Sampling,
+    noise_or_sample,
+    split_heads,
+    widen,
+)
+
+MAX_BITS = 8.0  # per pixel and channel: what a byte holds
+
+
+class Masked(Classifier):
+    """proposal, attention, quantiser, mask; then body and head classify what the mask leaves.
+
+    `body` maps images to embeddings [B,d]. `propose` maps images to (mu, sigma) on a grid [B,h,w];
+    with `first_pass` it maps the features of a first pass of `body` instead ("twice").
+    """
+
+    takes_map = takes_mask = True
+    is_random = True  # closed pixels are noise, in evaluation too
+
+    def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
+        """The forward pass; `Classifier.forward` has checked the input and the samples."""
+        if given.mask is None:
+            attention = self.attend(x, sampling, given.attention_map)
+            m = self.mask_of(attention, x.shape[2:])  # [S,B,H,W], or [1,B,H,W] without sigma
+        else:
+            attention, m = None, self.check_mask(given.mask, x)[None]  # [1,B,H,W]
+        return self.classify(x, m, sampling, attention)
+
+    def classify(
+        self, x: Tensor, m: Tensor, sampling: Sampling, attention: Attention | None = None
+    ) -> Output:
+        """Classify what masks [S,B,H,W] (or one for all samples) leave of the images."""
+        m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
+        seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
+        e, heads = split_heads(self.body(seen.flatten(0, 1)))  # [S*B,d]
+        samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
+        latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
+        parts = logits, attention, latent, None, self.profile, self.kl_weight
+        return Output(*parts, mask=m, aux_heads=heads)
+
+    def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
+        """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""
+        if attention_map is not None:
+            return Attention.fixed(self.check_map(attention_map, x))
+        source = x if self.first_pass is None else self.first_pass(self.body, x)
+        mu, sigma, _ = self.propose(source)  # [B,h,w]
+        return sample_attention(mu, sigma, self.quantizer, sampling)
+
+    def mask_of(self, attention: Attention, size: torch.Size) -> Tensor:
+        """m = clip(1.1 upsample(a) - 0.05, 0, 1): samples [S,B,h,w] to masks [S,B,H,W].
+
+        1.1 is `stretch`, past [0, 1] on both sides, so that exact zeros and ones occur. Without
+        that, nothing moves m from 0.1 to 0, and an average over an object's pixels restores what
+        0.1 lets through. The higher it is, the fewer values lie in between.
+        """
+        a = attention.a_q
+        a = a + (a.clamp(0, 1) - a).detach()  # straight through: samples may leave [0, 1]
+        large = F.interpolate(a.flatten(0, 1)[:, None], size=size, mode="bilinear")  # [S*B,1,H,W]
+        m = (self.steepness * large - (self.steepness - 1) / 2).clamp(0, 1)
+        return m.squeeze(1).unflatten(0, a.shape[:2])
+
+    def pixel_noise(self, x: Tensor, sampling: Sampling) -> Tensor:
+        """eps ~ N(0, noise_std^2) in normalised pixels, [S,B,3,H,W]: new in every pass.
+
+        A deterministic pass has one fixed field for every image and device, so that an
+        explanation depends neither on the batch nor on the position in it.
+        """
+        shape = (sampling.s, *x.shape)
+        if sampling.deterministic and sampling.noise.x is None:
+            return self.noise_std * fixed_noise(*x.shape[2:]).to(x).expand(shape)
+        eps = noise_or_sample(sampling.noise.x, shape, like=x, name="x")
+        return self.noise_std * eps.to(x.dtype)
+
+    def __init__(
+        self,
+        body: nn.Module,
+        head: VariationalHead | LinearHead,
+        propose: nn.Module,
+        num_classes: int,
+        *,
+        first_pass: FirstPass | None = None,
+        quantizer: AnchorQuantizer | None = None,
+        area: float = 0.25,
+        noise_std: float = 1.0,
+        stretch: float = STRETCH,
+        profile: ProfileName = "paper",
+        min_size: int = 1,
+        preprocessing: Preprocessing | None = None,
+        body_names: dict[str, str] | None = None,
+    ):
+        super().__init__(
+            num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
+        )
+        check("area", area, Area)
+        check("noise_std", noise_std, Positive)
+        check("stretch", stretch, Stretch)
+        self.area, self.noise_std = area, noise_std
+        self.stretch = self.steepness = stretch
+        if isinstance(head, LinearHead):
+            self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
+        self.body, self.head = body, head
+        # Where the body has the parts of a model without a mask, whose weights it can start from.
+        self.body_names = body_names or {}
+        self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
+
+    def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
+        """The explanation with the mask of a deterministic pass, and what it lets through."""
+        found = super().explanation_of(out, x, samples)
+        if found.map is None:
+            return found
+        a_q = self.applied_map(found.map)  # [B,h,w]
+        m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
+        seen = replace_closed(x, m, self.pixel_noise(x, Sampling(deterministic=True)))[0]
+        return replace(
+            found,
+            mask=m[0],
+            seen=seen,
+            bits=information_bits(x, m[0], self.noise_std),
+            preprocessing=self.preprocessing,
+        )
+
+    def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
+        """mu, which ranks positions without the ties of anchors and clipping; and the levels."""
+        if self.quantizer is None:
+            return attention.mu, None
+        return attention.mu, self.quantizer.rank(self.quantizer.nearest(attention.mu))
+
+    def applied_map(self, mean_map: Tensor) -> Tensor:
+        """The nearest anchors' values, where the map is quantised."""
+        if self.quantizer is None:
+            return mean_map
+        return self.quantizer.anchors.detach()[self.quantizer.nearest(mean_map)].clamp(0, 1)
+
+    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
+        """[S,B,H,W], bits of each pixel that the mask lets through."""
+        if out.mask is None:
+            return None
+        return information_bits(widen(x), widen(out.mask), self.noise_std)
+
+    def check_map(self, attention_map: Tensor, x: Tensor) -> Tensor:
+        """Check a given map [B,h,w]: one per image, values in [0, 1]."""
+        if attention_map.dim() != 3 or len(attention_map) != len(x):
+            raise AibError(
+                f"an attention_map for these images must be [{len(x)}, h, w], "
+                f"not {list(attention_map.shape)}"
+            )
+        return _check_range(attention_map, "attention_map").to(x)
+
+    def check_mask(self, mask: Tensor, x: Tensor) -> Tensor:
+        """Check a given mask [B,H,W]: the size of the images, values in [0, 1]."""
+        wanted = (len(x), *x.shape[2:])
+        if tuple(mask.shape) != wanted:
+            raise AibError(
+                f"a mask for these images must be {list(wanted)}, not {list(mask.shape)}"
+            )
+        return _check_range(mask, "mask").to(x)
+
+
+def replace_closed(x: Tensor, m: Tensor, noise: Tensor) -> Tensor:
+    """x~ = m x + (1 - m) noise, and exactly the noise where m = 0: [S,B,3,H,W].
+
+    0 times infinity is not a number, so the sum alone would let an infinite pixel through.
+    """
+    m = m.unsqueeze(2).to(x.dtype)  # [S,B,1,H,W]
+    return torch.where(m == 0, noise, m * x + (1 - m) * noise)
+
+
+@lru_cache(maxsize=8)
+def fixed_noise(height: int, width: int) -> Tensor:
+    """The noise of deterministic passes, [3,H,W]: the same for every image and device."""
+    values = np.random.Generator(np.random.PCG64(0)).standard_normal((3, height, width))
+    return torch.from_numpy(values)
+
+
+def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
+    """An upper bound on the bits that each pixel carries given the map, [...,B,H,W] as m.
+
+    A channel of the masked image is N(m x, s^2 (1 - m)^2); the noise alone is N(0, s^2). Hence
+
+        KL = (m^2 x^2 / s^2 + (1 - m)^2 - 1) / 2 - ln(1 - m)   nats,
+
+    capped at 8 bits per channel, which is what a pixel has at most, and 8 bits where m = 1. What
+    the shape of the map says about the image is not counted.
+    """
+    m = m.unsqueeze(-3)  # [...,B,1,H,W]
+    kept = (1 - m).clamp_min(torch.finfo(m.dtype).tiny)
+    nats = ((m * x / noise_std).square() + kept.square() - 1) / 2 - kept.log()
+    return nats_to_bits(nats).clamp(0.0, MAX_BITS).sum(-3)
+
+
+def _check_range(values: Tensor, name: str) -> Tensor:
+    if not torch.compiler.is_compiling() and not bool(((values >= 0) & (values <= 1)).all()):
+        low, high = (float(v) for v in values.detach().float().aminmax())
+        raise AibError(f"the values of {name} must lie in [0, 1], not in [{low:g}, {high:g}]")
+    return values

@@ -1,0 +1,179 @@
+"""Networks by name: "timm:resnet50", "torchvision:resnet50", or "my_module:build" for your own.
+
+timm and torchvision are no requirements of aib. A function of the user's own is imported only
+where the user names it, never because a file does: to import a module runs its code.
+"""
+
+import fnmatch
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from aib.config.options import is_library_name
+from aib.config.validation import reject_unknown
+from aib.data.preprocessing import Preprocessing
+from aib.errors import AibError, first_line, missing_extra
+from aib.models.networks.layers import LAYERS
+
+NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
+
+
+def build_network(
+    name: str, *, pretrained: bool = False, download: bool = True, num_classes: int | None = None
+) -> nn.Module:
+    """The network of this name, with its own classes.
+
+    With `num_classes` a network of timm gets a new head: some, such as DINOv2, have none.
+    `pretrained` gives the library's default weights; without `download` only the form that the
+    network has with them, for weights that are loaded afterwards.
+    """
+    if not is_library_name(name):
+        if pretrained:
+            raise AibError(
+                f"pretrained is for timm: and torchvision: networks; {name} loads its own weights"
+            )
+        return call_builder(name)
+    models, model = _find(name)
+    options: dict[str, Any] = {}
+    if models.__name__ == "timm":
+        create, options["pretrained"] = models.create_model, pretrained and download
+        options["num_classes"] = num_classes  # timm leaves out None
+    else:
+        create = models.get_model
+        options = _torchvision_options(models, model, pretrained)
+        options["weights"] = "DEFAULT" if pretrained and download else None
+    try:
+        network: nn.Module = create(model, **options)
+    except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
+        if pretrained and download:
+            raise AibError(
+                f"the pretrained weights of {name} could not be loaded ({first_line(error)}); "
+                "connect to the network once so that they are kept in its cache, or leave out "
+                "pretrained"
+            ) from error
+        raise AibError(f"{name} could not be made ({first_line(error)})") from error
+    return network
+
+
+def _torchvision_options(models: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:
+    """Arguments whose defaults depend on the weights: the network has one form with and without."""
+    if model in ("googlenet", "inception_v3"):
+        fresh = not pretrained
+        return {"aux_logits": True, "transform_input": pretrained, "init_weights": fresh}
+    if model.startswith("vit_"):
+        return {"image_size": _transforms(models, model).crop_size[0]}
+    return {}
+
+
+def call_builder(name: str) -> nn.Module:
+    """The network that a function of the user's makes, in this folder or on PYTHONPATH."""
+    module, _, function = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise AibError(
+            f"a backbone is written module:function, such as my_module:build, not {name!r}"
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:  # the `aib` command has its own folder there
+        sys.path.insert(0, here)
+    try:
+        network = getattr(importlib.import_module(module), function)()
+    except Exception as error:
+        raise AibError(
+            f"the backbone {name} could not be made ({type(error).__name__}: {first_line(error)}); "
+            f"it is the function {function}() of {module}.py in this folder or on PYTHONPATH"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise AibError(f"{name} must return an nn.Module, not a {type(network).__name__}")
+    return network
+
+
+def preprocessing_of(name: str, network: nn.Module) -> Preprocessing | None:
+    """Image size and normalisation of a library's network; None for one of the user's own."""
+    if not is_library_name(name):
+        return None
+    models, model = _find(name)
+    if models.__name__ == "timm":
+        config = models.data.resolve_model_data_config(network)
+        size, mean, std = max(config["input_size"][1:]), config["mean"], config["std"]
+    else:
+        transforms = _transforms(models, model)
+        size, mean, std = transforms.crop_size[0], transforms.mean, transforms.std
+    return Preprocessing(int(size), "crop", tuple(map(float, mean)), tuple(map(float, std)))
+
+
+def classes_of(name: str, network: nn.Module, like: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names of a library network's own classes, or () where they are unknown.
+
+    timm's are WordNet numbers (n01440764) if those in `like` are, and words otherwise.
+    """
+    if not is_library_name(name):
+        return ()
+    models, model = _find(name)
+    if models.__name__ != "timm":
+        return tuple(models.get_model_weights(model).DEFAULT.meta["categories"])
+    subset = models.data.infer_imagenet_subset(network)
+    if subset is None:
+        return ()
+    info = models.data.ImageNetInfo(subset)
+    if any(re.fullmatch(r"n\d{8}", one) for one in like):
+        return tuple(info.label_names())
+    return tuple(text.partition(",")[0] for text in info.label_descriptions())
+
+
+def default_layer(name: str) -> str | None:
+    """The default `at` of a network, as the table has it; None if it has none."""
+    library, _, model = name.partition(":")
+    patterns = LAYERS.get(library, {})
+    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
+
+
+def resolve_layer(name: str, at: str | None) -> str:
+    """The layer `at`, or the default one of the network of this name."""
+    at = default_layer(name) if at is None else at
+    if at is None:
+        listed = f"; `aib models {name}` lists them" if is_library_name(name) else ""
+        raise AibError(f"{name} has no default layer: name one with at{listed}")
+    return at
+
+
+def list_networks(pattern: str) -> list[str]:
+    """Names of a library's classifiers that match "timm:resnet*"; for "timm:" all of them."""
+    library, _, wanted = pattern.partition(":")
+    models = _library(library)
+    known = models.list_models() if library == "timm" else models.list_models(module=models)
+    return [f"{library}:{one}" for one in known if fnmatch.fnmatch(one, wanted or "*")]
+
+
+def _find(name: str) -> tuple[ModuleType, str]:
+    """The library, and the name of the model in it; an unknown one is an error."""
+    library, _, model = name.partition(":")
+    if not NAME.fullmatch(model):
+        raise AibError(
+            f"{library}: needs the name of a model, as in {library}:resnet50, not {name!r}"
+        )
+    architecture = model.partition(".")[0]  # timm: resnet50.a1_in1k is the same with other weights
+    known = [one.partition(":")[2] for one in list_networks(f"{library}:")]
+    reject_unknown([architecture], known, f"{library} has no model", f"aib models '{library}:*'")
+    return _library(library), model
+
+
+def _library(library: str) -> ModuleType:
+    try:
+        if library == "timm":
+            importlib.import_module("timm.data")
+            return importlib.import_module("timm")
+        return importlib.import_module("torchvision.models")
+    except ModuleNotFoundError as error:
+        raise missing_extra("timm", f"{library}: networks need {library}") from error
+    except Exception as error:  # torchvision beside another torch than its own
+        raise AibError(f"{library} cannot be imported: {first_line(error)}") from error
+
+
+def _transforms(models: ModuleType, model: str) -> Any:
+    """How torchvision prepares images for the model's default weights."""
+    return models.get_model_weights(model).DEFAULT.transforms()

@@ -1,0 +1,120 @@
+"""Quantise attention scores to a few learnable levels (paper, section 3.3)."""
+
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aib.config.validation import NumAnchors, check
+from aib.models.types import widen
+
+
+class Quantized(NamedTuple):
+    """The quantised scores, and the two losses that pull anchors and scores together."""
+
+    a_q: Tensor  # like a; its gradient goes to a, unaltered
+    indices: Tensor  # like a, int64: which anchor
+    quantization: Tensor  # ||sg[a] - v||^2, mean over positions: moves the anchors only
+    commitment: Tensor  # ||a - sg[v]||^2, mean over positions: moves the attention only
+
+
+class AnchorQuantizer(nn.Module):
+    """Q anchors on the real line; a score takes the value of the nearest, in a tie the lower."""
+
+    anchors: nn.Parameter  # [Q]
+    usage: Tensor  # [Q], int64
+
+    def __init__(self, num_anchors: int = 20):
+        super().__init__()
+        check("num_anchors", num_anchors, NumAnchors)
+        # On the CPU first: on "meta" it would import sympy, half a second of each start.
+        levels = torch.linspace(0, 1, num_anchors, device="cpu")
+        self.anchors = nn.Parameter(levels.to(torch.empty(0).device))
+        # How often each anchor was used in training since the last reset, over all processes.
+        self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
+
+    @property
+    def num_anchors(self) -> int:
+        """Q, the number of anchors."""
+        return self.anchors.numel()
+
+    def extra_repr(self) -> str:
+        return f"num_anchors={self.num_anchors}"
+
+    def forward(self, a: Tensor) -> Quantized:
+        a = widen(a)  # bf16 has 3 digits; neighbouring anchors may differ in the third
+        indices = self.nearest(a)
+        nearest = widen(self.anchors[indices])  # carries the anchors' gradient
+        if self.training:
+            self._count(indices)
+        # Straight through: the value is the anchor's, exactly, and d a_q / d a = 1.
+        a_q = nearest.detach() + (a - a.detach())
+        return Quantized(
+            a_q=a_q,
+            indices=indices,
+            quantization=F.mse_loss(nearest, a.detach()),
+            commitment=F.mse_loss(a, nearest.detach()),
+        )
+
+    @torch.no_grad()
+    def nearest(self, a: Tensor) -> Tensor:
+        """Index of the nearest anchor, by where `a` falls between the anchors' midpoints.
+
+        On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
+        is built. Anchors move in training, so they are sorted each time.
+        """
+        ordered, order = widen(self.anchors.detach()).sort(stable=True)
+        midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]
+        # a score on a midpoint takes the lower anchor
+        return order[torch.bucketize(a.to(midpoints.dtype), midpoints)]
+
+    @torch.no_grad()
+    def rank(self, indices: Tensor) -> Tensor:
+        """Anchor indices to levels 0..Q-1 in rising order of the anchors' values."""
+        return self.anchors.detach().argsort(stable=True).argsort()[indices]
+
+    @torch.no_grad()
+    def _count(self, indices: Tensor) -> None:
+        flat = indices.flatten()
+        # scatter_add and not bincount: bincount synchronises, to get its output size.
+        counts = torch.zeros_like(self.usage).scatter_add_(0, flat, torch.ones_like(flat))
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(counts)  # every process sees the usage of the whole batch
+        self.usage.add_(counts)  # += would assign: torch.export hooks that, and compile then fails
+
+    @torch.no_grad()
+    def perplexity(self) -> Tensor:
+        """exp(entropy) of the usage: the effective number of anchors in use, from 1 to Q."""
+        share = self.usage / self.usage.sum().clamp(min=1)
+        return torch.special.entr(share).sum().exp()
+
+    @torch.no_grad()
+    def reset_usage(self) -> None:
+        """Set the usage counts to zero, for example at the beginning of an epoch."""
+        self.usage.zero_()
+
+    @torch.no_grad()
+    def revive_unused(self) -> int:
+        """Move every unused anchor next to the most used one; return how many moved.
+
+        A moved anchor is assumed to take half of that anchor's usage. All processes share the
+        counts, so all end with the same anchors. The counts start again at zero, because they do
+        not describe the new anchors. Not for the inner loop: it synchronises with the device.
+        """
+        usage: list[float] = self.usage.tolist()
+        anchors: list[float] = self.anchors.tolist()
+        unused = [i for i, count in enumerate(usage) if count == 0]
+        if not unused or len(unused) == len(usage):
+            return 0  # all are in use, or nothing was counted yet
+        for i in unused:
+            most_used = max(range(len(usage)), key=usage.__getitem__)
+            gaps = [abs(v - anchors[most_used]) for j, v in enumerate(anchors) if j != i]
+            step = min(filter(None, gaps), default=1e-3) / 4
+            above = anchors[most_used] + step
+            anchors[i] = above if above <= 1 else anchors[most_used] - step  # maps end at 1
+            usage[i] = usage[most_used] = usage[most_used] / 2
+        self.anchors.copy_(torch.tensor(anchors))
+        self.reset_usage()
+        return len(unused)

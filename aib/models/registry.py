@@ -1,0 +1,296 @@
+"""The models by name: a table of backbones, a table of models, and `create_model`.
+
+docs/adding.md shows how to add one. A builder makes the model from its backbone's `Parts`.
+"""
+
+import fnmatch
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from aib.config.options import ModelOptions
+from aib.config.profiles import get_modulation, get_profile
+from aib.config.validation import reject_unknown
+from aib.data.preprocessing import Preprocessing
+from aib.errors import AibError
+from aib.models.attention import SpatialAttention
+from aib.models.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
+from aib.models.backbones.parts import guided, init_weights
+from aib.models.backbones.propose import FeatureProposal, FirstPass, ProposalNet, halvings
+from aib.models.backbones.vgg import conv_bn_relu
+from aib.models.baselines.evaluator import build_evaluator
+from aib.models.baselines.pan import ProgressiveAttention
+from aib.models.baselines.pay_attention import PayAttention
+from aib.models.baselines.plain import build_abn, build_gap, build_plain
+from aib.models.bottleneck import AIB
+from aib.models.classifier import Classifier, check_classes
+from aib.models.latent import VariationalHead
+from aib.models.masked import Masked
+from aib.models.quantize import AnchorQuantizer
+
+BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
+    ("vgg", 32): vgg_cifar,
+    ("vgg", 224): vgg16,
+    ("wrn", 32): wrn28_10,
+    ("wrn", 224): wrn50_2,
+    ("tiny", 32): tiny,
+}
+
+Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
+
+
+def build_aib(
+    num_classes: int,
+    options: ModelOptions,
+    parts: Parts,
+    *,
+    attention: bool = True,
+    quantised: bool = False,
+) -> Classifier:
+    """Builder: attention with an information bottleneck. The paper's `-aib-qt` is quantised, its
+    DVIB has no attention."""
+    return AIB(
+        parts.stem,
+        parts.tail,
+        num_classes,
+        attention=_spatial(num_classes, options, parts, quantised) if attention else None,
+        quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
+        head=parts.head(num_classes, options, parts.latent_dim),
+        modulation=options.modulation,
+        profile=options.profile,
+        min_size=parts.min_size,
+    )
+
+
+def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
+    """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
+    body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
+    if defaults.tail_layers:  # which the first pass runs as well
+        assert isinstance(parts.tail, nn.Sequential)
+        tail = list(parts.tail)
+        deep = nn.Sequential(parts.stem, *tail[: defaults.tail_layers])
+        body = nn.Sequential(deep, nn.Sequential(*tail[defaults.tail_layers :]))
+    if options.propose == "twice":
+        if options.map_size is not None:
+            raise AibError('map_size is that of the features with propose="twice": leave it out')
+        channels = defaults.channels or parts.feature_channels
+        trunk: nn.Module = FeatureProposal(channels, defaults.hidden)
+        first_pass = FirstPass(body, part="0")
+    else:
+        steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
+        trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
+        first_pass = None
+    return Masked(
+        body,
+        parts.head(num_classes, options, options.latent_dim),
+        SpatialAttention(
+            trunk, get_profile(options.profile).sigma_kernel if options.sample_map else None
+        ),
+        num_classes,
+        first_pass=first_pass,
+        quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
+        area=options.area,
+        noise_std=options.noise_std,
+        stretch=options.stretch,
+        profile=options.profile,
+        min_size=max(parts.min_size, 8),
+        body_names=_names_in_body(body, parts),
+    )
+
+
+def _names_in_body(body: nn.Module, parts: Parts) -> dict[str, str]:
+    """Where a masked model has the stem and the tail, or else the tail's layers."""
+    inside = {layer: f"body.{name}" for name, layer in body.named_modules()}
+    layers = {"stem": parts.stem, "tail": parts.tail}
+    if parts.tail not in inside:
+        del layers["tail"]
+        layers |= {f"tail.{name}": layer for name, layer in parts.tail.named_children()}
+    return {name: inside[layer] for name, layer in layers.items()}
+
+
+def _spatial(
+    num_classes: int, options: ModelOptions, parts: Parts, quantised: bool
+) -> SpatialAttention:
+    """The backbone's attention, or a guided one, behind `attention_depth` convolutions."""
+    profile = get_profile(options.profile)
+    make = parts.class_maps if options.attention_guide else parts.attention_trunk
+    if profile.shallow_unquantised and not quantised and not options.attention_guide:
+        make = parts.shallow_trunk or make
+    if make is None:
+        raise AibError("attention_guide needs a backbone with class maps, as at 32 x 32")
+    trunk, c = make(num_classes), parts.feature_channels
+    if options.attention_depth:
+        deeper = [conv_bn_relu(c, c) for _ in range(options.attention_depth)]
+        trunk = nn.Sequential(*deeper, trunk)
+    if options.attention_guide:
+        trunk = guided(trunk, num_classes)
+    return SpatialAttention(trunk, profile.sigma_kernel)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named model: its backbone, its builder, and what `aib models` shows of it."""
+
+    backbone: str
+    build: Builder
+    summary: str
+    sizes: tuple[int, ...] = (32,)
+    from_paper: bool = True
+
+
+_ATT = "learn to pay attention (Jetley et al. 2018), "
+_DVIB = "variational bottleneck, no attention (Alemi et al. 2017)"
+_AIB = "attention with an information bottleneck"
+_QT = "the same with quantised attention"
+_MASKED = "classifies only the pixels that its map opens"
+_EVALUATOR = "trained on random masks, to judge maps (Jethani et al. 2021)"
+_BOTH = (32, 224)
+
+MODELS: dict[str, Entry] = {
+    "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
+    "vgg_gap": Entry("vgg", build_gap, "global average pooling (Zhou et al. 2016)"),
+    "vgg_pan": Entry("vgg", ProgressiveAttention, "progressive attention (Seo et al. 2018)"),
+    "vgg_dvib": Entry("vgg", partial(build_aib, attention=False), _DVIB, _BOTH),
+    "vgg_att2": Entry("vgg", partial(PayAttention, levels=2), _ATT + "two levels"),
+    "vgg_att3": Entry("vgg", PayAttention, _ATT + "three levels"),
+    "vgg_aib": Entry("vgg", build_aib, _AIB, _BOTH),
+    "vgg_aib_qt": Entry("vgg", partial(build_aib, quantised=True), _QT, _BOTH),
+    "wrn": Entry("wrn", build_plain, "the plain network", _BOTH),
+    "wrn_abn": Entry("wrn", build_abn, "attention branch network (Fukui et al. 2019)"),
+    "wrn_aib": Entry("wrn", build_aib, _AIB, _BOTH),
+    "wrn_aib_qt": Entry("wrn", partial(build_aib, quantised=True), _QT, _BOTH),
+    # Not in the paper: the masked form, and networks small enough for two CPU cores.
+    "vgg_aib_masked": Entry("vgg", build_masked, _MASKED, _BOTH, from_paper=False),
+    "wrn_aib_masked": Entry("wrn", build_masked, _MASKED, _BOTH, from_paper=False),
+    "tiny_aib_masked": Entry("tiny", build_masked, _MASKED, from_paper=False),
+    "vgg_evaluator": Entry("vgg", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
+    "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
+    "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
+    "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
+    "tiny_dvib": Entry("tiny", partial(build_aib, attention=False), _DVIB, from_paper=False),
+    "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
+    "tiny_aib_qt": Entry("tiny", partial(build_aib, quantised=True), _QT, from_paper=False),
+}
+
+
+def list_models(filter: str = "", *, exclude: str = "", image_size: int | None = None) -> list[str]:
+    """Names of the paper's models; with a wildcard such as `*aib*` or `tiny*`, of all that match.
+
+    `exclude` is a wildcard of names to leave out; `image_size` selects models of that size.
+    """
+    return [
+        name
+        for name, entry in MODELS.items()
+        if (fnmatch.fnmatch(name, filter) if filter else entry.from_paper)
+        and image_size in (None, *entry.sizes)
+        and not fnmatch.fnmatch(name, exclude)
+    ]
+
+
+def evaluator_name(name: str) -> str:
+    """The evaluator with the same backbone as this model."""
+    return f"{find_entry(name).backbone}_evaluator"
+
+
+def family(name: str, image_size: int) -> int:
+    """The `image_size` of `create_model` that suits images of this size: 32, or 224 from 112 on."""
+    return 224 if image_size >= 112 and 224 in find_entry(name).sizes else 32
+
+
+def create_model(
+    name: str,
+    num_classes: int = 10,
+    image_size: int = 32,
+    *,
+    options: ModelOptions | None = None,
+    preprocessing: Preprocessing | None = None,
+    **changes: Any,
+) -> Classifier:
+    """Make a model by name, with fresh weights.
+
+    `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
+    are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
+    """
+    if not isinstance(options, ModelOptions | None):
+        kind = type(options).__name__
+        raise AibError(
+            f"options must be an aib.ModelOptions, not a {kind}: create_model(**options)"
+        )
+    options = (options or ModelOptions()).updated(**changes)
+    entry = find_entry(name)
+    if image_size not in entry.sizes:
+        sizes = " or ".join(map(str, entry.sizes))
+        raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
+    check_classes(num_classes)
+    parts = BACKBONES[entry.backbone, image_size](options)
+    if options.tap > parts.max_tap:
+        raise AibError(
+            f"tap of {name} at {image_size} x {image_size} must be at most {parts.max_tap}, "
+            f"not {options.tap}"
+        )
+    if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
+        raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
+    own = {"latent_dim": parts.latent_dim, "num_anchors": parts.num_anchors}  # of the family
+    resolved: dict[str, Any] = {n: getattr(options, n) or default for n, default in own.items()}
+    given = {n for n, value in resolved.items() if value != own[n]}
+    parts = replace(parts, **resolved)
+    resolved["modulation"] = get_modulation(options.modulation, options.profile)
+    if entry.build is build_masked:
+        resolved["propose"] = options.propose or parts.masked.propose
+    if entry.build in (build_masked, build_evaluator) and not parts.masked.bottleneck:
+        resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
+    options = replace(options, **resolved)
+    model = entry.build(num_classes, options, parts)
+    _check_used(name, model, options, given)
+    profile = get_profile(options.profile)
+    init_weights(model, profile.initialisation.get(entry.backbone, "he"))
+    model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
+    model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
+    # Every default is written out, so that a later change of one leaves saved models as they are.
+    # (`_check_used` would then have to let those pass that the model has no use for.)
+    size = {"num_classes": num_classes, "image_size": image_size}
+    model.recipe = {"kind": "named", "name": name, **size, **asdict(options)}
+    return model
+
+
+def parts_of(model: Classifier) -> dict[str, bool]:
+    """Whether a model has each of the parts that options need (see `ModelOptions`)."""
+    masked = model.takes_mask and model.takes_map
+
+    def has(kind: type[nn.Module]) -> bool:
+        return any(isinstance(layer, kind) for layer in model.modules())
+
+    return {
+        "dropout": has(nn.Dropout),
+        "latent": has(VariationalHead),
+        "anchors": has(AnchorQuantizer),
+        "aib attention": has(SpatialAttention) and model.is_random and not masked,
+        "mask": masked,
+    }
+
+
+def _check_used(name: str, model: Classifier, options: ModelOptions, given: set[str]) -> None:
+    """Raise an error for an option that changes nothing in this model.
+
+    given: which of latent_dim and num_anchors are not the family's; every saved model has both.
+    """
+    judge = model.takes_mask and not model.takes_map
+    for part in [part for part, there in parts_of(model).items() if not there]:
+        changed = options.changed(part)
+        unused = [n for n in changed if n in given or part not in ("latent", "anchors")]
+        # An evaluator has the noise of the model that it judges, and its stem: see `tiny`.
+        unused = [one for one in unused if not (judge and one in ("noise_std", "propose"))]
+        # Every saved model has a modulation; one that is not the profile's was asked for.
+        if part == "aib attention" and options.modulation != get_modulation(None, options.profile):
+            unused.append("modulation")
+        if unused:
+            raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
+
+
+def find_entry(name: str) -> Entry:
+    """The entry of a model; a name that does not exist is an error."""
+    reject_unknown([name], MODELS, "no model", "aib models '*'")
+    return MODELS[name]

@@ -1,0 +1,141 @@
+"""The file format of saved models: model.safetensors + config.json, nothing executable."""
+
+import hashlib
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from aib.data.preprocessing import Preprocessing
+from aib.errors import AibError
+from aib.system.files import quoted, read_json, write_json, write_whole
+
+SCHEMA = 1
+WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
+METRICS, EVALUATION, RESULT = "metrics.jsonl", "evaluation.json", "interpret.json"
+MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
+
+
+def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
+    """Write weights and config, each file atomically."""
+    write_weights(model, folder)
+    write_json(folder / CONFIG, config)
+
+
+def write_weights(model: nn.Module, folder: Path) -> None:
+    """Write the weights atomically as safetensors, from any device."""
+    # Not save_file: its file is readable for nobody else, whatever the umask.
+    write_whole(folder / WEIGHTS, lambda path: path.write_bytes(_to_bytes(model)))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read and check a config.json."""
+    config = read_json(path) or {}
+    keys = {"schema", "model", "preprocessing"}
+    if not keys <= set(config):
+        raise AibError(f"{path} is not an aib model's config: it needs {sorted(keys)}")
+    if config["schema"] != SCHEMA:
+        raise AibError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
+    if not all(isinstance(config[key], dict) for key in ("model", "preprocessing")):
+        raise AibError(f"{path} is not an aib model's config: model and preprocessing are objects")
+    return config
+
+
+def read_preprocessing(path: Path) -> Preprocessing:
+    """The preprocessing in a config.json."""
+    return Preprocessing.from_dict(read_config(path)["preprocessing"], path)
+
+
+def tensor_shapes(path: Path) -> dict[str, list[int]]:
+    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
+
+
+def load_tensors(
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    path: Path,
+    *,
+    fresh: Container[str] = (),
+    advice: str = "",
+) -> None:
+    """Load weights that were read from `path` into the model; every key and shape must match.
+
+    Half-precision weights are converted to the model's type. The model's tensors in `fresh` are
+    left as they are. `advice` ends the error for keys that do not match.
+    """
+    expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
+    missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
+    if missing or unexpected:
+        raise AibError(
+            f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
+            f"{len(unexpected)} unexpected{_first(unexpected)}{advice}"
+        )
+    for name, value in weights.items():
+        if value.shape != expected[name].shape:
+            raise AibError(f"{path} does not fit the model: {shapes(name, value, expected[name])}")
+    ready = {name: value.to(expected[name].dtype, copy=True) for name, value in weights.items()}
+    broken = [name for name, value in ready.items() if not bool(value.isfinite().all())]
+    if broken:
+        raise AibError(f"{path} cannot be used: {broken[0]} holds NaN or infinite values")
+    on_meta = any(value.is_meta for value in expected.values())
+    # Not strict: the file has only the first of tied names; all others were checked above.
+    model.load_state_dict(ready, strict=False, assign=on_meta)
+
+
+def shapes(name: str, saved: Tensor, wanted: Tensor) -> str:
+    """How a tensor of a file differs from the model's, for errors."""
+    return f"{name} is {list(saved.shape)} in the file and {list(wanted.shape)} in the model"
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """SHA-256 of the model.safetensors that this model would be saved to."""
+    return hashlib.sha256(_to_bytes(model)).hexdigest()
+
+
+def _to_bytes(model: nn.Module) -> bytes:
+    """Of copies of all tensors: some may share memory, which safetensors does not take."""
+    copies = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in unique_tensors(model).items()
+    }
+    return to_bytes(copies, metadata={"format": "pt"})
+
+
+def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The state by name, each tensor once: safetensors does not know tied weights."""
+    first: dict[int, tuple[str, Tensor]] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        first.setdefault(id(value), (name, value))
+    return dict(first.values())
+
+
+def _first(keys: list[str]) -> str:
+    return f" ({keys[0]} first)" if keys else ""
+
+
+def how_to_resume(folder: Path) -> str:
+    """What resumes an interrupted run: the command, or `fit` for a run that was begun in Python."""
+    try:
+        by_command = "training" not in read_config(folder / CONFIG)
+    except AibError:  # it is not there, or damaged
+        by_command = True
+    call = f"aib.fit(..., run={str(folder)!r}, resume=True)"
+    return f"`aib train --resume {quoted(folder)}`" if by_command else f"`{call}`"

@@ -1,0 +1,1 @@
+"""Run folders: settings, split, weights, evaluations; models of the package and the Hub."""

@@ -1,0 +1,225 @@
+"""Runs and saved models, opened: model, settings and images; models of package and Hub."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aib.config.settings import Settings
+from aib.data import ImageSet, has_split, load, same_images
+from aib.data.folder import describe_files
+from aib.data.folder import read as read_folder
+from aib.data.load import parse_name
+from aib.errors import AibError, AibWarning
+from aib.evaluation.error import Evaluation, read_evaluations
+from aib.evaluation.matching import match_classes
+from aib.models.classifier import Classifier, model_name, needs_backbone
+from aib.models.weights import CONFIG, EVALUATION, MEASURED, WEIGHTS, read_config, weights_sha256
+from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
+from aib.runs.files import check_files, check_here, read_data_files, read_settings
+from aib.runs.pretrained import from_pretrained, packaged_models, saved_here
+from aib.system.environment import pick_device
+from aib.system.files import sha256
+
+HUB = Path("hub")  # in the current folder: where commands write about models of the Hub
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run or a saved model, loaded."""
+
+    folder: Path
+    label: str  # unique among the runs that were opened together
+    model: Classifier
+    settings: Settings | None  # None for a saved model that is not a run
+    repo: str | None = None  # owner/name on the Hub; then `folder` is in the cache
+
+    @property
+    def source(self) -> str:
+        """What opens it again: its folder, or its address on the Hub with the commit."""
+        return str(self.folder) if self.repo is None else f"{PREFIX}{self.repo}@{self.folder.name}"
+
+    @property
+    def output(self) -> Path:
+        """Folder for what commands write: its own, or one in the current folder for the Hub's,
+        named by the commit."""
+        return self.folder if self.repo is None else HUB / self.repo / self.folder.name
+
+    def evaluations(self) -> dict[str, Evaluation]:
+        """Evaluations of these weights by name; of the Hub's models also those made here."""
+        found = self.stored_evaluations()
+        return {name: e for name, e in found.items() if e.is_of(self.checksum)}
+
+    def stored_evaluations(self) -> dict[str, Evaluation]:
+        """The same with those of weights that were replaced since."""
+        found = read_evaluations(self.folder / EVALUATION)
+        return found | read_evaluations(self.output / EVALUATION) if self.repo else found
+
+    @property
+    def name(self) -> str:
+        return model_name(self.model)
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the weights, read once: they may be large."""
+        path = self.folder / WEIGHTS
+        return sha256(path) if path.is_file() else weights_sha256(self.model)
+
+    def images(
+        self,
+        data: str | None = None,
+        split: str | None = None,
+        root: str | None = None,
+        like: "Run | None" = None,
+        *,
+        without_val: bool = False,
+    ) -> ImageSet:
+        """The run's own data set or the one named, prepared for the model; labels as in the data.
+
+        The default split is test. A folder without test images gives the held-out images of its
+        own run, also where it was moved, and all images to any other run.
+
+        `like` is the run whose seed and folders apply, so that compared runs see the same images.
+        The training images of data that it was not trained on are complete, or `without_val`.
+        """
+        owner = like or self
+        settings = owner.settings
+        name = data or (settings.data if settings else None)
+        if name is None:
+            raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
+        if settings is None or not owner.was_trained_on(name):
+            other = split or ("test" if has_split(name, "test") else "train")
+            unseen = split == "train" or (other != "train" and has_split(name, other))
+            if like is not None and not unseen and self.was_trained_on(name):
+                raise AibError(
+                    f"{self.label} was trained on images of {name}: name it before {like.label}, "
+                    "so that both see those that it held out"
+                )
+            if settings is None or other == "test" or not owner.has_files_of(name):
+                share = 0.1 if other == "val" or without_val else 0
+                return self._load(name, other, root=root, holdout=share)
+            warnings.warn(
+                f"{name} has the file names and classes that {owner.source} was trained on and "
+                "counts as the same folder, with the same images held out; if its images are "
+                "others, rename one",
+                AibWarning,
+                stacklevel=2,
+            )
+        else:
+            check_here(owner.folder, name, owner.source)
+        if named := parse_name(name)[2].get("holdout"):
+            raise AibError(
+                f"{owner.source} held out {settings.holdout:g} of {name}, and other images would "
+                f"be training images: leave out holdout={named}"
+            )
+        split = split or ("test" if has_split(name, "test") else "val")
+        if split == "val" and like is not None:
+            self.check_same_holdout(like)
+        loaded = self._load(
+            name, split, root=root or settings.root, holdout=settings.holdout, seed=settings.seed
+        )
+        check_files(owner.folder, loaded)
+        return loaded
+
+    def _load(self, name: str, split: str, **options: Any) -> ImageSet:
+        """Load images as the model takes them, with a warning if some could not be read."""
+        images = load(name, split, preprocessing=self.model.preprocessing, **options)
+        if images.skipped:
+            warnings.warn(images.describe_skipped(), AibWarning, stacklevel=3)
+        return images
+
+    def labelled(self, images: ImageSet) -> ImageSet:
+        """The images with the model's labels: the same classes, else matched by name, else raw."""
+        found = dict(match_classes(self.model, images))
+        return found.get("own") or found.get("matched") or found["raw"]
+
+    def was_trained_on(self, name: str) -> bool:
+        """Whether the name means the run's own data, also if its relative path is of elsewhere."""
+        if self.settings is None:
+            return False
+        kind, path, _ = parse_name(name)
+        in_its_folder = str(path.resolve()) == read_data_files(self.folder).get("folder")
+        return (kind == "folder" and in_its_folder) or same_images(name, self.settings.data)
+
+    def has_files_of(self, name: str) -> bool:
+        """Whether this is a folder of the files that the run's split was drawn from: a copy."""
+        kind, path, _ = parse_name(name)
+        then = read_data_files(self.folder).get("sha256")
+        if kind != "folder" or then is None:
+            return False
+        return describe_files(read_folder("train", path=path), path)["sha256"] == then
+
+    def check_same_holdout(self, other: "Run") -> None:
+        """Images held out of one run may be training images of a run with another seed."""
+        if self.settings is None or other.settings is None:
+            return
+        mine, theirs = self.settings, other.settings
+        files, others = read_data_files(self.folder), read_data_files(other.folder)
+        changed = files.get("folder") == others.get("folder") and files != others
+        if changed or (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
+            names = ("data", "holdout", "seed")
+            differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
+            differ += ["files"] * changed
+            raise AibError(
+                f"{self.label} and {other.label} held out different images (not the same "
+                f"{', '.join(differ)}): compare them on test images"
+            )
+
+
+def open_run(folder: Path, device: str | None = None, backbone: str | None = None) -> Run:
+    """Load one run or saved model."""
+    [run] = open_runs((folder,), device, backbone)
+    return run
+
+
+def open_runs(
+    folders: tuple[Path, ...], device: str | None = None, backbone: str | None = None
+) -> list[Run]:
+    """Load runs or saved models, each with a unique label; `hf:owner/name` is downloaded.
+
+    `backbone` names the function that makes the network of those that need one.
+    """
+    repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
+    found = [fetch_model(one, extras=MEASURED) if is_address(one) else one for one in folders]
+    missing = [folder for folder in found if not (folder / CONFIG).is_file()]
+    if missing:
+        raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
+    if len({folder.resolve() for folder in found}) < len(found):
+        raise AibError("the same run is named twice")
+    names = [
+        Path(repo).name if repo else folder.resolve().name
+        for folder, repo in zip(found, repos, strict=True)
+    ]
+    target = pick_device(device)
+    runs = []
+    for given, folder, name, repo in zip(folders, found, names, repos, strict=True):
+        config = read_config(folder / CONFIG)
+        needed = backbone if needs_backbone(config["model"]) else None
+        model = from_pretrained(folder, backbone=needed).to(target)
+        settings = read_settings(folder) if "settings" in config else None
+        if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
+            # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
+            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        label = name if names.count(name) == 1 else str(given)
+        runs.append(Run(folder, label, model, settings, repo))
+    return runs
+
+
+def find_model(run: Path | None) -> Path:
+    """The folder of a run, of a saved model or of a packaged model; by default the first of these.
+
+    A packaged model can be given by its name, unless a model's folder of that name is here.
+    `hf:owner/name` stays as it is, for `open_runs`.
+    """
+    known = packaged_models()
+    if run is not None:
+        return run if saved_here(run) else known.get(str(run), run)
+    if not known:
+        raise AibError(
+            "no pretrained model is packaged with this version; train one "
+            "(`aib train shapes_tiny --out runs/demo`) and name it with --run runs/demo"
+        )
+    return next(iter(known.values()))

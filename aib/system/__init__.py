@@ -1,0 +1,1 @@
+"""Files, the machine and progress bars. Knows nothing of models."""

@@ -1,0 +1,61 @@
+"""The machine and how the process was started: recorded with every result."""
+
+import platform
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aib.errors import AibError
+from aib.version import __version__
+
+
+def environment() -> dict[str, Any]:
+    """Versions, hardware and command line of this process."""
+    packages = ("torch", "lightning", "numpy")
+    cuda = torch.cuda.is_available()
+    return {
+        "python": platform.python_version(),
+        "aib": __version__,
+        **{package: version(package) for package in packages},
+        "device": torch.cuda.get_device_name() if cuda else platform.machine() + " CPU",
+        "threads": torch.get_num_threads(),
+        "command": command_line(),
+    }
+
+
+def command_line() -> str | None:
+    """The command that started this process: `aib`, `python -m aib` or an example; else None."""
+    program = Path(sys.argv[0])
+    if program.name == "aib" or program == Path(__file__).parents[1] / "__main__.py":
+        return shlex.join(["aib", *sys.argv[1:]])
+    if program.resolve().parent.name == "examples":
+        return shlex.join(["python", f"examples/{program.name}", *sys.argv[1:]])
+    return None
+
+
+def emulates_bf16() -> bool:
+    """Whether this CPU has no instructions for bf16, which then takes tens of times as long."""
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is not None and not supported()
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of this name; without a name CUDA if available, else the CPU."""
+    cuda = torch.cuda.is_available()
+    try:
+        device = torch.device(name or ("cuda" if cuda else "cpu"))
+    except RuntimeError as error:
+        raise AibError(f"unknown device {name!r}; use cpu or cuda") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise AibError(f"models do not run on the device {name!r}; use cpu or cuda")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise AibError("no Apple GPU found; leave out --device or use --device cpu")
+    if device.type == "cuda" and not cuda:
+        raise AibError("no CUDA device found; leave out --device or use --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise AibError(f"no device {name}: this machine has {torch.cuda.device_count()}")
+    return device

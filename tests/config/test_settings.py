@@ -1,0 +1,136 @@
+"""Settings and model options: validation, JSON, command line."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+
+import aib
+from aib.commands.arguments import parse
+from aib.config.options import OPTION_NAMES, ModelOptions
+from aib.config.settings import Settings, setting_types
+from aib.data import ImageSet
+from aib.training.train import build_model
+
+HERE = Path("config.json")
+# No option of VGG at 32 is at its default; a new option has to be added here.
+OTHER_OPTIONS = ModelOptions(
+    width=1 / 32, latent_dim=6, head_norm=True, num_anchors=5, modulation="residual",
+    attention_depth=1, attention_guide=True, tap=1, profile="released",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("epochs", 1.5), ("batch_size", 0), ("lr", float("nan")), ("beta", -1.0), ("ema", 1.0),
+        ("holdout", 1.0), ("milestones", (5, 3)), ("milestones", (0, 3)), ("seed", -1),
+        ("optimizer", "adam"), ("num_anchors", 1), ("profile", "ours"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_named(name: str, value: object) -> None:
+    with pytest.raises(aib.AibError, match=f"{name} must be .*, not"):
+        Settings().updated(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"batch_size": 10, "devices": 2, "accumulate": 3}, "batch_size 10 .* 2 devices x 3"),
+        ({"graphs": True, "accumulate": 2}, "graphs cannot record"),
+        ({"graphs": True, "precision": "fp16"}, "graphs cannot record"),
+        ({"data": "shapes:count=100,holdout=0.3"}, "shapes.*leave it out.*--holdout 0.3$"),
+        ({"data": "folder:a/b:holdout=0.3,resize=crop"}, "folder.*--holdout 0.3$"),
+        ({"backbone": "tiny"}, "written module:function, .* not 'tiny'"),
+    ],
+)
+def test_values_that_do_not_go_together_are_refused(values: dict, message: str) -> None:
+    with pytest.raises(aib.AibError, match=message):
+        Settings(**values)
+
+
+def test_a_folder_may_have_holdout_in_its_path() -> None:
+    for path in ("a,holdout=0.3/photos", "holdout/a:image_size=32", "a,holdout=0.3"):
+        assert Settings(data=f"folder:{path}").holdout == 0
+
+
+def test_every_option_reaches_the_model_and_its_config() -> None:
+    masked_only = {
+        "area", "map_size", "noise_std", "stretch", "sample_map", "quantise_map", "propose",
+    }  # fmt: skip
+    same = {n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(ModelOptions(), n)}
+    assert same == masked_only | {"dropout", "pool_size"}  # of WRN, of VGG at 224
+    data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
+    recipe = build_model(Settings(model="vgg_aib_qt", options=OTHER_OPTIONS), data).recipe
+    assert {name: recipe[name] for name in OPTION_NAMES} == vars(OTHER_OPTIONS)
+    by_keyword = aib.create_model("vgg_aib_qt", 2, **vars(OTHER_OPTIONS))
+    assert by_keyword.recipe == recipe
+
+
+def test_an_unused_option_is_an_error() -> None:
+    data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
+    settings = Settings(model="tiny_aib").updated(width=0.25, dropout=0.0)
+    with pytest.raises(aib.AibError, match="tiny_aib has no dropout: dropout changes nothing"):
+        build_model(settings, data)
+
+
+def test_model_options_are_flags_without_a_prefix() -> None:
+    words = "--width 0.5 --num-anchors 7 --attention-guide --epochs 3".split()
+    s = parse(Settings, words, "aib train")
+    assert s == Settings(epochs=3).updated(width=0.5, num_anchors=7, attention_guide=True)
+
+
+def test_settings_survive_json() -> None:
+    s = Settings(milestones=(1, 2), ema=0.5, loggers=("tensorboard",), options=OTHER_OPTIONS)
+    values = json.loads(json.dumps(s.to_dict()))
+    assert set(values) == set(setting_types())  # flat: no object inside
+    assert Settings.from_dict(values, HERE) == s
+
+
+@pytest.mark.parametrize(("name", "used"), [("lambda_a", 0.1), ("attention_noise", 0.2)])
+def test_a_removed_setting_is_read_where_it_changed_nothing(name: str, used: object) -> None:
+    for unused in (0, False, 0.0):
+        assert Settings.from_dict({name: unused, "epochs": 3}, HERE) == Settings(epochs=3)
+    with pytest.raises(aib.AibError, match=f"config.json: {name} is {used}, and .* train again"):
+        Settings.from_dict({name: used}, HERE)
+    with pytest.raises(aib.AibError, match=f"no setting '{name}'"):
+        Settings().updated(**{name: used})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lr": "fast"}, {"lr": 10**400}, {"epochs": True}, {"milestones": ["a"]},
+        {"optimizer": "x"}, {"optimizer": []}, {"width": "wide"},
+    ],
+)  # fmt: skip
+def test_a_wrong_value_in_json_names_the_file_and_the_key(change: dict) -> None:
+    with pytest.raises(aib.AibError, match=rf"config.json: {next(iter(change))}(\[0\])? must be"):
+        Settings.from_dict(Settings().to_dict() | change, HERE)
+
+
+@pytest.mark.parametrize("name", ["gama", "options"])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with pytest.raises(aib.AibError, match=f"config.json: no setting '{name}'"):
+        Settings.from_dict(Settings().to_dict() | {name: 1}, HERE)
+    with pytest.raises(aib.AibError, match=f"no setting '{name}'"):
+        Settings().updated(**{name: 1})
+
+
+def test_a_missing_key_has_its_default() -> None:
+    values = Settings(options=ModelOptions(width=0.5)).to_dict()
+    del values["beta"], values["width"]
+    assert Settings.from_dict(values, HERE) == Settings()
+
+
+@pytest.mark.parametrize(
+    "cls, module", [(Settings, aib.config.settings), (ModelOptions, aib.config.options)]
+)
+def test_every_field_is_documented(cls: type, module: object) -> None:
+    source = Path(module.__file__).read_text()
+    for f in fields(cls):
+        if f.name != "options":
+            after = source.split(f"\n    {f.name}: ", 1)[1]
+            assert after.split("\n")[1].strip().startswith('"""'), f.name

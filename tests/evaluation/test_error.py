@@ -1,0 +1,410 @@
+"""Evaluation against counts by hand, and `aib eval`."""
+
+import json
+import math
+import re
+import shutil
+from hashlib import sha256
+
+import pytest
+import torch
+from scipy.stats import binomtest
+
+import aib
+from aib.cli import main
+from aib.commands.eval import print_evaluation
+from aib.data import ImageSet, load
+from aib.data.preprocessing import Preprocessing
+from aib.errors import AibError, AibWarning
+from aib.evaluation.error import EvaluationMetrics, evaluate, wilson_interval
+from aib.evaluation.matching import match_classes
+from aib.models.precision import passes_in
+from aib.runs.run import open_run
+from tests.data import official
+from tests.helpers import image_set, make_run, shapes, small_model
+
+
+def images(count: int = 30, names: tuple[str, ...] = tuple("abcdefgh")) -> ImageSet:
+    return image_set(count, len(names), class_names=names)
+
+
+def tiny(num_classes: int = 8, names: tuple[str, ...] = ()) -> aib.Classifier:
+    return small_model(num_classes=num_classes, preprocessing=Preprocessing(class_names=names))
+
+
+@pytest.mark.parametrize("batch_size", [7, 64])
+def test_the_metrics_match_a_count_by_hand(batch_size: int):
+    model, data = tiny().eval(), images()
+    got = evaluate(model, data, deterministic=True, batch_size=batch_size)
+    with torch.no_grad():
+        out = model(data.preprocessing.normalise(data.images), deterministic=True)
+    p = out.logits.double().softmax(-1)
+    order = p.argsort(dim=-1, descending=True)
+    wrong1 = sum(int(order[i, 0] != y) for i, y in enumerate(data.labels))
+    wrong5 = sum(int(y not in order[i, :5]) for i, y in enumerate(data.labels))
+    nll = -sum(math.log(p[i, y]) for i, y in enumerate(data.labels)) / 30
+    mu, sigma = out.latent.mu.double(), out.latent.sigma.double()
+    kl = (0.5 * (mu**2 + sigma**2 - 1) - sigma.log()).sum(-1).mean() / math.log(2)
+    assert got.top1_error == pytest.approx(100 * wrong1 / 30)
+    assert got.top5_error == pytest.approx(100 * wrong5 / 30)
+    assert got.top1_interval == wilson_interval(wrong1, 30)
+    assert got.top5_interval == wilson_interval(wrong5, 30)
+    assert got.nll == pytest.approx(nll, rel=1e-5)
+    assert got.kl_bits == pytest.approx(float(kl), rel=1e-5)
+    assert got.images == 30
+
+
+def test_the_calibration_error_is_its_definition():
+    """In 15 bins of confidence: the gap to the share of right answers, weighted by images."""
+    logits = 2 * torch.randn(300, 8)
+    confidence, guess = logits.double().softmax(-1).max(-1)
+    labels = (guess + (confidence * 15).long() % 2) % 8  # right in every other bin
+    metrics = EvaluationMetrics(8, torch.device("cpu"))
+    for part in torch.arange(300).split(70):
+        metrics.add(logits[part], labels[part])
+    bins = (confidence * 15).ceil()
+    gaps = [
+        (bins == b).double().mean()
+        * abs(confidence[bins == b].mean() - (guess == labels)[bins == b].double().mean())
+        for b in bins.unique()
+    ]
+    assert len(gaps) > 10
+    assert metrics.compute()["calibration_error"] == pytest.approx(100 * float(sum(gaps)), rel=1e-4)
+    for classes, top5_error in ((5, None), (6, 0.0)):
+        metrics = EvaluationMetrics(classes, torch.device("cpu"))
+        metrics.add(torch.zeros(1, classes), torch.tensor([0]))  # right by chance, alone in its bin
+        found = metrics.compute()
+        assert found["calibration_error"] == pytest.approx(100 - 100 / classes, rel=1e-5)
+        assert found["top5_error"] == top5_error
+
+
+def test_of_equal_probabilities_the_first_is_the_prediction():
+    """As `argmax` takes it; `topk` may take any of them."""
+    metrics = EvaluationMetrics(40, torch.device("cpu"))
+    metrics.add(torch.zeros(40, 40), torch.arange(40))
+    found = metrics.compute()
+    assert (found["top1_error"], found["top5_error"]) == (97.5, 87.5)
+    metrics.add(torch.zeros(40, 40), torch.zeros(40).long())
+    assert metrics.compute()["top1_error"] == 48.75
+
+
+def test_images_without_a_prediction_are_an_error():
+    """A comparison with NaN names some class, and may be right by accident."""
+    metrics = EvaluationMetrics(8, torch.device("cpu"))
+    logits = torch.randn(6, 8)
+    logits[2:4] = torch.nan
+    metrics.add(logits, torch.arange(6))
+    with pytest.raises(AibError, match="NaN for 2 of the 6 images"):
+        metrics.compute()
+
+
+def test_the_kl_is_averaged_over_the_attentions_samples():
+    """Each sample of the map gives another latent; with much noise a very different one."""
+    model, data = tiny().eval(), images()
+    with torch.no_grad():
+        model.attention.to_sigma.bias.fill_(6.0)
+        model.head.encode.weight *= 30
+    got = evaluate(model, data, samples=(3, 2), seed=4)
+    torch.manual_seed(4)
+    with torch.no_grad():
+        latent = model(data.preprocessing.normalise(data.images), samples=(3, 2)).latent
+    mu, sigma = latent.mu.double(), latent.sigma.double()
+    bits = (0.5 * (mu**2 + sigma**2 - 1) - sigma.log()).sum(-1).mean(1) / math.log(2)  # [3]
+    assert got.kl_bits == pytest.approx(float(bits.mean()), rel=1e-5)
+    assert got.kl_bits != pytest.approx(float(bits[0]), rel=1e-3)
+
+
+def test_the_noise_is_seeded_and_the_global_generator_left_alone():
+    model, data = tiny(), images()
+    torch.manual_seed(5)
+    first = evaluate(model, data)
+    after = torch.rand(1)
+    again = evaluate(model, data)
+    torch.manual_seed(5)
+    assert torch.equal(after, torch.rand(1))
+    assert first.nll == again.nll
+    assert first.nll != evaluate(model, data, seed=1).nll
+    assert first.samples == "4x12"
+    assert evaluate(aib.create_model("tiny", num_classes=10), data).samples == "deterministic"
+    assert model.training
+
+
+def test_averaging_is_recorded_and_makes_a_difference():
+    model, data = tiny(), images()
+    # Make the noise matter.
+    with torch.no_grad():
+        model.head.encode.bias[32:] = 6.0
+    logits, probabilities = (evaluate(model, data, average=a) for a in ("logits", "probabilities"))
+    assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
+    assert logits.nll != probabilities.nll
+    assert evaluate(small_model(num_classes=8, profile="released"), data).averaged == "logits"
+
+
+def test_only_samples_are_said_to_be_averaged(capsys: pytest.CaptureFixture):
+    model, data = tiny(), images()
+    for deterministic, said in ((True, "  no noise; "), (False, "  4x12 samples, averaged over ")):
+        print_evaluation(evaluate(model, data, deterministic=deterministic))
+        assert said in capsys.readouterr().out
+
+
+def test_only_the_passes_themselves_are_in_another_precision():
+    layer, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    with passes_in("bf16", layer):
+        assert layer(x).dtype == torch.bfloat16
+        assert torch.matmul(x, x.T).dtype == torch.float32  # around a pass nothing changes
+        with pytest.raises(TypeError):
+            layer("a pass that fails")
+        assert torch.matmul(x, x.T).dtype == torch.float32
+    assert layer(x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("errors, count", [(0, 10), (3, 40), (410, 10_000), (7, 7)])
+def test_wilsons_interval_is_that_of_scipy(errors: int, count: int):
+    expected = binomtest(errors, count).proportion_ci(0.95, "wilson")
+    ends = (100 * expected.low, 100 * expected.high)
+    assert wilson_interval(errors, count) == pytest.approx(ends, abs=1e-5)
+    assert wilson_interval(errors, count)[0] >= 0 and wilson_interval(errors, count)[1] <= 100
+
+
+CIFAR = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+STL = tuple("airplane bird car cat deer dog horse monkey ship truck".split())
+
+
+def test_classes_of_other_data_are_read_raw_and_matched_by_name():
+    model = tiny(10, CIFAR)
+    data = images(20, STL)
+    found = dict(match_classes(model, data))
+    assert list(found) == ["raw", "matched"]
+    assert torch.equal(found["raw"].labels, data.labels)
+    kept = [STL[y] for y in data.labels if STL[y] != "monkey"]
+    matched = found["matched"]
+    names = [CIFAR[y].replace("automobile", "car") for y in matched.labels]
+    assert names == kept
+    assert evaluate(model, matched, classes="matched").images == len(matched) == 18
+    assert evaluate(model, data).classes == "matched"  # unless the caller asks for another
+    assert [how for how, _ in match_classes(model, images(20, CIFAR))] == ["own"]
+    ((how, kept),) = match_classes(model, images(9, ("dog", "cat", "zebra")))
+    assert how == "matched" and set(kept.labels.tolist()) == {3, 5}
+    with pytest.raises(aib.AibError, match="10 classes do not fit"):
+        match_classes(model, images(9, ("x", "y", "z")))
+    with pytest.raises(aib.AibError, match="3 classes do not fit"):
+        match_classes(tiny(3), images())
+    with pytest.raises(aib.AibError, match="the data has 8 classes and the model 3"):
+        evaluate(tiny(3), images())
+
+
+def test_images_are_resized_and_normalised_as_the_model_says():
+    policy = Preprocessing(32, "squash", (0.2, 0.3, 0.4), (0.1, 0.2, 0.3))
+    model, data = small_model(preprocessing=policy), image_set(8, 10, size=48)
+    prepared = data.prepared_for(policy)
+    assert prepared.images.shape[-1] == 32
+    assert evaluate(model, data).nll == evaluate(model, prepared).nll
+
+
+def test_the_same_classes_in_another_order_are_matched_and_not_read_raw():
+    model = tiny(3, ("square", "circle", "cross"))
+    ((how, found),) = match_classes(model, images(6, ("circle", "cross", "square")))
+    assert how == "matched" and found.labels.tolist() == [1, 2, 0, 1, 2, 0]
+
+
+def test_of_classes_that_differ_in_case_the_same_spelling_is_matched():
+    """As in ImageNet: a dog and a garment; a bird and a machine have one name and none is taken."""
+    model = tiny(5, ("Cardigan", "crane", "cardigan", "crane", "Great Dane"))
+    names = ("cardigan", "crane", "Cardigan", "great_dane")
+    ((how, found),) = match_classes(model, images(8, names))
+    assert how == "matched" and found.labels.tolist() == [2, 0, 4] * 2
+    garments = tiny(3, ("cardigan", "crane", "sock"))  # nor is the data's other class of that name
+    ((how, found),) = match_classes(garments, images(10, (*names, "sock")))
+    assert how == "matched" and found.labels.tolist() == [0, 1, 2] * 2
+
+
+def train(run, data, *options, model="tiny_aib_qt"):
+    """The exit code of a short training."""
+    words = f"--model {model} --width 0.25 --epochs 1 --batch-size 8 --accelerator cpu".split()
+    return main(["train", "--data", data, *words, *options, "--out", str(run)])
+
+
+def evaluated(capsys, *words):
+    """What `aib eval` prints as JSON."""
+    capsys.readouterr()
+    assert main(["eval", *map(str, words), "--device", "cpu", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["evaluations"]
+    return result
+
+
+def test_the_command_prints_json_and_stores_it(tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(run, "shapes:count=48") == 0
+    text = capsys.readouterr().out
+    assert "top-1 error" in text and f"the run is in {run}" in text
+    result = evaluated(capsys, run, "--samples", "2x3")
+    assert (result["samples"], result["images"]) == ("2x3", 48)
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert any("2x3" in key for key in stored)
+    weights = sha256((run / "model.safetensors").read_bytes()).hexdigest()
+    assert {one["weights_sha256"] for one in stored.values()} == {weights}
+
+
+def test_the_command_evaluates_as_it_is_asked_to_and_stores_each_way_apart(tmp_path, capsys):
+    model = small_model(preprocessing=shapes(2).preprocessing)
+    model.head.encode.bias.data[32:] = 6.0  # make the noise matter
+    run = make_run(tmp_path / "run", model=model, data="shapes:count=48")
+    opened = open_run(run, "cpu")
+    found = {}
+    for words, asked in {
+        "": {},
+        "--deterministic": {"deterministic": True},
+        "--samples 2x3": {"samples": (2, 3)},
+        "--average logits": {"average": "logits"},
+        "--seed 7": {"seed": 7},
+        "--precision bf16": {"precision": "bf16"},
+    }.items():
+        found[words] = evaluated(capsys, run, *words.split())["nll"]
+        assert found[words] == evaluate(opened.model, opened.images(), **asked).nll
+    assert len(set(found.values())) == len(found)
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert len(stored) == len(found)
+    assert evaluated(capsys, run, "--split", "train")["split"] == "train"
+
+
+def test_the_command_evaluates_other_classes_raw_and_matched(tmp_path, capsys):
+    photos = official.write_folder(tmp_path / "photos", per_class=5)
+    model = tiny(3, ("class_2", "class_0", "other"))
+    run = make_run(tmp_path / "run", model=model, holdout=0.1)
+    words = ["eval", str(run), "--data", f"folder:{photos}", "--json"]
+    assert main([*words, "--split", "train"]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [(e["classes"], e["images"]) for e in found] == [("raw", 15), ("matched", 10)]
+    stored = json.loads((run / "evaluation.json").read_text())
+    assert [e["classes"] for e in stored.values()] == ["raw", "matched"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "has no config.json"),
+        (["model", "--data", "shapes:count=8", "--device", "foo"], "device"),
+        (["model", "--data", "shapes:count=8", "--device", "cuda:99"], "device"),
+        *(
+            (["model", "--data", "shapes:count=8", "--samples", text], "such as 4x12")
+            for text in ("4", "x", "0x3", "4x-1", "axb")
+        ),
+    ],
+)
+def test_what_cannot_be_evaluated_is_an_error(words, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny(10).save_pretrained(tmp_path / "model")
+    assert main(["eval", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_without_test_images_is_evaluated_on_held_out_images(tmp_path, capsys):
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    (tmp_path / "x").mkdir()
+    assert train(run, f"folder:{photos}:image_size=32") == 0
+    assert "on the held-out images" in capsys.readouterr().out
+    # However the folder is spelled, training images are not evaluated.
+    for words in ([], ["--data", f"folder:{tmp_path}/x/../photos"]):
+        own = evaluated(capsys, run, *words)
+        assert (own["split"], own["images"]) == ("val", 6)  # a fifth of thirty
+
+
+@pytest.mark.filterwarnings("ignore:1 unreadable file")
+def test_a_moved_folder_is_the_runs_own(tmp_path, capsys):
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    (photos / "class_0" / "bad.png").write_bytes(b"not a picture")
+    assert train(run, f"folder:{photos}:image_size=32", "--seed", "1") == 0
+    before = evaluated(capsys, run)
+    moved = photos.rename(tmp_path / "moved")
+    name, same = f"folder:{moved}", f"has the file names and classes that {run} was trained on"
+    with pytest.warns(AibWarning, match=same):
+        after = evaluated(capsys, run, "--data", name)
+    assert (after["split"], after["images"]) == ("val", 6)  # a fifth of thirty
+    assert after["nll"] == before["nll"]
+    with pytest.warns(AibWarning, match=same):
+        assert len(open_run(run, "cpu").images(name, "train")) == 24
+    (moved / "class_0" / "0.png").rename(moved / "class_0" / "other.png")
+    other = evaluated(capsys, run, "--data", name)
+    assert (other["split"], other["images"]) == ("train", 30)
+
+
+@pytest.mark.filterwarnings("ignore:1 unreadable file")
+def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    assert train(run, f"folder:{photos}:image_size=32") == 0
+    (run / "model.safetensors").rename(tmp_path / "weights")
+    added = photos / "class_0" / "10.png"
+    shutil.copy(photos / "class_0" / "0.png", added)
+    changed = f"{photos} has changed since the training of {run} (30 image files then, 31 now"
+    assert main(["train", "--resume", str(run)]) == 2
+    assert changed in capsys.readouterr().err
+    (tmp_path / "weights").rename(run / "model.safetensors")
+    before = (run / "evaluation.json").read_bytes()
+    assert main(["eval", str(run)]) == 2
+    assert changed in capsys.readouterr().err
+    assert (run / "evaluation.json").read_bytes() == before
+    added.write_bytes(b"not a picture")  # it is skipped, so the split is the same
+    assert evaluated(capsys, run)["images"] == 6
+    config = json.loads((run / "config.json").read_text())
+    del config["data_files"]  # a run of an earlier version
+    (run / "config.json").write_text(json.dumps(config))
+    (photos / "class_1" / "0.png").unlink()
+    assert evaluated(capsys, run)["images"] == 6
+
+
+def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photos, run = official.write_folder(tmp_path / "my photos", per_class=10), tmp_path / "run"
+    (tmp_path / "x").mkdir()
+    assert train(run, "folder:my photos:image_size=32") == 0
+    monkeypatch.chdir(tmp_path / "x")
+    assert main(["eval", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert f"photos is not a folder: it is relative to where the training of {run} ran" in said
+    assert said.endswith(f"--data 'folder:{photos}'\n")
+    named = ("--data", f"folder:{photos}:image_size=32")
+    own = evaluated(capsys, run, *named)
+    assert (own["split"], own["images"]) == ("val", 6)  # not the training images
+    (photos / "train").mkdir()
+    for name in ("class_0", "class_1", "class_2"):
+        (photos / name).rename(photos / "train" / name)
+    official.write_folder(photos / "test", per_class=1)
+    assert evaluated(capsys, run, *named)["split"] == "test"
+
+
+def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, capsys, monkeypatch):
+    run, loaded = tmp_path / "my run", []
+
+    def load_data(settings, split):
+        loaded.append(split)
+        return load(settings.data, split, holdout=settings.holdout)
+
+    monkeypatch.setattr("aib.training.train.load_data", load_data)
+    assert train(run, "shapes:count=50", "--holdout", "0.2") == 0
+    said = capsys.readouterr().out
+    assert "on the held-out images" in said and f"`aib eval '{run}'` evaluates them" in said
+    assert set(loaded) == {"train", "val"}
+    evaluations = json.loads((run / "evaluation.json").read_text())
+    assert [(e["split"], e["images"]) for e in evaluations.values()] == [("val", 10)]
+    own = evaluated(capsys, run)
+    assert own["split"] == "test"
+    for words in ("--deterministic", "--average logits", "--seed 1", "--precision bf16"):
+        evaluated(capsys, run, *words.split())
+    evaluations = json.loads((run / "evaluation.json").read_text())
+    named = aib.Settings(data="shapes:count=50", holdout=0.2).own_evaluation(evaluations)
+    assert evaluations[named] == own and len(evaluations) == 6
+
+
+def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(tmp_path, capsys):
+    photos = official.write_folder(tmp_path / "photos", per_class=10)
+    (photos / "class_0" / "bad.png").write_bytes(b"not a picture")
+    data = f"folder:{photos}:image_size=32"
+    assert train(tmp_path / "run", data, model="tiny") == 0
+    out = capsys.readouterr().out
+    wording = r"1 unreadable file left out: .*bad\.png.*`aib data verify '?folder:"
+    assert re.search(wording, out) and " 1 epoch," in out
+    with pytest.warns(AibWarning, match=wording):
+        assert main(["eval", str(tmp_path / "run")]) == 0
+    assert train(tmp_path / "other", data, "--strict", model="tiny") == 2
+    assert "bad.png" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

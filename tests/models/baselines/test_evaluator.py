@@ -1,0 +1,145 @@
+"""Evaluators: random masks, what they see in training and evaluation, training by preset."""
+
+import json
+
+import pytest
+import torch
+
+import aib
+from aib.cli import main
+from aib.config.presets import PRESETS
+from aib.config.settings import Settings
+from aib.errors import AibError
+from aib.models.baselines.evaluator import Evaluator, random_masks
+from aib.models.registry import create_model
+from aib.training.train import evaluator_settings
+from tests.helpers import SMALL, image_set, small_model
+
+
+def masks(count, side=32, seed=0):
+    torch.manual_seed(seed)
+    return random_masks(count, (side, side))
+
+
+def edges(mask):
+    """Share of neighbouring pixels that differ, relative to pixels drawn independently."""
+    area = mask.mean()
+    differ = torch.cat([mask.diff(dim=0).abs().flatten(), mask.diff(dim=1).abs().flatten()]).mean()
+    return float(differ / (2 * area * (1 - area)))
+
+
+def test_the_area_of_random_masks_is_uniform():
+    drawn = masks(3000, 16)
+    assert set(drawn.unique().tolist()) == {0.0, 1.0}
+    area = drawn.mean((1, 2)).double().sort().values
+    assert area[0] >= 1 / 256  # never an empty mask
+    expected = (torch.arange(3000) + 0.5) / 3000
+    assert float((area - expected).abs().max()) < 0.05  # Kolmogorov's distance
+
+
+def test_the_area_of_random_masks_is_the_share_to_the_pixel(monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *shape, device: torch.full(shape, 0.7))
+    assert (masks(40).sum((1, 2)) == 1024 - int(0.7 * 1024)).all()
+
+
+def test_three_in_four_random_masks_are_smooth():
+    drawn = [m for m in masks(600) if 0.2 < m.mean() < 0.8]
+    ratio = torch.tensor([edges(m) for m in drawn])
+    smooth = float((ratio < 0.8).double().mean())
+    assert 0.65 < smooth < 0.85
+    assert float((ratio < 0.3).double().mean()) > 0.15  # large blobs
+    assert float(((ratio > 0.35) & (ratio < 0.8)).double().mean()) > 0.15  # small ones
+    assert float(((ratio > 0.9) & (ratio < 1.1)).double().mean()) > 0.15  # single pixels
+
+
+def test_random_masks_are_part_of_a_compiled_step():
+    torch._dynamo.reset()
+    compiled = torch.compile(random_masks, fullgraph=True, backend="eager")
+    torch.manual_seed(0)
+    assert torch.equal(compiled(4, (32, 32)), masks(4))
+
+
+def test_an_evaluator_sees_random_masks_in_training_and_whole_images_in_evaluation():
+    torch.manual_seed(0)
+    model, x = create_model("tiny_evaluator", width=0.1), torch.randn(6, 3, 32, 32)
+    area = model(x).mask.mean((0, 2, 3))
+    assert len(area.unique()) > 3 and area.max() <= 1
+    model.eval()
+    out = model(x, deterministic=True)
+    assert (out.mask == 1).all()
+    _, plain = model.head(model.body(x), (1, 1), True, None)
+    torch.testing.assert_close(out.sample_logits, plain)
+
+
+def test_an_evaluator_cannot_see_closed_pixels():
+    model = create_model("tiny_evaluator", width=0.1).eval()
+    x, mask = torch.randn(2, 3, 32, 32), masks(2)
+    other = torch.where(mask[:, None] == 0, torch.full_like(x, 1e6), x)
+    first, second = (model(v, deterministic=True, mask=mask).logits for v in (x, other))
+    assert torch.equal(first, second)
+    with pytest.raises(AibError, match="no single attention map"):
+        model(x, attention_map=mask)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_has_an_evaluator(preset):
+    before = PRESETS[preset].settings
+    after = evaluator_settings(before)
+    with torch.device("meta"):
+        size = 224 if after.options.pool_size else 32
+        model = create_model(after.model, image_size=size, options=after.options)
+    assert isinstance(model, Evaluator)
+    assert after.model.split("_")[0] == before.model.split("_")[0]
+    assert after.options.width == before.options.width and after.data == before.data
+
+
+def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
+    before = Settings(model="vgg_aib_masked").updated(
+        area=0.5, map_size=8, noise_std=0.3, latent_dim=64, width=0.5
+    )
+    after = evaluator_settings(before)
+    assert after == before.updated(model="vgg_evaluator", area=0.25, map_size=None)
+    assert evaluator_settings(after) == after
+    assert create_model(after.model, options=after.options).noise_std == 0.3
+    assert evaluator_settings(Settings(model="vgg_aib").updated(attention_depth=2)) == Settings(
+        model="vgg_evaluator"
+    )
+    assert evaluator_settings(Settings(model="wrn").updated(dropout=0.0)).options.dropout == 0.0
+    with pytest.raises(AibError, match="area changes nothing"):
+        create_model("tiny_evaluator", area=0.5)
+
+
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_an_evaluator_has_the_layers_of_the_model_that_it_judges(propose):
+    before = Settings(model="tiny_aib_masked").updated(propose=propose, width=0.25)
+    after = evaluator_settings(before)
+    judged, judge = (create_model(s.model, options=s.options) for s in (before, after))
+    shapes = [[p.shape for p in part.parameters()] for part in (judged.body, judge.body)]
+    assert shapes[0] == shapes[1]
+
+
+def test_fit_does_not_make_an_evaluator_of_another_model():
+    settings, data = SMALL.updated(evaluator=True, epochs=1), image_set(16)
+    with pytest.raises(AibError, match="fit trains the model that it is given, a Masked; make"):
+        aib.fit(small_model("tiny_aib_masked", 4), data, settings)
+    assert aib.fit(small_model("tiny_evaluator", 4), data, settings).steps == 2
+
+
+def test_an_evaluator_is_trained_from_a_preset_and_is_a_run_like_any_other(tmp_path, capsys):
+    folder = tmp_path / "evaluator"
+    words = ["train", "shapes_tiny", "--evaluator", "--data", "shapes:count=40", "--epochs", "1"]
+    words += ["--batch-size", "16", "--width", "0.1", "--out", str(folder)]
+    assert main(words) == 0
+    config = json.loads((folder / "config.json").read_text())
+    assert config["model"]["name"] == config["settings"]["model"] == "tiny_evaluator"
+    assert isinstance(aib.from_pretrained(folder), Evaluator)
+    capsys.readouterr()
+    assert main(["eval", str(folder), "--samples", "1x1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_an_evaluator_does_not_start_from_a_model_with_a_map():
+    settings, init = PRESETS["pets_masked"].settings, "vgg16:weights.npz"
+    assert evaluator_settings(settings.updated(init=init)).init == init
+    with pytest.raises(aib.AibError, match="must not know the map .* not from pets_masked"):
+        evaluator_settings(settings.updated(init="pets_masked"))

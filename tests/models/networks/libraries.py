@@ -1,0 +1,238 @@
+"""Stand-ins for timm and torchvision: their functions and how they behave, with small networks.
+
+The real ones need a torch that is built together with torchvision. `Hub` plays the servers that
+hold the pretrained weights.
+"""
+
+import fnmatch
+import sys
+from collections import namedtuple
+from functools import partial
+from types import ModuleType, SimpleNamespace
+
+import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
+from torch import nn
+
+from tests.models.networks.small import EncoderBlock, Permute, ResNet, Tokens, ViT
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "owl"]
+CATEGORIES = ["tench", "goldfish", "great white shark", "owl"]
+SYNSETS = ["n01440764", "n01443537", "n01484850", "n01514859"]
+SIZE = 32  # of images
+
+GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", "logits aux_logits2 aux_logits1")
+
+
+class InceptionAux(nn.Module):
+    def __init__(self, channels, num_classes):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(channels, 6), nn.Linear(6, num_classes)
+
+    def forward(self, x):
+        return self.fc2(torch.relu(self.fc1(x.mean((2, 3)))))
+
+
+class GoogLeNet(nn.Module):
+    """torchvision's: auxiliary heads that run in training only, and a transformed input."""
+
+    def __init__(self, num_classes=4, aux_logits=True, transform_input=False, init_weights=None):
+        super().__init__()
+        self.aux_logits, self.transform_input = aux_logits, transform_input
+        self.conv1 = nn.Sequential(nn.Conv2d(3, 8, 3, 4, 1), nn.BatchNorm2d(8), nn.ReLU())
+        self.inception4a = nn.Conv2d(8, 8, 3, 1, 1)
+        self.inception4e = nn.Conv2d(8, 10, 3, 1, 1)
+        self.inception5b = nn.Conv2d(10, 8, 3, 2, 1)
+        self.aux1 = InceptionAux(8, num_classes) if aux_logits else None
+        self.aux2 = InceptionAux(10, num_classes) if aux_logits else None
+        self.dropout, self.fc = nn.Dropout(0.2), nn.Linear(8, num_classes)
+
+    def forward(self, x):
+        x = self.inception4a(self.conv1(0.9 * x - 0.1 if self.transform_input else x))
+        heads = self.training and self.aux_logits
+        aux1 = self.aux1(x) if heads else None
+        x = self.inception4e(x)
+        aux2 = self.aux2(x) if heads else None
+        logits = self.fc(self.dropout(self.inception5b(x).mean((2, 3))))
+        return self.outputs(logits, aux2, aux1) if heads else logits
+
+    def outputs(self, logits, aux2, aux1):
+        return GoogLeNetOutputs(logits, aux2, aux1)
+
+
+class Inception3(GoogLeNet):
+    """One auxiliary head, and a plain tuple, as older versions gave."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.Mixed_6e, self.inception4a, self.aux1 = self.inception4a, nn.Identity(), None
+
+    def forward(self, x):
+        x = self.Mixed_6e(self.conv1(x))
+        x = self.inception4e(x)
+        logits = self.fc(self.inception5b(x).mean((2, 3)))
+        return (logits, self.aux2(x)) if self.training and self.aux_logits else logits
+
+
+class VisionTransformer(nn.Module):
+    """torchvision's names: encoder.layers.encoder_layer_0, heads.head."""
+
+    def __init__(self, image_size=64, num_classes=4):
+        super().__init__()
+        self.conv_proj = Tokens(8, size=image_size, patch=8)
+        self.encoder = nn.Module()
+        self.encoder.layers = nn.Sequential()
+        for i in range(3):
+            self.encoder.layers.add_module(f"encoder_layer_{i}", EncoderBlock(8))
+        self.heads = nn.Sequential()
+        self.heads.add_module("head", nn.Linear(8, num_classes))
+
+    def forward(self, x):
+        return self.heads(self.encoder.layers(self.conv_proj(x))[:, 0])
+
+
+class TimmSwin(nn.Module):
+    """timm's names; channels last, and a head that is a module with a layer fc."""
+
+    def __init__(self, num_classes=4):
+        super().__init__()
+        self.patch_embed = nn.Sequential(nn.Conv2d(3, 6, 4, 4), Permute(0, 2, 3, 1))
+        self.layers = nn.Sequential(*(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 6)),) * 2)
+        self.layers.append(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 6), nn.GELU()))
+        self.head = nn.Module()
+        self.head.fc = nn.Linear(6, num_classes)
+
+    def forward(self, x):
+        return self.head.fc(self.layers(self.patch_embed(x)).mean((1, 2)))
+
+
+class VGG(nn.Module):
+    def __init__(self, num_classes=4):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 6, 3, 4, 1), nn.ReLU(), nn.MaxPool2d(2))
+        self.classifier = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, num_classes))
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+class Hub:
+    """Where pretrained weights come from; `online = False` makes every download fail."""
+
+    def __init__(self):
+        self.online, self.downloads = True, []
+
+    def load(self, network, name):
+        if not self.online:
+            raise LocalEntryNotFoundError("cannot find the requested files in the local cache.\n")
+        self.downloads.append(name)
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
+
+
+TIMM = {
+    "resnet18": ResNet,
+    "resnet50": ResNet,
+    "vit_tiny_patch16_224": partial(ViT, size=SIZE, patch=8),
+    "vit_small_patch14_dinov2": partial(ViT, size=SIZE, patch=8),
+    "swin_tiny_patch4_window7_224": TimmSwin,
+    "vgg11": VGG,
+    "sequencer2d_s": VGG,  # a family without a default layer
+}
+TORCHVISION = {
+    "resnet18": ResNet,
+    "googlenet": GoogLeNet,
+    "inception_v3": Inception3,
+    "vit_b_16": VisionTransformer,
+}
+
+
+def make_timm(hub):
+    """The module timm, with timm.data."""
+
+    def list_models(filter="", **_):
+        return sorted(fnmatch.filter(TIMM, filter) if filter else TIMM)
+
+    def create_model(model_name, pretrained=False, **kwargs):
+        architecture = model_name.split(".")[0]
+        if architecture not in TIMM:
+            raise RuntimeError(f"Unknown model ({architecture})")
+        own = 0 if "dinov2" in architecture else 4  # features only
+        kwargs = {"num_classes": own} | {k: v for k, v in kwargs.items() if v is not None}
+        network = TIMM[architecture](**kwargs)
+        network.num_classes = kwargs["num_classes"]
+        network.pretrained_cfg = {"input_size": (3, SIZE, SIZE), "mean": MEAN, "std": STD}
+        if pretrained:
+            hub.load(network, model_name)
+        return network
+
+    def resolve_model_data_config(model):
+        return {**model.pretrained_cfg, "crop_pct": 0.95, "interpolation": "bicubic"}
+
+    class ImageNetInfo:
+        def __init__(self, subset="imagenet-1k"):
+            assert subset == "imagenet-four"
+
+        def label_names(self):
+            return SYNSETS
+
+        def label_descriptions(self, detailed=False, as_dict=False):
+            return WORDS
+
+    timm, data = ModuleType("timm"), ModuleType("timm.data")
+    timm.create_model, timm.list_models, timm.data = create_model, list_models, data
+    data.resolve_model_data_config, data.ImageNetInfo = resolve_model_data_config, ImageNetInfo
+    data.infer_imagenet_subset = lambda model: "imagenet-four" if model.num_classes == 4 else None
+    return {"timm": timm, "timm.data": data}
+
+
+def make_torchvision(hub):
+    """The modules torchvision and torchvision.models."""
+    models = ModuleType("torchvision.models")
+
+    def list_models(module=None, include=None, exclude=None):
+        names = sorted(TORCHVISION)
+        return names if module is models else [*names, "fasterrcnn_resnet50_fpn", "raft_large"]
+
+    def overwrite(kwargs, name, value):  # as torchvision's builders do
+        if kwargs.setdefault(name, value) != value:
+            raise ValueError(f"The parameter '{name}' expected value {value} but got {kwargs}")
+
+    def get_model(name, weights=None, **kwargs):
+        keep_heads = kwargs.get("aux_logits", name == "inception_v3")
+        if weights is not None:
+            overwrite(kwargs, "num_classes", 4)
+            if name in ("googlenet", "inception_v3"):
+                kwargs.setdefault("transform_input", True)
+                overwrite(kwargs, "aux_logits", True)
+                overwrite(kwargs, "init_weights", False)
+            if name == "vit_b_16":
+                overwrite(kwargs, "image_size", SIZE)
+        network = TORCHVISION[name](**({"num_classes": 4} | kwargs))
+        if weights is not None:
+            hub.load(network, name)
+            if name == "googlenet" and not keep_heads:
+                network.aux_logits, network.aux1, network.aux2 = False, None, None
+        return network
+
+    def get_model_weights(name):
+        transforms = partial(SimpleNamespace, crop_size=[SIZE], mean=list(MEAN), std=list(STD))
+        weights = SimpleNamespace(transforms=transforms, meta={"categories": CATEGORIES})
+        return SimpleNamespace(DEFAULT=weights)
+
+    models.list_models, models.get_model = list_models, get_model
+    models.get_model_weights = get_model_weights
+    torchvision = ModuleType("torchvision")
+    torchvision.models = models
+    return {"torchvision": torchvision, "torchvision.models": models}
+
+
+def install(monkeypatch):
+    """Put both libraries where `import` finds them; return their hub."""
+    hub = Hub()
+    for name, module in {**make_timm(hub), **make_torchvision(hub)}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return hub

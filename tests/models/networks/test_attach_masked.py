@@ -1,0 +1,191 @@
+"""attach(masked=True): any network masks its own pixels, convolutional or a transformer."""
+
+import json
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import aib
+from aib.models.latent import LinearHead, VariationalHead
+from tests.helpers import SMALL, image_set, images
+from tests.models.networks.small import DenseNet, ResNet, Swin, TwoNames, ViT
+
+B, C = 3, 5
+
+# A network, a layer, and by hand its features as [B,c,h,w]: 4 x 4 positions of 32 x 32 pixels.
+NETWORKS = {
+    "resnet": (ResNet, "layer3", lambda f: f),
+    "two names": (TwoNames, "layer3", lambda f: f),
+    "densenet": (DenseNet, "features.transition1", lambda f: f),
+    "swin": (lambda: Swin(8), "features.1", lambda f: f.permute(0, 3, 1, 2)),
+    "vit": (ViT, "blocks.1", lambda f: f[:, 1:].transpose(1, 2).unflatten(2, (8, 8))),
+    "vit of one size": (lambda: ViT(size=32), "norm", lambda f: f[:, 1:].mT.unflatten(2, (8, 8))),
+    "registers": (lambda: ViT(prefix=5), "norm", lambda f: f[:, 5:].mT.unflatten(2, (8, 8))),
+}
+parametrize_networks = pytest.mark.parametrize("name", NETWORKS)
+
+
+def attached(name="resnet", **options):
+    network, at, _ = NETWORKS[name]
+    arguments = {"at": at, "num_classes": C, "image_size": 32, "masked": True, **options}
+    return aib.attach(network(), **arguments)
+
+
+@parametrize_networks
+def test_the_map_comes_from_the_features_of_a_first_pass(name):
+    """Against the caller's network, a hook on its layer, and the proposal by hand."""
+    make, at, to_grid = NETWORKS[name]
+    network, x = make().eval(), images(B)
+    model = aib.attach(network, at=at, num_classes=C, image_size=32, masked=True).eval()
+    features = []
+    network.get_submodule(at).register_forward_hook(lambda _, __, f: features.append(f))
+    network(x)
+    score = model.propose.trunk[1](to_grid(features[0]))  # [B,1,h,w]
+    out = model(x, samples=(2, 1))
+    torch.testing.assert_close(out.attention.mu, score[:, 0].sigmoid())
+    assert out.sample_logits.shape == (2, 1, B, C) and out.mask.shape == (2, B, 32, 32)
+    assert 0.8 < out.mask.mean() < 1, "it starts open"
+
+
+def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_second():
+    model, sizes = attached().eval(), []
+    model.body.layer3.register_forward_hook(lambda _, __, f: sizes.append(len(f)))
+    model(images(B), samples=(4, 1))
+    assert sizes == [B, 4 * B]
+    model(images(B), samples=(4, 1), attention_map=torch.rand(B, 4, 4))
+    assert sizes == [B, 4 * B, 4 * B]
+    assert not model.first_pass._features
+
+
+@pytest.mark.parametrize("name", ["resnet", "two names"])
+def test_each_pass_keeps_its_own_statistics(name):
+    model = attached(name).train()
+    model(images(B))
+    first, second = model.first_pass.get_buffer("bn1/running_mean"), model.body.bn1.running_mean
+    assert not torch.equal(first, second)
+    assert model.body.bn1.num_batches_tracked == 1
+
+
+class Checkpointed(ResNet):
+    """Computes two of its layers again in the backward pass, to save memory."""
+
+    def forward(self, x):
+        x = self.layer1(self.relu(self.bn1(self.conv1(x))))
+        for layer in (self.layer2, self.layer3):
+            x = checkpoint(layer, x, use_reentrant=False)
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+def test_gradient_checkpointing_changes_no_statistics():
+    """The first pass, computed again in the backward pass, updates neither set of them."""
+    network, found = ResNet(), []
+    checkpointed = Checkpointed()
+    checkpointed.load_state_dict(network.state_dict())
+    for one in (network, checkpointed):
+        torch.manual_seed(0)
+        model = aib.attach(one, at="layer2", num_classes=C, image_size=32, masked=True).train()
+        for x in images(2 * B).chunk(2):
+            aib.aib_loss(model(x), torch.arange(B), area=0.1).total.backward()
+        gradients = {n: p.grad for n, p in model.named_parameters()}
+        found.append((dict(model.named_buffers()), gradients))
+    torch.testing.assert_close(*found)
+
+
+def test_a_pass_that_failed_leaves_no_trace():
+    model, x = attached().eval(), images(B)
+    expected = model(x, deterministic=True).logits
+    hook = model.body.fc.register_forward_hook(lambda *_: 1 / 0)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            model(x)
+    hook.remove()
+    assert torch.equal(model(x, deterministic=True).logits, expected)
+    assert not model.first_pass._features
+
+
+def test_the_head_is_batchnorm_and_linear_and_latent_dim_adds_the_bottleneck():
+    plain, bottleneck = attached(), attached(latent_dim=6)
+    assert isinstance(plain.head, LinearHead) and isinstance(plain.head.norm, nn.BatchNorm1d)
+    assert plain.eval_samples == (4, 1) and plain.eval()(images(B)).latent is None
+    assert isinstance(bottleneck.head, VariationalHead) and bottleneck.head.norm is not None
+    assert bottleneck.eval_samples == (4, 12)
+    assert bottleneck.eval()(images(B)).latent.z.shape == (4, 12, B, 6)
+
+
+@parametrize_networks
+@pytest.mark.parametrize("options", [{}, {"quantizer": 4, "latent_dim": 6, "area": 0.5}])
+def test_it_is_trained_saved_and_loaded_with_its_backbone(name, options, tmp_path):
+    model, x = attached(name, noise_std=0.5, stretch=3.0, **options), images(B)
+    out = model.train()(x)  # so that the two passes' statistics differ
+    assert out.attention.sigma is None  # but with sample_map
+    aib.aib_loss(out, torch.arange(B), area=0.1).total.backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+    expected = model.eval()(x, deterministic=True).logits
+    model.save_pretrained(tmp_path)
+    for backbone in (NETWORKS[name][0](), deepcopy(model)):
+        loaded = aib.from_pretrained(tmp_path, backbone=backbone)
+        assert torch.equal(loaded(x, deterministic=True).logits, expected)
+        chosen = (loaded.area, loaded.noise_std, loaded.stretch)
+        assert chosen == (options.get("area", 0.25), 0.5, 3.0)
+    with pytest.raises(aib.AibError, match="noise_std is 0.5 in the file and 1.0 in"):
+        aib.from_pretrained(tmp_path, backbone=attached(name, **options))
+
+
+def test_the_reading_of_the_features_is_written_out():
+    recipe = json.loads(json.dumps(attached("registers").recipe))
+    assert (recipe["layout"], recipe["prefix_tokens"], recipe["grid"]) == ("tokens", 5, [8, 8])
+    assert attached("swin").recipe["layout"] == "nhwc"
+
+
+def test_it_is_trained_like_any_model():
+    data = image_set(count=16, size=32)
+    model = aib.attach(
+        ResNet(), at="layer2", num_classes=data.num_classes, image_size=32, masked=True, area=0.5
+    )
+    before = model.first_pass.get_buffer("bn1/running_mean").clone()
+    fitted = aib.fit(model, data, SMALL)
+    assert "area" in fitted.last
+    assert not torch.equal(fitted.model.first_pass.get_buffer("bn1/running_mean"), before)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"modulation": "gate"}, "modulation is for attention that modulates features: leave it"),
+        ({"attention_guide": True}, "attention_guide is for attention that modulates"),
+        ({"masked": False, "area": 0.5}, "area is for masked models: leave it out, or add"),
+        ({"masked": False, "noise_std": 0.5}, "noise_std is for masked models"),
+        ({"masked": False, "layout": "nchw"}, "layout is for masked models"),
+        ({"masked": False, "prefix_tokens": 1}, "prefix_tokens is for masked models"),
+        ({"masked": False, "grid": (4, 4)}, "grid is for masked models"),
+        ({"grid": 8}, "grid must be 2 values, each an integer of at least 1 or None, not 8"),
+        ({"masked": 1}, "masked must be true or false, not 1"),
+        ({"map_size": 8}, "attach has no option 'map_size'"),
+        ({"quantizer": 1}, "quantizer must be"),
+        ({"at": "avgpool"}, "'avgpool' gives no grid of features but one position"),
+        ({"layout": "tokens"}, r"layer 'layer3': features \[2, 16, 4, 4\] .* layout="),
+    ],
+)
+def test_bad_input_is_named(options, words):
+    with pytest.raises(aib.AibError, match=words):
+        attached(**options)
+
+
+def test_an_image_of_the_wrong_size_is_a_sentence():
+    with pytest.raises(aib.AibError, match="a 16 x 16 image does not pass"):
+        attached("vit of one size", image_size=16)
+
+
+def test_a_layer_inside_a_skip_connection_may_be_read():
+    assert attached(at="layer2.1.conv2")(images(B)).attention.mu.shape == (B, 8, 8)
+
+
+def test_the_map_is_read_before_the_network_changes_the_features_in_place():
+    """As DenseNet does: its ReLU sets features below 0 to 0."""
+    network, x = DenseNet().eval(), images(B)
+    model = aib.attach(network, at="features", num_classes=C, image_size=32, masked=True).eval()
+    score = model.propose.trunk(network.features(x))  # [B,1,h,w]
+    torch.testing.assert_close(model(x).attention.mu, score[:, 0].sigmoid())

@@ -1,0 +1,109 @@
+"""torch.compile takes a model whole: no graph break, no waiting for the device, same numbers."""
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import aib
+from aib.models.types import Noise
+from tests.helpers import SmallNet, latent_of
+
+CASES = [
+    ("attached", 32),
+    ("attached_masked", 32),
+    ("tiny_aib_qt", 32),
+    pytest.param("tiny_aib_masked", 32, marks=pytest.mark.slow),
+    ("vgg_aib_qt", 32),
+    ("wrn_aib_qt", 32),
+    ("vgg_aib_qt", 224),
+    pytest.param("wrn_aib_qt", 224, marks=pytest.mark.slow),
+]
+
+
+def make(name, image_size):
+    if name.startswith("attached"):
+        options = {"quantizer": 4, "image_size": 32, "masked": name == "attached_masked"}
+        return aib.attach(SmallNet(), at="features", num_classes=3, latent_dim=8, **options)
+    options = latent_of(name, 8)
+    if name.startswith("wrn") and image_size == 32:
+        options["dropout"] = 0.0  # draws from the generator, and compiled code draws differently
+    return aib.create_model(name, 3, image_size, width=1 / 32, **options)
+
+
+def batch_for(model, size, samples=(2, 2)):
+    x, y = torch.randn(2, 3, size, size), torch.tensor([0, 2])
+    out = model.eval()(x, samples=samples)
+    eps_z = None if out.latent is None else torch.randn_like(out.latent.z)
+    eps_x = None if out.mask is None else torch.randn(samples[0], *x.shape)
+    return x, y, Noise(torch.randn_like(out.attention.a), eps_z, eps_x)
+
+
+def gradients(run, model, x, y, noise, bf16=False):
+    model.train().zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        out = run(x, samples=(2, 2), noise=noise)
+        terms = aib.aib_loss(out, y)
+    terms.total.backward()
+    return out, terms, {n: p.grad.clone() for n, p in model.named_parameters()}
+
+
+def assert_compiled_equals_eager(model, size, backend, bf16=False, **tolerance):
+    torch.compiler.reset()
+    x, y, noise = batch_for(model, size)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    _, eager_terms, eager = gradients(model, model, x, y, noise, bf16)
+    after_eager = {k: v.clone() for k, v in model.state_dict().items()}
+    model.load_state_dict(state)
+
+    counter = CompileCounterWithBackend(backend)
+    step = torch.compile(model, fullgraph=True, backend=counter)
+    out, terms, compiled = gradients(step, model, x, y, noise, bf16)
+    assert counter.frame_count == 1
+    assert isinstance(out, aib.Output) and out.sample_logits.shape[:2] == (2, 2)
+    torch.testing.assert_close(terms.detached(), eager_terms.detached(), **tolerance)
+    torch.testing.assert_close(compiled, eager, **tolerance)
+    # running statistics and the anchors' usage as well
+    torch.testing.assert_close(dict(model.state_dict()), after_eager, **tolerance)
+
+
+@pytest.mark.parametrize(("name", "image_size"), CASES)
+def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_size):
+    assert_compiled_equals_eager(
+        make(name, image_size), min(image_size, 64), "aot_eager", rtol=1e-4, atol=1e-5
+    )
+
+
+def test_the_whole_step_with_its_loss_compiles_and_beta_may_change_without_another_compile():
+    torch.compiler.reset()
+    model = make("tiny_aib_qt", 32).train()
+    counter = CompileCounterWithBackend("aot_eager")
+
+    @torch.compile(fullgraph=True, backend=counter)
+    def step(x, y, beta):
+        return aib.aib_loss(model(x), y, beta=beta).total
+
+    x, y = torch.randn(2, 3, 32, 32), torch.tensor([0, 2])
+    losses = [step(x, y, torch.tensor(beta)) for beta in (0.01, 0.01, 0.0)]
+    losses[-1].backward()
+    assert counter.frame_count == 1
+    assert losses[0] != losses[1]  # it draws its own noise
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("name", "image_size"), [*CASES, ("wrn_abn", 32), ("vgg_att3", 32)])
+def test_no_forward_pass_reads_a_value_back_from_the_device(name, image_size, training):
+    """Fake tensors have shapes and no values: .item(), a branch on data or bincount would raise."""
+    model = make(name, image_size).train(training)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        size = min(image_size, 64)
+        out = model(torch.randn(2, 3, size, size), samples=(2, 2))
+        assert out.logits.shape == (2, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "image_size"), [("tiny_aib_qt", 32), ("wrn_aib_qt", 32), ("attached", 32)]
+)
+def test_the_real_compiler_gives_the_same_numbers(name, image_size):
+    assert_compiled_equals_eager(make(name, image_size), 32, "inductor", rtol=1e-3, atol=1e-4)

@@ -1,0 +1,78 @@
+"""Standard deviation, sampling and both KLs, against integration and torch.distributions."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
+from torch.distributions import Normal, kl_divergence
+
+from aib.models.gaussian import (
+    kl_released,
+    kl_to_standard_normal,
+    positive_sigma,
+    reparameterise,
+)
+
+
+def integrated_kl(mu, sigma):
+    """The definition, E_p[log p - log r], by quadrature."""
+
+    def integrand(z):
+        return norm.pdf(z, mu, sigma) * (norm.logpdf(z, mu, sigma) - norm.logpdf(z))
+
+    return quad(integrand, mu - 12 * sigma, mu + 12 * sigma, epsabs=1e-12, epsrel=1e-10)[0]
+
+
+@settings(max_examples=25)
+@given(st.floats(-8, 8), st.floats(1e-3, 8))
+def test_kl_is_the_integral_of_its_definition(mu, sigma):
+    ours = kl_to_standard_normal(torch.tensor([mu]).double(), torch.tensor([sigma]).double())
+    assert ours.item() == pytest.approx(integrated_kl(mu, sigma), rel=1e-6, abs=1e-8)
+
+
+def test_kl_adds_over_dimensions_and_agrees_with_torch():
+    mu, sigma = torch.randn(3, 5, 7), torch.rand(3, 5, 7) + 1e-3
+    reference = kl_divergence(Normal(mu, sigma), Normal(0.0, 1.0)).sum(-1)
+    assert kl_to_standard_normal(mu, sigma).shape == (3, 5)
+    torch.testing.assert_close(kl_to_standard_normal(mu, sigma), reference)
+
+
+def test_released_kl_takes_sigma_for_the_log_of_the_standard_deviation():
+    mu, sigma = torch.randn(5, 7), torch.rand(5, 7) * 3
+    reference = kl_divergence(Normal(mu, sigma.exp()), Normal(0.0, 1.0)).sum(-1)
+    torch.testing.assert_close(kl_released(mu, sigma), reference)
+
+
+@pytest.mark.parametrize("kl", [kl_to_standard_normal, kl_released])
+def test_gradients_of_the_kl_are_its_finite_differences(kl):
+    mu = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    sigma = (torch.rand(3, 4, dtype=torch.float64) + 0.1).requires_grad_()
+    assert torch.autograd.gradcheck(kl, (mu, sigma))
+
+
+def test_released_kl_stays_finite_where_its_exponential_would_overflow():
+    sigma = torch.tensor([1e4], requires_grad=True)
+    value = kl_released(torch.zeros(1), sigma)
+    value.backward()
+    assert value.isfinite() and sigma.grad.isfinite().all()
+    assert value.item() == pytest.approx(0.5 * math.exp(2 * 20), rel=1e-3)
+
+
+@given(st.floats(-1e4, 1e4))
+def test_sigma_is_softplus_above_a_floor(raw):
+    expected = max(raw - 5, 0) + math.log1p(math.exp(-abs(raw - 5)))
+    sigma = positive_sigma(torch.tensor([raw]).double())
+    assert sigma.item() >= 1e-4
+    assert sigma.item() == pytest.approx(expected + 1e-4, rel=1e-6, abs=1e-9)
+
+
+def test_a_sample_has_the_given_mean_and_standard_deviation():
+    noise = torch.randn(100_000)
+    z = reparameterise(torch.tensor(2.0), torch.tensor(0.5), noise)
+    torch.testing.assert_close(z, 2 + noise / 2)
+    assert z.mean().item() == pytest.approx(2.0, abs=0.01)
+    assert z.std().item() == pytest.approx(0.5, abs=0.01)

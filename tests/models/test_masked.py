@@ -1,0 +1,462 @@
+"""Masked models: what the map closes never reaches the decision."""
+
+import math
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import aib
+from aib.config.options import ModelOptions
+from aib.errors import AibError
+from aib.evaluation.error import evaluate
+from aib.models.attention import SpatialAttention
+from aib.models.backbones import tiny
+from aib.models.backbones.propose import (
+    FeatureProposal,
+    FirstPass,
+    ProposalNet,
+    batch_norm_buffers,
+    halvings,
+)
+from aib.models.latent import LinearHead, VariationalHead, mlp_decoder
+from aib.models.loss import area_per_image
+from aib.models.masked import Masked, information_bits
+from aib.models.quantize import AnchorQuantizer
+from aib.models.types import Attention, Noise
+from aib.training.loop import Loop
+from aib.training.optim import area_at, stretch_at
+from tests.helpers import SMALL, image_set, start_run
+from tests.models.networks.small import ResNet, Swin, ViT
+
+C, K, SIDE = 5, 4, 16
+
+
+def make(propose="separate", *, stochastic=True, anchors=None, bottleneck=True, **options):
+    torch.manual_seed(0)
+    parts = tiny(ModelOptions())
+    body = nn.Sequential(parts.stem, parts.tail)
+    if propose == "twice":
+        trunk, first_pass = FeatureProposal(parts.feature_channels, 8), FirstPass(body, "0")
+    else:
+        trunk, first_pass = ProposalNet(halvings(SIDE, 4), 0.1), None
+    if bottleneck:
+        head = VariationalHead(parts.embedding_dim, K, mlp_decoder(K, C))
+    else:
+        head = LinearHead(parts.embedding_dim, C)
+    return Masked(
+        body, head, SpatialAttention(trunk, 1 if stochastic else None), C,
+        first_pass=first_pass, quantizer=AnchorQuantizer(anchors) if anchors else None, **options,
+    ).eval()  # fmt: skip
+
+
+def images(count=3, seed=0):
+    return torch.randn(count, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(seed))
+
+
+def noise(count=3, s=2, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    eps_x = torch.randn(s, count, 3, SIDE, SIDE, generator=generator)
+    return Noise(z=torch.randn(s, 1, count, K, generator=generator), x=eps_x)
+
+
+def attach(network, at):
+    torch.manual_seed(0)
+    return aib.attach(network, at=at, num_classes=C, image_size=SIDE, masked=True).eval()
+
+
+ATTACHED = {
+    "resnet": attach(ResNet(), "layer2"),
+    "vit": attach(ViT(), "blocks.1"),
+    "swin": attach(Swin(), "features.1"),
+}
+MODELS = {"separate": make(), "twice": make("twice"), "quantised": make(anchors=5), **ATTACHED}
+
+
+@given(st.sampled_from(sorted(MODELS)), st.integers(0, 2**31 - 1), st.floats(0.05, 0.95))
+def test_closed_pixels_cannot_change_the_logits(name, seed, share):
+    model, x, eps = MODELS[name], images(seed=seed), noise(seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.rand(3, SIDE, SIDE, generator=generator)
+    mask[torch.rand(mask.shape, generator=generator) < share] = 0
+    closed = (mask == 0)[:, None].expand_as(x)
+    before = model(x, samples=(2, 1), noise=eps, mask=mask).sample_logits
+    for value in (1e6, math.inf, -math.inf, math.nan):
+        changed = torch.where(closed, torch.full_like(x, value), x)
+        after = model(changed, samples=(2, 1), noise=eps, mask=mask).sample_logits
+        assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_of_closed_pixels_are_exactly_zero(name):
+    model, x = MODELS[name], images().requires_grad_()
+    mask = torch.rand(3, SIDE, SIDE)
+    mask[:, :8] = 0
+    model(x, samples=(2, 1), noise=noise(), mask=mask).logits.square().sum().backward()
+    assert (x.grad[:, :, :8] == 0).all() and (x.grad[:, :, 8:] != 0).any()
+
+
+def test_with_everything_open_the_model_is_the_plain_classifier():
+    model, x = make(bottleneck=False), images()
+    out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
+    _, plain = model.head(model.body(x), (1, 1), False, None)  # [1,1,B,C]
+    torch.testing.assert_close(out.sample_logits, plain.expand(2, 1, 3, C))
+
+
+@pytest.mark.parametrize(("network", "head"), [(ResNet, "fc"), (ViT, "head"), (Swin, "head")])
+def test_with_everything_open_an_attached_model_is_the_callers_network(network, head):
+    """What the caller's network gives to its own head, through BatchNorm and the new layer."""
+    at = {"fc": "layer2", "head": "norm"}[head]
+    plain, x, embeddings = network().eval(), images(), []
+    model = attach(plain, at)
+    plain.get_submodule(head).register_forward_pre_hook(lambda _, e: embeddings.append(*e))
+    plain(x)
+    logits = nn.functional.linear(
+        model.head.norm(embeddings[0]), model.head.weight, model.head.bias
+    )  # [B,C]
+    out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
+    torch.testing.assert_close(out.sample_logits, logits.expand(2, 1, 3, C))
+
+
+def test_samples_outside_the_unit_interval_are_clamped_and_keep_their_gradient():
+    a = torch.tensor([[[-0.3, 0.8]]], requires_grad=True)  # [1,1,2]
+    mask = make().mask_of(Attention.fixed(a), torch.Size((1, 8)))[0, 0, 0]
+    within = 0.8 * torch.tensor([0, 0, 1 / 8, 3 / 8, 5 / 8, 7 / 8, 1, 1])  # between 0 and 0.8
+    torch.testing.assert_close(mask, (1.1 * within - 0.05).clamp(0, 1))
+    mask.sum().backward()
+    assert (a.grad > 0).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_deterministic_pass_does_not_depend_on_the_batch(name):
+    model, x = MODELS[name], images(8)
+    together = model(x, deterministic=True)
+    alone = model(x[5:6], deterministic=True)
+    torch.testing.assert_close(alone.logits[0], together.logits[5], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(alone.mask[:, 0], together.mask[:, 5], rtol=1e-5, atol=1e-6)
+    assert torch.equal(model(x, deterministic=True).logits, together.logits)
+
+
+def test_noise_is_new_in_every_pass_and_has_its_scale():
+    model, x = make(noise_std=0.5), torch.zeros(200, 3, SIDE, SIDE)
+    seen = []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    for _ in range(2):
+        model(x, samples=(1, 1), mask=torch.zeros(200, SIDE, SIDE))
+    assert not torch.equal(*seen)
+    assert seen[0].std() == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_the_classifier_sees_image_and_noise_in_the_shares_of_the_mask(deterministic):
+    model, x, seen = make(noise_std=0.5), images(), []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    mask, given = torch.rand(3, SIDE, SIDE), noise(s=1)
+    model(x, (1, 1), mask=mask, deterministic=deterministic, noise=None if deterministic else given)
+    eps = given.x[0].numpy()
+    if deterministic:  # the one field that saved results and exported models rely on
+        eps = np.random.Generator(np.random.PCG64(0)).standard_normal((3, SIDE, SIDE))
+    m = mask[:, None].numpy()
+    np.testing.assert_allclose(seen[0], m * x.numpy() + (1 - m) * 0.5 * eps, atol=1e-5)
+
+
+def test_a_quantised_map_can_be_given_to_the_model_though_its_anchors_left_the_unit_interval():
+    model, x = make(anchors=5, stochastic=False), images()
+    model.quantizer.anchors.data = torch.tensor([-0.2, 0.1, 0.2, 0.3, 1.2])
+    own = model(x, deterministic=True)
+    a_q = model.applied_map(own.attention.mu)
+    assert torch.equal(model(x, deterministic=True, attention_map=a_q).mask, own.mask)
+
+
+def test_each_pass_has_running_statistics_of_its_own():
+    """Against two copies of the network, of which one saw the images and one the masked images."""
+    model, x = make("twice", stochastic=False).train(), images(6)
+    copies = [deepcopy(model).body for _ in range(2)]
+    seen = []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    model(x)
+    assert torch.equal(seen[0], x) and not torch.equal(seen[1], x)
+    for copy, batch in zip(copies, seen.copy(), strict=True):
+        copy(batch)
+    first, second = map(batch_norm_buffers, copies)
+    assert len(first) == len(second) > 0
+    for name, value in batch_norm_buffers(model.body).items():
+        torch.testing.assert_close(value, second[name])
+        torch.testing.assert_close(model.first_pass.get_buffer(name.replace(".", "/")), first[name])
+
+
+def test_area_has_the_value_of_the_mask_and_the_gradient_of_the_proposal():
+    mu = torch.rand(2, 3, 3, requires_grad=True)
+    mask = torch.rand(4, 2, 6, 6)
+    area = area_per_image(mu, mask)
+    torch.testing.assert_close(area, mask.transpose(0, 1).flatten(1).mean(1))
+    area.sum().backward()
+    torch.testing.assert_close(mu.grad, torch.full_like(mu, 1 / 9))
+
+
+def test_bits_are_the_kl_of_the_masked_pixel_to_noise():
+    """By numerical integration of p log(p / r) for one pixel and channel."""
+    s = 0.7
+    for m, value in ((0.2, 0.5), (0.6, -1.5), (0.9, 1.0)):
+        std = s * (1 - m)
+        grid = torch.linspace(m * value - 12 * std, m * value + 12 * std, 200_001).double()
+        p = torch.exp(-((grid - m * value) ** 2) / (2 * std**2)) / math.sqrt(2 * math.pi * std**2)
+        log_r = -(grid**2) / (2 * s**2) - math.log(math.sqrt(2 * math.pi) * s)
+        log_p = -((grid - m * value) ** 2) / (2 * std**2) - math.log(math.sqrt(2 * math.pi) * std)
+        bits = float(torch.trapezoid(p * (log_p - log_r), grid)) / math.log(2)
+        x = torch.full((1, 3, 1, 1), value, dtype=torch.float64)
+        found = information_bits(x, torch.full((1, 1, 1), m, dtype=torch.float64), s)
+        assert float(found) == pytest.approx(3 * min(bits, 8), rel=1e-5)
+
+
+def test_bits_are_none_where_closed_and_eight_per_channel_where_open():
+    x = images(1)
+    assert (information_bits(x, torch.zeros(1, SIDE, SIDE), 1.0) == 0).all()
+    assert (information_bits(x, torch.ones(1, SIDE, SIDE), 1.0) == 24).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda m, x: m(x, mask=torch.ones(3, 8, 8)),
+            r"mask for these images must be \[3, 16, 16\]",
+        ),
+        (lambda m, x: m(x, mask=torch.full((3, SIDE, SIDE), 1.5)), r"mask must lie in \[0, 1\]"),
+        (lambda m, x: m(x, attention_map=torch.full((3, 4, 4), -0.1)), r"must lie in \[0, 1\]"),
+        (lambda m, x: m(x, attention_map=torch.ones(2, 4, 4)), r"must be \[3, h, w\]"),
+        (
+            lambda m, x: m(x, attention_map=torch.ones(3, 4, 4), mask=torch.ones(3, SIDE, SIDE)),
+            "not both",
+        ),
+        (lambda m, x: m(x, noise=Noise(x=torch.ones(1, 3, 3, 4, 4))), "noise for x"),
+        (lambda m, x: make(area=0.0), "area must be a number above 0 and at most 1, not 0.0"),
+        (lambda m, x: make(area=1.1), "area must be a number above 0 and at most 1, not 1.1"),
+        (lambda m, x: make(noise_std=0.0), "noise_std must be a number above 0, not 0.0"),
+        (lambda m, x: make(stretch=1.0), "stretch must be a number at least 1.1, not 1.0"),
+        (lambda m, x: halvings(16, 32), "map_size must lie between 1 and the image's 16"),
+        (lambda m, x: halvings(16, 6), "power of two"),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises(AibError, match=words):
+        call(MODELS["separate"], images())
+
+
+@pytest.mark.parametrize("propose", [None, "separate", "twice"])
+@pytest.mark.parametrize("name", aib.list_models("*_masked", image_size=224))
+def test_models_for_224_look_twice_and_have_no_bottleneck_unless_asked(name, propose, tmp_path):
+    model = aib.create_model(name, 4, image_size=224, width=1 / 32, propose=propose)
+    recipe, grid = model.recipe, 7 if name.startswith("wrn") and propose != "separate" else 14
+    assert recipe["propose"] == (propose or "twice") and recipe["latent_dim"] is None
+    assert isinstance(model.head, LinearHead) and isinstance(model.head.norm, nn.BatchNorm1d)
+    assert model.eval_samples == (4, 1)
+    x = torch.randn(2, 3, 160, 160, generator=torch.Generator().manual_seed(0))
+    out = model.train()(x)
+    assert out.attention.mu.shape[1:] == (grid * 160 // 224,) * 2 and out.mask.mean() > 0.7
+    assert model.eval()(x[:, :, :112], samples=(2, 1)).sample_logits.shape == (2, 1, 2, 4)
+    model.save_pretrained(tmp_path)
+    again = aib.from_pretrained(tmp_path)
+    expected = model(x, deterministic=True).logits
+    assert torch.equal(again(x, deterministic=True).logits, expected)
+
+
+def test_at_224_latent_dim_adds_the_bottleneck_and_map_size_is_for_a_separate_proposal():
+    make_224 = partial(aib.create_model, "vgg_aib_masked", 4, image_size=224, width=1 / 32)
+    model = make_224(latent_dim=6)
+    assert isinstance(model.head, VariationalHead) and model.head.norm is not None
+    assert model.recipe["latent_dim"] == 6 and model.eval_samples == (4, 12)
+    x = torch.randn(1, 3, 224, 224)
+    assert make_224(propose="separate", map_size=28).eval()(x).attention.mu.shape == (1, 28, 28)
+    with pytest.raises(AibError, match="map_size is that of the features"):
+        make_224(map_size=14)
+    with pytest.raises(AibError, match="between 1 and the image's 224, not 448"):
+        make_224(propose="separate", map_size=448)
+
+
+def test_a_plain_network_may_have_the_head_of_its_masked_twin():
+    plain = aib.create_model("vgg", 4, image_size=224, width=1 / 32, head_norm=True)
+    masked = aib.create_model("vgg_aib_masked", 4, image_size=224, width=1 / 32)
+    shapes = [{n: p.shape for n, p in m.head.state_dict().items()} for m in (plain, masked)]
+    assert shapes[0] == shapes[1] and masked.recipe["head_norm"]
+    assert aib.create_model("vgg", 4, image_size=224, width=1 / 32).head.norm is None
+
+
+@pytest.mark.parametrize("name", aib.list_models("*_masked"))
+@pytest.mark.parametrize("propose", ["separate", "twice"])
+def test_named_models_start_open_and_are_saved_and_loaded(name, propose, tmp_path):
+    torch.manual_seed(0)
+    model = aib.create_model(name, 4, width=1 / 16, propose=propose)
+    x = torch.randn(2, 3, 32, 32)
+    assert model(x).mask.mean() > 0.8  # in training mode: BatchNorm has no statistics yet
+    out = model.eval()(x, deterministic=True)
+    assert out.mask.shape == (1, 2, 32, 32)
+    model.save_pretrained(tmp_path)
+    again = aib.from_pretrained(tmp_path)
+    assert torch.equal(again(x, deterministic=True).logits, out.logits)
+
+
+def test_the_options_of_masked_models_reach_them():
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    plain, sampled, quantised, other = (
+        aib.create_model("tiny_aib_masked", 4, width=0.25, **options)
+        for options in (
+            {},
+            {"sample_map": True},
+            {"quantise_map": True, "num_anchors": 3},
+            {"area": 0.5, "noise_std": 0.3, "map_size": 8, "stretch": 3.0},
+        )
+    )
+    assert (other.area, other.noise_std, other(x).attention.mu.shape) == (0.5, 0.3, (2, 8, 8))
+    assert other.stretch == 3.0
+    assert plain(x).attention.sigma is None and plain.quantizer is None
+    out = sampled(x, samples=(2, 1))
+    assert not torch.equal(out.mask[0], out.mask[1]) and out.attention.indices is None
+    out = quantised(x)
+    assert torch.equal(out.attention.a_q[0], quantised.quantizer.anchors[out.attention.indices[0]])
+
+
+@pytest.mark.parametrize("anchors", [None, 5])
+def test_an_explanation_shows_the_mask_that_was_applied(anchors):
+    model, x = make(anchors=anchors, noise_std=0.7), images()
+    out, expl = model(x, deterministic=True), model.explain(x)
+    assert torch.equal(expl.mask, out.mask[0]) and expl.attention is expl.mask
+    assert torch.equal(expl.bits, information_bits(x, out.mask[0], 0.7))
+    assert expl.seen.shape == x.shape
+    assert torch.equal(expl[1].mask, expl.mask[1:2])
+    assert torch.equal(expl.map, out.attention.mu)  # which ranks positions
+
+
+def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
+    model, x, y = make(), images(), torch.tensor([0, 1, 2])
+    out = model(x, deterministic=True)
+    areas = out.mask[0].mean((1, 2)).detach()
+    excess = sum(max(float(a) - 0.3, 0.0) for a in areas) / 3
+    free, tight = (aib.aib_loss(out, y, lambda_area=2.0, area=area) for area in (1.0, 0.3))
+    assert free.excess.item() == 0 and tight.excess.item() == pytest.approx(excess, rel=1e-5)
+    assert float(tight.total - free.total) == pytest.approx(2 * excess, rel=1e-4)
+    assert float(tight.area) == pytest.approx(float(areas.mean()), rel=1e-5)
+    given = model(x, deterministic=True, mask=out.mask[0].detach() / 2)
+    assert float(aib.aib_loss(given, y).area) == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
+
+
+def test_the_budget_falls_from_one_to_its_value():
+    assert [area_at(0.25, step, 1000) for step in (0, 50, 250, 450, 999)] == pytest.approx(
+        [1, 1, 0.625, 0.25, 0.25]
+    )
+
+
+@pytest.mark.parametrize("stretch", [1.1, 4.0])
+def test_the_mask_is_the_stretched_and_clipped_map(stretch):
+    model, x = make(stretch=stretch), images()
+    a = torch.rand(3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    m = model(x, deterministic=True, attention_map=a).mask[0]
+    torch.testing.assert_close(m, (stretch * (a - 0.5) + 0.5).clamp(0, 1), rtol=0, atol=1e-5)
+    assert (m[a < 0.04] == 0).all() and (m[a > 0.96] == 1).all()
+
+
+def test_the_stretch_rises_once_the_budget_has_fallen():
+    steps = (0, 450, 675, 900, 999)
+    assert [stretch_at(4.1, step, 1000) for step in steps] == pytest.approx(
+        [1.1, 1.1, 2.6, 4.1, 4.1]
+    )
+    assert {stretch_at(1.1, step, 1000) for step in steps} == {1.1}
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_training_raises_the_stretch_to_its_value(ema, tmp_path):
+    data, reached = image_set(count=64, size=32), []
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.25, stretch=3.0)
+    model.register_forward_pre_hook(
+        lambda one, _: reached.append(float(one.steepness)) if one.training else None
+    )
+    settings = replace(SMALL, epochs=5, batch_size=16, ema=ema)
+    trained = aib.fit(model, data, settings).model
+    assert reached == pytest.approx([stretch_at(3.0, step, 20) for step in range(20)])
+    trained.save_pretrained(tmp_path)
+    saved = aib.from_pretrained(tmp_path)
+    assert saved.stretch == saved.steepness == 3.0
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    masks = [one.eval()(x, deterministic=True).mask for one in (trained, saved)]
+    assert torch.allclose(*masks, atol=1e-5)
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_a_short_or_finished_training_ends_with_the_whole_stretch(ema, tmp_path):
+    """Two steps end before the rise does; on resume none is left. Both decide as the saved one."""
+    data = image_set(count=16, size=32)
+    settings = replace(SMALL, ema=ema, epochs=1)
+    models = [
+        aib.create_model("tiny_aib_masked", data.num_classes, width=0.1, stretch=6.0)
+        for _ in range(2)
+    ]
+    run = start_run(tmp_path / "run", models[0], settings)
+    fitted = aib.fit(models[0], data, settings, validation=data, run=run)
+    resumed = aib.fit(models[1], data, settings, validation=data, run=run, resume=True)
+    fitted.model.save_pretrained(tmp_path / "saved")
+    saved = aib.from_pretrained(tmp_path / "saved")
+    assert fitted.validation.area == evaluate(saved, data).area
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    want = saved(x, deterministic=True).mask
+    for one in (fitted.model, resumed.model):
+        assert torch.equal(one(x, deterministic=True).mask, want)
+    for one in (*models, fitted.model, resumed.model):
+        assert type(one.steepness) is float  # no tensor on the device
+
+
+def test_a_resumed_training_has_the_stretch_of_its_last_step(tmp_path):
+    data, settings = image_set(count=16, size=32), replace(SMALL, epochs=20)
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.1, stretch=6.0)
+    loop = Loop(model, data, settings, run=start_run(tmp_path / "run", model, settings))
+    loop.step = 25
+    loop.save()
+    loop.restore()
+    assert float(model.steepness) == pytest.approx(stretch_at(6.0, 24, 40))
+
+
+def test_training_closes_the_map():
+    """The penalty alone moves it: the labels are random, so nothing is to be learnt."""
+    data = image_set(count=64, size=32)
+    settings = replace(SMALL, epochs=12, batch_size=16, lr=0.05, clip=2.0, schedule="cosine")
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.5)
+    fitted = aib.fit(model, data, settings)
+    assert fitted.last["area"] < 0.6  # it starts at 0.9
+
+
+def test_what_the_classifier_saw_is_shown_in_colours():
+    policy = aib.Preprocessing(SIDE, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
+    model, x = make(preprocessing=policy, stochastic=False), 3 * images()
+    seen = []
+    model.body.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    expl = model.explain(x, deterministic=True)
+    assert torch.equal(expl.seen, seen[0])
+    values = 255 * (seen[0] * torch.tensor(policy.std).view(3, 1, 1))
+    values = (values + 255 * torch.tensor(policy.mean).view(3, 1, 1)).clamp(0, 255)
+    assert expl.seen_pixels.dtype == torch.uint8
+    assert (expl.seen_pixels - values).abs().max() <= 0.51
+
+
+def test_training_and_evaluation_report_area_and_bits():
+    data = image_set(count=32, size=32)
+    model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.25)
+    model.preprocessing = data.preprocessing
+    found = evaluate(model, data, samples=(2, 1), batch_size=20, seed=3)
+    torch.manual_seed(3)
+    x = data.preprocessing.normalise(data.images)
+    masks = torch.cat([model.eval()(part, samples=(2, 1)).mask for part in x.split(20)], 1).detach()
+    bits = sum(information_bits(x, m, 1.0).sum() for m in masks) / 2 / len(x)
+    assert found.samples == "2x1" and found.area == pytest.approx(float(masks.mean()), rel=1e-5)
+    assert found.mask_bits == pytest.approx(float(bits), rel=1e-5)
+    row = aib.fit(model.train(), data, replace(SMALL, epochs=1, lr=1e-9, log_every=4)).last
+    assert row["mask_bits"] == pytest.approx(found.mask_bits, rel=0.2)  # of random crops
+    assert row["area"] == pytest.approx(found.area, rel=0.1) and 0 < row["excess"] < row["area"]
+    plain = aib.create_model("tiny_aib", data.num_classes, width=0.25)
+    assert evaluate(plain, data, samples=(1, 1)).mask_bits is None
+    row = aib.fit(plain, data, replace(SMALL, epochs=1)).last
+    assert "mask_bits" not in row and "excess" not in row

@@ -1,0 +1,196 @@
+"""The quantiser against brute force, its gradients, its book-keeping."""
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aib import AibError, AnchorQuantizer
+
+# Multiples of 1/64 are exact in float32 and so are their midpoints: ties are real ties.
+grid = st.integers(-128, 128).map(lambda k: k / 64)
+
+
+def quantizer_with(anchors, training=False):
+    quantizer = AnchorQuantizer(len(anchors)).train(training)
+    quantizer.anchors.data = torch.tensor(anchors, dtype=torch.float32)
+    return quantizer
+
+
+def brute_force(scores, anchors):
+    """For every score the closest anchor's value, the lower one in a tie."""
+    by_value = sorted(anchors)
+    return [min(by_value, key=lambda v: (abs(score - v), v)) for score in scores]
+
+
+@given(st.lists(grid, min_size=2, max_size=12), st.lists(grid, min_size=1, max_size=30))
+def test_every_score_takes_the_nearest_anchor_and_the_lower_in_a_tie(anchors, scores):
+    scores += [(low + high) / 2 for low, high in pairwise(sorted(anchors))]  # ties
+    q = quantizer_with(anchors)(torch.tensor(scores))
+    assert q.a_q.tolist() == brute_force(scores, anchors)
+
+
+def test_bf16_scores_are_compared_in_full_precision():
+    a = torch.rand(1000).bfloat16()
+    quantizer = AnchorQuantizer(50)
+    q = quantizer(a)
+    assert q.a_q.dtype == torch.float32
+    assert q.a_q.tolist() == brute_force(a.tolist(), quantizer.anchors.tolist())
+
+
+def test_fewer_than_two_anchors_are_an_error():
+    with pytest.raises(AibError, match="num_anchors must be an integer of at least 2, not 1"):
+        AnchorQuantizer(1)
+
+
+def test_levels_rise_with_the_anchors_value():
+    quantizer = quantizer_with([0.9, 0.1, 0.5])
+    assert quantizer.rank(torch.tensor([0, 1, 2])).tolist() == [2, 0, 1]
+
+
+def test_the_task_gradient_passes_straight_through_and_leaves_the_anchors_alone():
+    quantizer = AnchorQuantizer(7)
+    a = torch.rand(2, 5, 5, requires_grad=True)
+    a_q = quantizer(a).a_q
+    task = (a_q**3 * torch.rand(2, 5, 5)).sum()
+    to_a, to_a_q, to_anchors = torch.autograd.grad(
+        task, (a, a_q, quantizer.anchors), allow_unused=True
+    )
+    assert torch.equal(to_a, to_a_q)
+    assert to_anchors is None
+
+
+def test_each_term_is_the_mean_squared_distance_and_moves_only_its_part():
+    quantizer = AnchorQuantizer(4)
+    a = torch.rand(100, requires_grad=True)
+    q, v = quantizer(a), quantizer.anchors
+    squared = float(np.mean((a - q.a_q).detach().numpy() ** 2))
+    assert q.quantization.item() == pytest.approx(squared, rel=1e-5)
+    assert q.commitment.item() == pytest.approx(squared, rel=1e-5)
+    to_a, to_anchors = torch.autograd.grad(q.quantization, (a, v), allow_unused=True)
+    expected = [2 * (v[i] - a[q.indices == i]).sum().detach() / 100 for i in range(4)]
+    assert to_a is None
+    torch.testing.assert_close(to_anchors, torch.stack(expected))
+    to_a, to_anchors = torch.autograd.grad(q.commitment, (a, v), allow_unused=True)
+    assert to_anchors is None
+    torch.testing.assert_close(to_a, 2 * (a - q.a_q).detach() / 100)
+
+
+def test_no_table_of_positions_by_anchors_is_kept_for_the_backward_pass():
+    positions, largest = 1000, 0
+
+    def note(tensor):
+        nonlocal largest
+        largest = max(largest, tensor.numel())
+        return tensor
+
+    a = torch.rand(positions, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        AnchorQuantizer(50).train()(a)
+    assert 0 < largest <= positions
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=60), st.integers(2, 9))
+def test_usage_counts_what_was_chosen_in_training(scores, num_anchors):
+    quantizer = AnchorQuantizer(num_anchors).train()
+    first = quantizer(torch.tensor(scores)).indices
+    second = quantizer(torch.tensor(scores[:1])).indices
+    chosen = np.concatenate([first.numpy(), second.numpy()])
+    assert quantizer.usage.tolist() == np.bincount(chosen, minlength=num_anchors).tolist()
+
+
+def test_evaluation_does_not_count_and_a_reset_forgets():
+    quantizer = AnchorQuantizer(3).train()
+    quantizer(torch.rand(10))
+    quantizer.eval()(torch.rand(10))
+    assert quantizer.usage.sum() == 10
+    quantizer.reset_usage()
+    assert quantizer.usage.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("usage", "perplexity"),
+    [
+        ([5, 5, 5, 5], 4.0),
+        ([9, 0, 0, 0], 1.0),
+        ([3, 3, 0, 0], 2.0),
+        ([0, 0, 0, 0], 1.0),
+        ([2, 1, 1, 0], math.exp(0.5 * math.log(2) + 0.5 * math.log(4))),
+    ],
+)
+def test_perplexity_is_the_number_of_anchors_really_in_use(usage, perplexity):
+    quantizer = AnchorQuantizer(4)
+    quantizer.usage = torch.tensor(usage)
+    assert quantizer.perplexity().item() == pytest.approx(perplexity, rel=1e-5)
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=2, max_size=50), st.lists(grid, min_size=50, max_size=50)
+)
+def test_revival_moves_the_unused_next_to_used_ones_and_leaves_those_alone(usage, anchors):
+    quantizer = quantizer_with(anchors[: len(usage)])
+    quantizer.usage = torch.tensor(usage)
+    before = quantizer.anchors.detach().clone()
+    moved = quantizer.revive_unused()
+    twin = quantizer_with(anchors[: len(usage)])  # as in another process
+    twin.usage = torch.tensor(usage)
+    assert twin.revive_unused() == moved and torch.equal(twin.anchors, quantizer.anchors)
+    assert quantizer.revive_unused() == 0 and torch.equal(twin.anchors, quantizer.anchors)
+    after, used = quantizer.anchors.detach(), torch.tensor(usage) > 0
+    if not used.any():
+        assert moved == 0 and torch.equal(after, before)
+        return
+    assert moved == int((~used).sum())
+    assert torch.equal(after[used], before[used])
+    assert after.isfinite().all()
+    # each newcomer stands alone: it would otherwise be as unused as before
+    assert len(set(after[~used].tolist())) == moved
+    assert not set(after[~used].tolist()) & set(after[used].tolist())
+
+
+def test_below_the_highest_value_of_a_map_revived_anchors_can_be_used():
+    quantizer = quantizer_with([0.0, 0.5, 1.0])
+    quantizer.usage = torch.tensor([0.0, 0.0, 9.0])
+    assert quantizer.revive_unused() == 2
+    assert sorted(quantizer.anchors.tolist())[:2] == pytest.approx([0.875, 0.90625])
+
+
+TWO_PROCESSES = textwrap.dedent(
+    """
+    import sys
+    import torch, torch.distributed as dist
+    from aib.models.quantize import AnchorQuantizer
+
+    rank, store = int(sys.argv[1]), sys.argv[2]
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    quantizer = AnchorQuantizer(4).train()
+    quantizer(torch.full((3 + rank,), [0.0, 1.0][rank]))
+    print(quantizer.usage.tolist())
+    dist.destroy_process_group()
+    """
+)
+
+
+def test_two_processes_see_the_usage_of_both(tmp_path):
+    command = [sys.executable, "-c", TWO_PROCESSES]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=60)[0].splitlines() for process in processes]
+    # Some versions of torch print lines of their own first.
+    assert [lines[-1] for lines in outputs] == ["[3, 0, 0, 4]"] * 2

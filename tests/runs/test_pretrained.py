@@ -1,0 +1,260 @@
+"""Saving and loading models: the files, strict loading, errors for bad files."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import aib
+from aib.config.options import REMOVED
+from aib.data import memory
+from tests.helpers import SmallNet, images, small_model
+
+ALL = [*aib.list_models(), "tiny_aib_qt"]
+
+
+def make(name="tiny_aib_qt", **options):
+    return small_model(name, 3, **{"width": 1 / 16, **options}).eval()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def edit_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+
+
+def edit_config(folder, change):
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def assert_refused(folder, match):
+    """Loading raises an AibError of one line."""
+    with pytest.raises(aib.AibError, match=match) as error:
+        aib.from_pretrained(folder)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_model_is_restored_exactly(name, tmp_path):
+    model, x = make(name), images()
+    for value in model.state_dict().values():  # not the values that a fresh model has
+        value.add_(1 if not value.is_floating_point() else torch.rand_like(value) / 10)
+    model.save_pretrained(tmp_path)
+    loaded = aib.from_pretrained(tmp_path)
+    assert not loaded.training
+    assert loaded.recipe == model.recipe
+    saved, read = model.state_dict(), loaded.state_dict()
+    assert saved.keys() == read.keys()
+    assert all(torch.equal(saved[k], read[k]) and saved[k].dtype == read[k].dtype for k in saved)
+    assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
+
+
+def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder, capfd):
+    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    assert json.loads((folder / "config.json").read_text())["schema"] == 1
+    assert "library_name: aib" in (folder / "README.md").read_text()
+    header_size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
+    header = json.loads((folder / "model.safetensors").read_bytes()[8 : 8 + header_size])
+    loaded = aib.from_pretrained(folder)
+    assert header.keys() - {"__metadata__"} == loaded.state_dict().keys()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_others_may_read_the_weights_as_they_may_every_file_of_the_folder(folder):
+    modes = {path.name: path.stat().st_mode for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
+
+
+def test_preprocessing_is_saved_with_the_weights(tmp_path):
+    preprocessing = aib.Preprocessing(48, "crop", (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), ("a", "é", "c"))
+    model = aib.create_model("tiny_aib", num_classes=3, preprocessing=preprocessing)
+    model.save_pretrained(tmp_path)
+    assert aib.from_pretrained(tmp_path).preprocessing == preprocessing
+
+
+def test_half_precision_weights_are_converted(folder):
+    edit_weights(
+        folder, lambda w: w.update({k: v.half() for k, v in w.items() if v.is_floating_point()})
+    )
+    loaded = aib.from_pretrained(folder)
+    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
+    assert loaded(images()).logits.isfinite().all()
+
+
+def test_a_folder_of_the_name_of_a_packaged_model_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make().save_pretrained("pets_masked")
+    assert aib.from_pretrained("pets_masked").recipe["name"] == "tiny_aib_qt"
+    (tmp_path / "pets_masked/model.safetensors").unlink()
+    assert_refused("pets_masked", "has no model.safetensors")
+
+
+def test_weights_with_channels_last_are_written_in_the_usual_order(folder, tmp_path):
+    model = aib.from_pretrained(folder)
+    model.to(memory_format=torch.channels_last).save_pretrained(tmp_path / "last")
+    names = ("model.safetensors", "config.json")
+    assert all((folder / n).read_bytes() == (tmp_path / "last" / n).read_bytes() for n in names)
+
+
+def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
+    def network():
+        net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1))
+        net[2].weight = net[1].weight
+        return net.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)])
+
+    model = aib.attach(network(), at="0", num_classes=3, image_size=32).eval()
+    model.save_pretrained(tmp_path)
+    names = load_file(tmp_path / "model.safetensors")
+    assert "tail.1.weight" in names and "tail.2.weight" not in names
+    loaded, x = aib.from_pretrained(tmp_path, backbone=network()), images()
+    assert loaded.tail[1].weight is loaded.tail[2].weight
+    assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
+
+
+def test_options_that_an_older_file_does_not_name_have_their_defaults(folder):
+    edit_config(folder, lambda config: config["model"].pop("attention_depth"))
+    loaded = aib.from_pretrained(folder, backbone=make())
+    assert loaded.recipe == make().recipe
+    with pytest.raises(aib.AibError, match="attention_depth is 0 in the file and 1"):
+        aib.from_pretrained(folder, backbone=make(attention_depth=1))
+
+
+def test_options_that_were_removed_are_ignored_where_they_changed_nothing(folder):
+    edit_config(folder, lambda config: config["model"].update(REMOVED))
+    aib.from_pretrained(folder)
+    aib.from_pretrained(folder, backbone=make())
+    edit_config(folder, lambda config: config["model"].update(attention_noise=0.2))
+    for backbone in (None, make()):
+        with pytest.raises(aib.AibError, match="attention_noise is 0.2, and this version"):
+            aib.from_pretrained(folder, backbone=backbone)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda w: w.pop("head.encode.bias"),
+            r"1 keys missing \(head.encode.bias first\), 0 unexp",
+        ),
+        (lambda w: w.update(extra=torch.zeros(1)), r"0 keys missing, 1 unexpected \(extra first\)"),
+        (
+            lambda w: w.update({"head.encode.bias": torch.zeros(5)}),
+            r"head.encode.bias is \[5\] in the file and \[64\] in the model",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_an_error(folder, change, message):
+    edit_weights(folder, change)
+    assert_refused(folder, message)
+
+
+@pytest.mark.parametrize("damage", [lambda w: b"", lambda w: w[:-1], lambda w: b"\x80\x04."])
+def test_a_truncated_file_or_one_of_another_kind_is_an_error(folder, damage):
+    path = folder / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    assert_refused(folder, "truncated or not a safetensors file")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1, 2]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"model_type": "bert"}'],
+)
+def test_an_invalid_config_is_an_error(folder, content):
+    (folder / "config.json").write_bytes(content)
+    assert_refused(
+        folder, "cannot be read as JSON|not hold a JSON object|not an aib model's config"
+    )
+
+
+def test_another_schema_is_an_error_with_both_numbers(folder):
+    edit_config(folder, lambda c: c.update(schema=99))
+    assert_refused(folder, "schema 99; this version reads 1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ["vgg"]},
+        {"kind": None},
+        {"num_classes": 10**15},
+        {"width": None},
+        {"unknown_option": 1},
+    ],
+)
+def test_an_invalid_recipe_is_an_error(folder, change):
+    edit_config(folder, lambda c: c["model"].update(change))
+    assert_refused(folder, ".")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"image_size": 0}, "image_size .* not 0"),
+        ({"mean": [0, 0]}, r"mean .* not \(0.0, 0.0\)"),
+        ({"std": [1, 0, 1]}, r"std\[1\] .* not 0.0"),
+        ({"std": [1, float("nan"), 1]}, "nan"),
+        ({"class_names": "abc"}, "class_names .* 'abc'"),
+        ({"class_names": ["a"]}, "1 class names for a model of 3 classes"),
+        ({"resize": []}, "resize"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+def test_invalid_preprocessing_is_an_error_with_its_value(folder, change, named):
+    edit_config(folder, lambda c: c["preprocessing"].update(change))
+    assert_refused(folder, named)
+
+
+def with_memory(monkeypatch, gigabytes):
+    monkeypatch.setattr(memory, "machine_memory", lambda: int(gigabytes * 1e9))
+
+
+def test_a_file_cannot_ask_for_larger_images_than_the_memory_holds(folder, monkeypatch):
+    edit_config(folder, lambda config: config["preprocessing"].update(image_size=4096))
+    with_memory(monkeypatch, 4)  # 64 feature maps of 4096 x 4096 floats take 4.3 GB
+    assert_refused(folder, "asks for images of 4096 x 4096: .* 4 GB, and this machine has 4.0")
+    with_memory(monkeypatch, 5)
+    assert aib.from_pretrained(folder).preprocessing.image_size == 4096
+
+
+def test_an_attached_model_cannot_either_and_no_image_is_passed(tmp_path, monkeypatch):
+    aib.attach(SmallNet(), "features", 3, image_size=32).save_pretrained(tmp_path)
+    edit_config(tmp_path, lambda config: config["model"].update(image_size=10**9))
+    backbone = SmallNet()
+    monkeypatch.setattr(SmallNet, "forward", lambda self, x: pytest.fail("an image was passed"))
+    with pytest.raises(aib.AibError, match="asks for images of 1000000000 x 1000000000"):
+        aib.from_pretrained(tmp_path, backbone=backbone)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("key", ["num_classes", "latent_dim", "quantizer"])
+def test_a_file_cannot_ask_for_larger_layers_than_its_weights_have(tmp_path, key, masked):
+    """A small model is described as a large one; no memory is allocated for it."""
+    options = {"image_size": 32, "quantizer": 4, "latent_dim": 8, "masked": masked}
+    model = aib.attach(SmallNet(), "features", 3, **options)
+    model.save_pretrained(tmp_path)
+    assert aib.from_pretrained(tmp_path, backbone=SmallNet()).num_classes == 3
+    edit_config(tmp_path, lambda config: config["model"].update({key: 100_000}))
+    with pytest.raises(aib.AibError, match=f"{key} is 100000, above {model.recipe[key]}"):
+        aib.from_pretrained(tmp_path, backbone=SmallNet())
+
+
+def test_a_file_cannot_ask_for_more_layers_than_its_weights_have(folder):
+    edit_config(folder, lambda config: config["model"].update(attention_depth=10**9))
+    assert_refused(folder, "attention_depth is 1000000000, above")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_an_error_and_a_pickle_is_never_opened(folder, name):
+    (folder / name).unlink()
+    torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+    assert_refused(folder, f"no {name}")

@@ -1,0 +1,216 @@
+"""Opening runs and saved models: labels, images, packaged models."""
+
+import json
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import torch
+
+import aib
+from aib.config.settings import Settings
+from aib.data import load
+from aib.errors import AibWarning
+from aib.report.gather import gather
+from aib.runs.files import read_settings, write_evaluation
+from aib.runs.run import Run, find_model, open_run, open_runs
+from aib.system.files import write_whole
+from tests.data import official
+from tests.helpers import make_run, photo, shapes, small_model, start_run
+
+
+def folder_run(folder: Path, data: str) -> Run:
+    """A run that held out one image of each of three classes."""
+    model, images = small_model(num_classes=3), load(data, "train", holdout=0.2)
+    settings = Settings(data=data, model="tiny_aib_qt", holdout=0.2).updated(width=0.25)
+    start_run(folder, model, settings, images).write_weights(model)
+    return open_run(folder, "cpu")
+
+
+def test_runs_of_the_same_name_are_labelled_by_their_folder(tmp_path: Path) -> None:
+    folders = tuple(make_run(tmp_path / name) for name in ("a/run", "b/run", "other"))
+    opened = open_runs(folders, "cpu")
+    assert [run.label for run in opened] == [str(folders[0]), str(folders[1]), "other"]
+    assert {run.name for run in opened} == {"tiny_aib_qt"}
+    with pytest.raises(aib.AibError, match="named twice"):
+        open_runs((folders[0], tmp_path / "b" / ".." / "a" / "run"), "cpu")
+
+
+def test_a_saved_model_has_no_settings_and_needs_the_name_of_its_data(tmp_path: Path) -> None:
+    small_model().save_pretrained(tmp_path)
+    run = open_run(tmp_path, "cpu")
+    assert run.settings is None
+    assert len(run.images("shapes:count=12", "test")) == 12
+    with pytest.raises(aib.AibError, match="name its data with --data"):
+        run.images()
+    with pytest.raises(aib.AibError, match="a saved model, not a run"):
+        read_settings(tmp_path)
+
+
+def test_compared_runs_see_the_same_images(tmp_path: Path) -> None:
+    options = {"data": "shapes:count=100", "holdout": 0.2}
+    first, same, other = (
+        open_run(make_run(tmp_path / str(i), seed=seed, **options), "cpu")
+        for i, seed in enumerate((0, 0, 1))
+    )
+    mine, theirs = first.images(split="val"), same.images(split="val", like=first)
+    assert mine.images is not None and theirs.images is not None
+    assert torch.equal(mine.images, theirs.images)
+    with pytest.raises(aib.AibError, match=r"2 and 0 held out different images .not the same seed"):
+        other.images(split="val", like=first)
+    unlike = make_run(tmp_path / "3", holdout=0.2, seed=1, data="shapes_spurious")
+    with pytest.raises(aib.AibError, match="not the same data, seed"):
+        open_run(unlike, "cpu").images(split="val", like=first)
+
+
+def test_runs_on_a_folder_that_changed_between_them_held_out_different_images(
+    tmp_path: Path,
+) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    for name in ("before", "same", "after"):
+        if name == "after":
+            (tmp_path / "photos/class_0/0.png").unlink()
+        folder_run(tmp_path / name, data)
+    before, same, after = open_runs(tuple(tmp_path / n for n in ("before", "same", "after")), "cpu")
+    before.check_same_holdout(same)
+    with pytest.raises(aib.AibError, match="not the same files"):
+        before.images(split="val", like=after)
+
+
+def test_the_images_that_a_run_held_out_are_no_matter_of_the_datas_name(tmp_path: Path) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    run = open_run(make_run(tmp_path / "run", data=data, holdout=0.2), "cpu")
+    assert len(run.images(f"{data}:image_size=32")) == 3  # one of each class
+    with pytest.raises(aib.AibError, match="leave out holdout=0.7"):
+        run.images(f"{data}:holdout=0.7,image_size=32")
+
+
+def test_the_model_says_how_images_are_resized_whatever_the_datas_name(tmp_path: Path) -> None:
+    for i in range(4):
+        folder = tmp_path / "photos" / "ab"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        photo(40, 80, seed=i).save(folder / f"{i}.png")
+    policy = aib.Preprocessing(image_size=48, resize="crop")
+    small_model(num_classes=2, preprocessing=policy).save_pretrained(tmp_path / "saved")
+    run, data = open_run(tmp_path / "saved", "cpu"), f"folder:{tmp_path / 'photos'}"
+    wanted = run.images(data).pixels(0)
+    for options in ("image_size=48", "image_size=32,resize=squash"):
+        assert torch.equal(run.images(f"{data}:{options}").pixels(0), wanted)
+
+
+def test_options_of_known_data_do_not_change_what_a_run_held_out(tmp_path: Path) -> None:
+    official.write_cifar10(tmp_path, per_file=40)
+    data = "cifar10:partial"
+    made = make_run(tmp_path / "run", data=data, root=str(tmp_path), holdout=0.2, seed=1)
+    run = open_run(made, "cpu")
+    own = run.images(split="val")
+    other = run.images(f"{data},image_size=32", "val", str(tmp_path))
+    assert own.images is not None and other.images is not None
+    assert torch.equal(own.images, other.images)
+    with pytest.raises(aib.AibError, match="leave out holdout=0.5"):
+        run.images(f"{data},holdout=0.5", "val")
+
+
+@pytest.mark.parametrize("split", [None, "val"])
+def test_a_run_is_not_compared_on_its_training_images(tmp_path: Path, split: str | None) -> None:
+    data = f"folder:{official.write_folder(tmp_path / 'photos')}"
+    run = folder_run(tmp_path / "run", data)
+    small_model(num_classes=3).save_pretrained(tmp_path / "saved")
+    saved = open_run(tmp_path / "saved", "cpu")
+    with pytest.raises(aib.AibError, match="run was trained on .* name it before saved"):
+        run.images(data, split, like=saved)
+    assert len(saved.images(data, split, like=run)) == len(run.images(data, split)) == 3
+    assert len(run.images(data, "train", like=saved)) == 12  # on request
+
+
+def test_a_folder_that_was_moved_is_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, loaded = official.write_folder(tmp_path / "photos"), []
+    run = folder_run(tmp_path / "run", f"folder:{photos}:image_size=32")
+    photos.rename(tmp_path / "moved")
+    monkeypatch.setattr(
+        "aib.runs.run.load", lambda *args, **kw: loaded.append(load(*args, **kw)) or loaded[-1]
+    )
+    with pytest.warns(AibWarning, match="counts as the same folder"):
+        assert len(run.images(f"folder:{tmp_path / 'moved'}:image_size=32")) == 3
+    assert [images.split for images in loaded] == ["val"]
+
+
+def test_training_images_may_change_after_a_run_that_held_none_out(tmp_path: Path) -> None:
+    official.write_folder(tmp_path / "photos/train")
+    data = f"folder:{tmp_path / 'photos'}"
+    model, images = small_model(num_classes=3), load(data, "train", holdout=0)
+    start_run(tmp_path / "run", model, Settings(data=data), images).write_weights(model)
+    (tmp_path / "photos/train/class_0/0.png").unlink()
+    assert len(open_run(tmp_path / "run", "cpu").images(split="train")) == 11
+
+
+def test_a_packaged_model_is_found_by_name_and_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_model().save_pretrained(tmp_path / "models" / "small")
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
+    assert find_model(None) == find_model(Path("small")) == tmp_path / "models" / "small"
+    assert aib.from_pretrained("small").recipe == small_model().recipe
+    with pytest.raises(aib.AibError, match=r"no packaged model of that name \(small\)"):
+        aib.from_pretrained("smal")  # at once: no such name can be on the Hub
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "photo.jpg").touch()
+    assert find_model(Path("small")) == tmp_path / "models" / "small"
+    small_model().save_pretrained(tmp_path / "small")
+    assert find_model(Path("small")) == Path("small")
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "nothing")
+    with pytest.raises(aib.AibError, match="no pretrained model"):
+        find_model(None)
+
+
+def in_processes(*calls: tuple) -> None:
+    """Call functions with their arguments, each in a process of its own, at the same time."""
+    fork = get_context("fork")
+    started = [fork.Process(target=call, args=args) for call, *args in calls]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0] * len(started)
+
+
+def add_evaluations(folder: Path, name: str) -> None:
+    for i in range(30):
+        write_evaluation(folder, f"{name} {i}", {"top1_error": 1.0})
+
+
+def test_two_processes_may_add_evaluations_at_the_same_time(tmp_path: Path) -> None:
+    in_processes((add_evaluations, tmp_path / "run", "a"), (add_evaluations, tmp_path / "run", "b"))
+    assert len(json.loads((tmp_path / "run/evaluation.json").read_text())) == 60
+
+
+def test_a_file_that_another_process_writes_meanwhile_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "result"
+
+    def write(partial: Path) -> None:
+        partial.write_text("ours")
+        in_processes((write_whole, path, lambda other: other.write_text("theirs")))
+        assert path.read_text() == "theirs"
+
+    write_whole(path, write)
+    assert path.read_text() == "ours" and list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupted_run_is_named_as_such(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    (folder / "model.safetensors").rename(folder / "checkpoint.pt")
+    with pytest.raises(aib.AibError, match=rf"interrupted run.*aib train --resume {folder}`"):
+        open_run(folder, "cpu")
+
+
+def test_evaluations_of_weights_that_were_replaced_are_left_out(tmp_path: Path) -> None:
+    run = open_run(make_run(tmp_path), "cpu")
+    found = aib.evaluate(run.model, shapes(8))
+    for name, checksum in (("now", run.checksum), ("before", "0" * 64), ("unknown", None)):
+        write_evaluation(tmp_path, name, replace(found, weights_sha256=checksum).to_dict())
+    assert list(run.evaluations()) == ["now", "unknown"]
+    assert "results of other weights" in gather(run, stored=True).notes[-1]
