@@ -5,7 +5,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.models.explanation import decision
+from aib.models import decision
 
 
 def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
