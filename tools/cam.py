@@ -104,11 +104,11 @@ def measure(model: Classifier, feed: Batches) -> list[dict[str, Any]]:
     """MaxBoxAccV2 of each form: of the largest component, and of the one that fits best."""
     metrics: dict[tuple[str, str], WSOL] = {}
     for batch in feed:
-        assert batch.masks is not None
+        assert batch.objects is not None
         x = model.preprocessing.normalise(batch.images)
         for form, maps in maps_of(model, x, batch.labels):
             metric = metrics.setdefault(form, WSOL(masks=False).to(feed.device))
-            metric.update(maps, batch.masks, batch.boxes)
+            metric.update(maps, batch.objects, batch.boxes)
     rows = []
     for (target, values), metric in metrics.items():
         found = {name: float(value) for name, value in metric.compute().items()}

@@ -177,14 +177,14 @@ def find_images(paths: Sequence[Path], skipped: dict[str, str]) -> list[Path]:
 
     `skipped` receives the folders that cannot be read.
     """
-    from aib.data.folder import images_without_masks
+    from aib.data.folder import images_without_objects
     from aib.figures.picture import is_figure
 
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
             locked: dict[str, str] = {}
-            inside = images_without_masks(path, locked)
+            inside = images_without_objects(path, locked)
             if not inside:
                 reason = next(iter(locked.values()), f"the folder {path} holds no image files")
                 raise AibError(reason)

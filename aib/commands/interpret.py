@@ -136,14 +136,14 @@ def interpret(
     ]
     planned_studies = list(zip(opened, feeds, thresholds, strict=True))
     steps = sum(
-        study_steps(run.model, feed, plan, expensive=not quick, threshold_images=with_masks)
-        for run, feed, with_masks in planned_studies
+        study_steps(run.model, feed, plan, expensive=not quick, threshold_images=others)
+        for run, feed, others in planned_studies
     )
     options: dict[str, Any] = {"notes": notes, "expensive": not quick}
     with progress_bar(steps) as tick:
         measured = [
-            study_run(run, feed, plan, str(name), threshold_images=with_masks, tick=tick, **options)
-            for run, feed, with_masks in planned_studies
+            study_run(run, feed, plan, str(name), threshold_images=others, tick=tick, **options)
+            for run, feed, others in planned_studies
         ]
     studies = {run.label: found for run, (found, _) in zip(opened, measured, strict=True)}
     sides = [

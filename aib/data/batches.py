@@ -15,7 +15,7 @@ from aib.data.augment import EpochPlan, check_cutout, crop_batch, crop_image, cu
 from aib.data.decode import to_tensor
 from aib.data.decoded import DecodedCopy, crop_copies, decode_once, fits_in_memory
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.masks import boxes_to_masks
+from aib.data.objects import boxes_to_objects
 from aib.data.preprocessing import normalise
 from aib.data.split import sample_indices
 from aib.data.trivial_augment import TrivialAugment
@@ -29,7 +29,7 @@ class Batch:
     index: Tensor  # int64 [B], positions in the data set
     images: Tensor  # uint8 [B,3,S,S]
     labels: Tensor  # int64 [B]
-    masks: Tensor | None = None  # uint8 [B,S,S]: 0 background, 1 object, 255 ignored or unknown
+    objects: Tensor | None = None  # uint8 [B,S,S]: 0 background, 1 object, 255 ignored or unknown
     boxes: Tensor | None = None  # float32 [B,4] left, top, right, bottom in pixels of `images`
 
     def to(self, device: torch.device | str) -> "Batch":
@@ -127,14 +127,14 @@ class Batches:
 
         The same batches whether or not the epoch is resumed.
         """
-        for batch, uniform in self._load(epoch, start, masks=False):
+        for batch, uniform in self._load(epoch, start, objects=False):
             x = normalise(batch.images, *self._statistics)
             yield cut_out(x, uniform, self.cutout) if self.cutout else x, batch.labels
 
     def __iter__(self) -> Iterator[Batch]:
         if self.train:
             raise AibError("only evaluation batches can be iterated: use epoch() in training")
-        return (batch for batch, _ in self._load(0, 0, masks=True))
+        return (batch for batch, _ in self._load(0, 0, objects=True))
 
     def subset(self, positions: Tensor) -> "Batches":
         """Batches of the images at these positions of `indices`."""
@@ -161,7 +161,7 @@ class Batches:
             spans += [(begin, end)] if end > begin else []
         return spans
 
-    def _load(self, epoch: int, start: int, masks: bool) -> Iterator[tuple[Batch, Tensor]]:
+    def _load(self, epoch: int, start: int, objects: bool) -> Iterator[tuple[Batch, Tensor]]:
         """This rank's batches from step `start` on, with the random numbers [B,10] of each."""
         spans = self._spans[start:]
         if not spans:
@@ -181,18 +181,18 @@ class Batches:
         elif self._keeps:
             batches = self._from_first_pass(index, uniform, sizes, start)
         elif self.data.images is None:
-            batches = self._from_files(index, uniform, sizes, masks, epoch)
+            batches = self._from_files(index, uniform, sizes, objects, epoch)
         else:
-            batches = self._from_memory(self._move(index).split(sizes), on_device, masks)
+            batches = self._from_memory(self._move(index).split(sizes), on_device, objects)
         yield from zip(batches, on_device, strict=True)
 
     def _from_memory(
-        self, indices: Sequence[Tensor], uniform: Sequence[Tensor], masks: bool
+        self, indices: Sequence[Tensor], uniform: Sequence[Tensor], objects: bool
     ) -> Iterator[Batch]:
         size = self.data.preprocessing.image_size
         stored, boxes = (
-            known.to(self.device) if masks and known is not None else None
-            for known in (self.data.masks, self.data.boxes)
+            known.to(self.device) if objects and known is not None else None
+            for known in (self.data.objects, self.data.boxes)
         )
         for index, u in zip(indices, uniform, strict=True):
             if self.train:
@@ -203,7 +203,7 @@ class Batches:
             box = None if boxes is None else boxes.index_select(0, index).clamp(0, size)
             mask = None if stored is None else stored.index_select(0, index)
             if mask is None and box is not None:
-                mask = boxes_to_masks(box, (size, size)).to(torch.uint8)
+                mask = boxes_to_objects(box, (size, size)).to(torch.uint8)
             yield Batch(index, images, self._labels.index_select(0, index), mask, box)
 
     def _from_copy(
@@ -219,9 +219,9 @@ class Batches:
             yield Batch(there, images, self._labels.index_select(0, there))
 
     def _from_files(
-        self, index: Tensor, uniform: Tensor, sizes: list[int], masks: bool, epoch: int = 0
+        self, index: Tensor, uniform: Tensor, sizes: list[int], objects: bool, epoch: int = 0
     ) -> Iterator[Batch]:
-        masks = masks and self.data.has_masks
+        objects = objects and self.data.has_objects
         chosen = uniform if self.augment else None
         # Its own generator: else the loader takes a number from the global one, and the model's
         # noise would depend on how often an epoch was resumed. It seeds the workers, and with them
@@ -231,7 +231,7 @@ class Batches:
             mixed = np.random.SeedSequence([self.seed, epoch, self.rank]).generate_state(1)[0]
             generator.manual_seed(int(mixed))
         loader: DataLoader = DataLoader(
-            _Decoded(self.data, index, chosen, self.flip, masks, self._operations),
+            _Decoded(self.data, index, chosen, self.flip, objects, self._operations),
             batch_sampler=[part.tolist() for part in torch.arange(len(index)).split(sizes)],
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
@@ -251,7 +251,7 @@ class Batches:
         if all(step in self._kept for step in steps):
             yield from (self._kept[step].to(self.device) for step in steps)
             return
-        decoded = self._from_files(index, uniform, sizes, masks=True)
+        decoded = self._from_files(index, uniform, sizes, objects=True)
         for step, batch in zip(steps, decoded, strict=True):
             self._kept[step] = batch.to("cpu")
             yield batch
@@ -273,17 +273,17 @@ class _Decoded(Dataset):
     index: Tensor
     uniform: Tensor | None
     flip: bool
-    masks: bool
+    objects: bool
     operations: TrivialAugment | None
 
     def __getitem__(self, position: int) -> tuple[Any, ...] | AibError:
         index = int(self.index[position])
         try:
             item = (index, self._pixels(index, position), int(self.data.labels[index]))
-            if not self.masks:
+            if not self.objects:
                 return item
             box = self.data.box(index)
-            return (*item, self.data.known_mask(index), *([] if box is None else [box]))
+            return (*item, self.data.known_object(index), *([] if box is None else [box]))
         except AibError as error:
             return error
 

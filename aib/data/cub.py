@@ -37,10 +37,10 @@ def read(
         raise AibError(f"{folder} has no images in '{split}', or boxes that are not four numbers")
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
     files = tuple(inside(folder / "images", paths[i]) for i in chosen)
-    masks = _segmentations(folder, [paths[i] for i in chosen])
+    objects = _segmentations(folder, [paths[i] for i in chosen])
     # '001.Black_footed_Albatross' -> 'Black_footed_Albatross'
     names = (name.split(".", 1)[-1] for name in read_table(folder / "classes.txt").values())
-    content = ImageFiles(files, corners if crop else None, masks)
+    content = ImageFiles(files, corners if crop else None, objects)
     kept = None if crop else corners
     return ImageSet.of(CUB200, split, indices, tuple(names), files=content, boxes=kept)
 
@@ -49,7 +49,7 @@ def _segmentations(folder: Path, names: list[str]) -> tuple[Path | None, ...]:
     """The mask of each image, None where it is missing; empty without any."""
     for base in (folder / "segmentations", folder.parent / "segmentations"):
         files = [inside(base, name).with_suffix(".png") for name in names]
-        masks = tuple(path if path.is_file() else None for path in files)
-        if any(masks):
-            return masks
+        objects = tuple(path if path.is_file() else None for path in files)
+        if any(objects):
+            return objects
     return ()

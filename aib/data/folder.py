@@ -23,7 +23,7 @@ import torch
 from aib.data.decode import open_mask
 from aib.data.image_files import SUFFIXES, UNREAD, decode_all, image_files, photographs
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.masks import from_user, is_ours
+from aib.data.objects import from_user, is_ours
 from aib.data.preprocessing import Preprocessing, Resize
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
@@ -78,9 +78,9 @@ def read(
             "add images to it or remove it"
         )
     folders = (top / MASKS, path / MASKS / (split if top == path else top.name))
-    folder = next((f for f in folders if _holds_masks(f, classes)), None)
-    masks = _masks(folder, top, labels, paths) if folder else ()
-    if not masks and top != path and _holds_masks(path / MASKS, classes):
+    folder = next((f for f in folders if _holds_objects(f, classes)), None)
+    objects = _masks(folder, top, labels, paths) if folder else ()
+    if not objects and top != path and _holds_objects(path / MASKS, classes):
         _warn(f"the masks in {path / MASKS} are not used: those of {split} belong in {folders[1]}")
     _warn_of_masks(labels, top)
     if dark:
@@ -88,9 +88,9 @@ def read(
             f"{len(dark):,} of the images are nearly black, such as {dark[0]}: if they hold 12 "
             "bits in 16, or fewer, scale them to the full range"
         )
-    values = partial(from_user, ours=_have_our_values(masks))
-    files = ImageFiles(paths, masks=masks, mask_values=values)
-    if check and masks:
+    values = partial(from_user, ours=_have_our_values(objects))
+    files = ImageFiles(paths, objects=objects, object_values=values)
+    if check and objects:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(files.check_mask, range(len(paths))))
     targets = torch.tensor([labels[file] for file in paths])
@@ -181,8 +181,8 @@ def _masks(
     """The mask of each readable image, None where there is none; warn of other mask files."""
     found = image_files(folder)  # first: a folder that may not be read is an error that names it
     expected = {file: (folder / file.relative_to(top)).with_suffix(".png") for file in every}
-    masks = tuple(expected[file] if expected[file].is_file() else None for file in readable)
-    if not any(masks):
+    objects = tuple(expected[file] if expected[file].is_file() else None for file in readable)
+    if not any(objects):
         example = f"that of {readable[0]} would be {expected[readable[0]]}"
         raise AibError(f"{folder} has a mask for none of the images: {example}")
     used = set(expected.values())
@@ -191,7 +191,7 @@ def _masks(
             f"{len(unused):,} of the masks in {folder} are not used, such as {unused[0]}: a mask "
             "has the name of its image and the suffix .png"
         )
-    return masks
+    return objects
 
 
 def _warn_of_masks(files: Iterable[Path], top: Path) -> None:
@@ -212,12 +212,12 @@ def _warn(message: str) -> None:
     warnings.warn(message, AibWarning, stacklevel=3)
 
 
-def _have_our_values(masks: tuple[Path | None, ...]) -> bool:
+def _have_our_values(objects: tuple[Path | None, ...]) -> bool:
     """Whether the masks have the values 0, 1 and 255; else the object is white on black.
 
     A mask of 0 and 255 alone does not tell. A sample is decoded: all of them would take long.
     """
-    found = [mask for mask in masks if mask is not None]
+    found = [mask for mask in objects if mask is not None]
     for mask in found[:: max(1, len(found) // SAMPLED_MASKS)]:
         with suppress(AibError):  # a damaged mask is an error when it is used
             if is_ours(np.asarray(open_mask(mask, lambda values: values))):
@@ -225,18 +225,18 @@ def _have_our_values(masks: tuple[Path | None, ...]) -> bool:
     return False
 
 
-def _holds_masks(folder: Path, classes: Iterable[str]) -> bool:
+def _holds_objects(folder: Path, classes: Iterable[str]) -> bool:
     """Whether the folder `masks` has sub-folders of classes; else it may be a class itself."""
     return any(_is_folder(folder / name) for name in classes if name != MASKS)
 
 
 def _classes(top: Path) -> tuple[str, ...]:
     names = _sub_folders(top)
-    if _holds_masks(top / MASKS, names):
+    if _holds_objects(top / MASKS, names):
         names.remove(MASKS)
     if len(names) == 2 and MASKS in names:
         images = top / next(name for name in names if name != MASKS)
-        if _holds_masks(top / MASKS, _sub_folders(images)):
+        if _holds_objects(top / MASKS, _sub_folders(images)):
             raise AibError(
                 f"{top / MASKS} has masks of the folders in {images}: if those are the classes, "
                 f"move them up into {top}"
@@ -279,10 +279,10 @@ def _sub_folders(folder: Path) -> list[str]:
     return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or photographs(p))
 
 
-def images_without_masks(folder: Path, skipped: dict[str, str] | None = None) -> list[Path]:
+def images_without_objects(folder: Path, skipped: dict[str, str] | None = None) -> list[Path]:
     """All image files below the folder but those that are read as masks; see `image_files`."""
     files = image_files(folder, skipped)
     below = {folder / p for file in files for p in file.relative_to(folder).parents}
     named = {p for p in below - {folder} if p.name == MASKS}
-    masks = {p for p in named if _holds_masks(p, _sub_folders(p.parent))}
-    return [path for path in files if masks.isdisjoint(path.parents)]
+    objects = {p for p in named if _holds_objects(p, _sub_folders(p.parent))}
+    return [path for path in files if objects.isdisjoint(path.parents)]

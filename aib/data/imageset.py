@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from aib.data.decode import centre_square, resized, to_tensor, upright_size
-from aib.data.masks import IGNORED, boxes_to_masks, to_uint8
+from aib.data.objects import IGNORED, boxes_to_objects, to_uint8
 from aib.data.preprocessing import Preprocessing
 from aib.data.sources import ImageFiles, ImageItems
 from aib.data.specs import Spec
@@ -40,7 +40,7 @@ class ImageSet(Dataset):
     preprocessing: Preprocessing
     images: Tensor | None = None  # uint8 [N,3,S,S]
     files: ImageFiles | ImageItems | None = None
-    masks: Tensor | None = None  # uint8 [N,S,S]: 0 background, 1 object, 255 ignored
+    objects: Tensor | None = None  # uint8 [N,S,S]: 0 background, 1 object, 255 ignored
     boxes: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of `images` or the file
     mirror: bool = True  # a mirrored image keeps its class
     # Pixels of reflect padding for training crops of images in memory; None: an eighth of the side.
@@ -61,7 +61,7 @@ class ImageSet(Dataset):
             raise AibError(f"{self.name} has no images in split '{self.split}'")
         side = self.preprocessing.image_size
         _require("images", self.images, torch.uint8, (count, 3, side, side))
-        _require("masks", self.masks, torch.uint8, (count, side, side))
+        _require("objects", self.objects, torch.uint8, (count, side, side))
         _require("boxes", self.boxes, torch.float32, (count, 4))
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.num_classes:
@@ -104,7 +104,7 @@ class ImageSet(Dataset):
         labels: Tensor | NDArray[np.integer] | Sequence[int],
         *,
         class_names: Sequence[str] = (),
-        masks: Tensor | NDArray[Any] | None = None,
+        objects: Tensor | NDArray[Any] | None = None,
         mean: Sequence[float] = (0.5, 0.5, 0.5),
         std: Sequence[float] = (0.5, 0.5, 0.5),
         name: str = "custom",
@@ -113,7 +113,7 @@ class ImageSet(Dataset):
     ) -> "ImageSet":
         """A data set from tensors or arrays: images uint8 [N,3,S,S], labels [N] of an integer type.
 
-        `masks` [N,S,S] are bool, or uint8: 0 background, 1 object, 255 ignored in every score.
+        `objects` [N,S,S] are bool, or uint8: 0 background, 1 object, 255 ignored in every score.
         """
         images, labels = torch.as_tensor(images), torch.as_tensor(labels)
         side = images.shape[-1]
@@ -130,7 +130,7 @@ class ImageSet(Dataset):
             labels.to(torch.int64),
             Preprocessing(side, "squash", tuple(mean), tuple(std), tuple(class_names)),
             images=images,
-            masks=None if masks is None else to_uint8(torch.as_tensor(masks)),
+            objects=None if objects is None else to_uint8(torch.as_tensor(objects)),
             mirror=mirror,
         )
 
@@ -159,10 +159,10 @@ class ImageSet(Dataset):
     @property
     def has_outlines(self) -> bool:
         """Whether masks show the object's outline; some images may have none."""
-        return self.masks is not None or (self.files is not None and bool(self.files.masks))
+        return self.objects is not None or (self.files is not None and bool(self.files.objects))
 
     @property
-    def has_masks(self) -> bool:
+    def has_objects(self) -> bool:
         """Whether there are masks, or boxes to make them of."""
         return self.has_outlines or self.boxes is not None
 
@@ -176,8 +176,8 @@ class ImageSet(Dataset):
 
         0 is background, 1 the object, 255 a pixel that counts in no score.
         """
-        if self.masks is not None:
-            return self.masks[index]
+        if self.objects is not None:
+            return self.objects[index]
         size = self.preprocessing.image_size
         if isinstance(self.files, ImageFiles) and self.has_outlines:
             mask = self.files.decode_mask(index)
@@ -185,9 +185,9 @@ class ImageSet(Dataset):
                 return None
             return torch.from_numpy(np.array(resized(mask, size, self.preprocessing.resize)))
         box = self.box(index)
-        return None if box is None else boxes_to_masks(box[None], (size, size))[0].to(torch.uint8)
+        return None if box is None else boxes_to_objects(box[None], (size, size))[0].to(torch.uint8)
 
-    def known_mask(self, index: int) -> Tensor:
+    def known_object(self, index: int) -> Tensor:
         """`mask(index)`, or all 255 where it is unknown."""
         mask, size = self.mask(index), self.preprocessing.image_size
         return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
@@ -197,14 +197,14 @@ class ImageSet(Dataset):
         """The file of each image; empty where images do not come from files."""
         return self.files.paths if isinstance(self.files, ImageFiles) else self.decoded_from
 
-    def has_mask(self) -> Tensor:
+    def has_object(self) -> Tensor:
         """Whether each image's mask or box is known, bool [N]."""
         if self.boxes is not None:
             return torch.ones(len(self), dtype=torch.bool)
-        if self.masks is not None:
-            return (self.masks != IGNORED).flatten(1).any(dim=1)
-        masks = self.files.masks if self.files is not None else ()
-        return torch.tensor([mask is not None for mask in masks or [None] * len(self)])
+        if self.objects is not None:
+            return (self.objects != IGNORED).flatten(1).any(dim=1)
+        objects = self.files.objects if self.files is not None else ()
+        return torch.tensor([mask is not None for mask in objects or [None] * len(self)])
 
     def box(self, index: int) -> Tensor | None:
         """The object's box in `pixels(index)` and clipped to it, float32 [4]; None if unknown."""
@@ -222,7 +222,7 @@ class ImageSet(Dataset):
 
     def subset(self, indices: Tensor) -> "ImageSet":
         """The images at these indices, in this order."""
-        tensors = {n: getattr(self, n) for n in ("labels", "images", "masks", "boxes")}
+        tensors = {n: getattr(self, n) for n in ("labels", "images", "objects", "boxes")}
         known = self.decoded_from
         return replace(
             self,
@@ -246,9 +246,9 @@ class ImageSet(Dataset):
             changed["images"] = _resize_images(self.images, new)
             if self.boxes is not None:
                 changed["boxes"] = self.boxes * new / old
-        if old != new and self.masks is not None:
-            masks = self.masks[:, None]  # [N,1,S,S]
-            changed["masks"] = F.interpolate(masks, (new, new), mode="nearest-exact")[:, 0]
+        if old != new and self.objects is not None:
+            objects = self.objects[:, None]  # [N,1,S,S]
+            changed["objects"] = F.interpolate(objects, (new, new), mode="nearest-exact")[:, 0]
         return replace(self, **changed)
 
     def in_memory(self) -> "ImageSet":
@@ -267,7 +267,7 @@ class ImageSet(Dataset):
                 files=None,
                 decoded_from=self.paths,
                 images=stacked(self.pixels),  # [N,3,S,S]
-                masks=stacked(self.known_mask, self.has_outlines),
+                objects=stacked(self.known_object, self.has_outlines),
                 boxes=stacked(self.box, self.boxes is not None),
             )
 

@@ -4,7 +4,7 @@ import torch
 
 from aib.data.files import check_count, inside, read_table, require
 from aib.data.imageset import ImageFiles, ImageSet
-from aib.data.masks import from_trimap
+from aib.data.objects import from_trimap
 from aib.data.specs import PETS
 from aib.errors import AibError
 
@@ -29,8 +29,8 @@ def read(split: str, *, root: str | None = None, partial: bool = False) -> Image
     if list(names) != list(range(1, len(names) + 1)):
         raise AibError(f"{annotations} has the classes {list(names)}, not 1, 2, 3, ...")
     trimaps = [inside(annotations / "trimaps", f"{image}.png") for image in chosen]
-    masks = tuple(path if path.is_file() else None for path in trimaps)
+    objects = tuple(path if path.is_file() else None for path in trimaps)
     images = tuple(inside(folder / "images", f"{image}.jpg") for image in chosen)
-    files = ImageFiles(images, masks=masks if any(masks) else (), mask_values=from_trimap)
+    files = ImageFiles(images, objects=objects if any(objects) else (), object_values=from_trimap)
     labels = torch.tensor([classes[image] - 1 for image in chosen])
     return ImageSet.of(PETS, split, labels, tuple(names.values()), files=files)

@@ -66,7 +66,7 @@ class Difficulty:
 class Block(NamedTuple):
     images: NDArray[np.uint8]  # [N,3,32,32]
     labels: NDArray[np.int64]  # [N]
-    masks: NDArray[np.bool_]  # [N,32,32]
+    objects: NDArray[np.bool_]  # [N,32,32]
 
 
 def read(
@@ -91,7 +91,7 @@ def read(
         split,
         torch.from_numpy(block.labels),
         images=torch.from_numpy(block.images),
-        masks=torch.from_numpy(block.masks).to(torch.uint8),
+        objects=torch.from_numpy(block.objects).to(torch.uint8),
     )
 
 

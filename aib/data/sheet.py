@@ -6,7 +6,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from aib.data.imageset import ImageSet
-from aib.data.masks import object_and_counted
+from aib.data.objects import object_and_counted
 from aib.figures.fonts import text_font
 
 GAP = 2
@@ -21,7 +21,7 @@ def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
     columns = min(columns, int(dataset.labels.bincount().max()))
     side = dataset.preprocessing.image_size
     tile_side = min(side * max(64 // side, 1), LARGEST)
-    tile_width = tile_side * (2 if dataset.has_masks else 1)
+    tile_width = tile_side * (2 if dataset.has_objects else 1)
     cell = tile_width + GAP
     classes = dataset.labels.unique().tolist()[:MAX_ROWS]
     row_height = tile_side + GAP
@@ -36,7 +36,7 @@ def contact_sheet(dataset: ImageSet, columns: int = 8) -> Image.Image:
         draw.text((4, row * row_height + 4), short, fill="black", font=font)
         members = (dataset.labels == label).nonzero().flatten()[:columns].tolist()
         for column, index in enumerate(members):
-            mask = dataset.known_mask(index) if dataset.has_masks else None
+            mask = dataset.known_object(index) if dataset.has_objects else None
             tile = _tile(dataset.pixels(index), mask).resize((tile_width, tile_side), method)
             sheet.paste(tile, (LABEL_WIDTH + column * cell, row * row_height))
     return sheet

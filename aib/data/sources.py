@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from aib.data.decode import open_mask, open_rgb, to_image, upright_size
-from aib.data.masks import from_grey
+from aib.data.objects import from_grey
 from aib.errors import AibError
 
 
@@ -21,8 +21,8 @@ class ImageFiles:
 
     paths: tuple[Path, ...]
     crops: Tensor | None = None  # [N,4] left, top, right, bottom in pixels of the upright image
-    masks: tuple[Path | None, ...] = ()  # one for each image, None where it is unknown; or empty
-    mask_values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] = from_grey  # of the files
+    objects: tuple[Path | None, ...] = ()  # one for each image, None where it is unknown; or empty
+    object_values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]] = from_grey  # of the files
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -34,15 +34,15 @@ class ImageFiles:
 
     def decode_mask(self, index: int) -> Image.Image | None:
         """The mask of the decoded image, mode L with 0, 1 and 255; None if it is unknown."""
-        path = self.masks[index] if self.masks else None
+        path = self.objects[index] if self.objects else None
         if path is None:
             return None
         self.check_mask(index)
-        return self._cropped(open_mask(path, self.mask_values), index)
+        return self._cropped(open_mask(path, self.object_values), index)
 
     def check_mask(self, index: int) -> None:
         """Raise an error for a mask of another size than its image."""
-        image, mask = self.paths[index], self.masks[index]
+        image, mask = self.paths[index], self.objects[index]
         if mask is not None and upright_size(mask) != upright_size(image):
             found, wanted = ("{} x {}".format(*upright_size(path)) for path in (mask, image))
             raise AibError(
@@ -66,7 +66,7 @@ class ImageFiles:
             self,
             paths=tuple(self.paths[i] for i in chosen),
             crops=None if self.crops is None else self.crops[indices],
-            masks=tuple(self.masks[i] for i in chosen) if self.masks else (),
+            objects=tuple(self.objects[i] for i in chosen) if self.objects else (),
         )
 
 
@@ -78,7 +78,7 @@ class ImageItems:
     image: int | str  # where an item has its image
     indices: Tensor  # [N], of the items
     crops: None = None  # as ImageFiles has; there are none
-    masks: tuple[()] = ()
+    objects: tuple[()] = ()
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -95,7 +95,7 @@ def _differing_files(spec: Spec, dataset: ImageSet) -> Iterator[str]:
     missing = [path for path in paths if not path.is_file()]
     if missing:
         yield f"{len(missing):,} files are missing, such as {missing[0].name}"
-    if unknown := dataset.files.masks.count(None):
+    if unknown := dataset.files.objects.count(None):
         yield f"{unknown:,} masks are missing"
     if others := sorted({path.suffix for path in paths} - {spec.suffix}):
         yield f"images are {', '.join(others)}, officially {spec.suffix}"
@@ -122,9 +122,9 @@ def _differing_facts(spec: Spec, dataset: ImageSet, facts: dict[str, Any]) -> It
 
 def shapes_sha256(dataset: ImageSet) -> str:
     """SHA-256 of the pixels, masks and labels of the first 200 images."""
-    assert dataset.images is not None and dataset.masks is not None
+    assert dataset.images is not None and dataset.objects is not None
     digest = hashlib.sha256()
-    for tensor in (dataset.images, dataset.masks, dataset.labels):
+    for tensor in (dataset.images, dataset.objects, dataset.labels):
         digest.update(tensor[:200].contiguous().numpy().tobytes())
     return digest.hexdigest()
 

@@ -1,7 +1,7 @@
 """Explain images, and measure how far maps can be trusted: also maps of other methods."""
 
 from aib.data import Batches
-from aib.data.masks import boxes_to_masks
+from aib.data.objects import boxes_to_objects
 from aib.evaluation.intervals import Estimate
 from aib.figures.overlay import overlay
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
@@ -33,7 +33,7 @@ from aib.interpret.verdict import Verdict, judge
 
 __all__ = [
     "WSOL", "Batches", "Estimate", "ImageMetrics", "InterpretabilityScore", "Localisation",
-    "Modification", "Plan", "Study", "Thresholds", "Verdict", "all_tables", "boxes_to_masks",
+    "Modification", "Plan", "Study", "Thresholds", "Verdict", "all_tables", "boxes_to_objects",
     "centre_gaussian", "deletion_insertion", "energy_inside", "explain", "explain_batch",
     "gradcam", "integrated_gradients", "judge", "make_maps", "map_encoding", "map_reliance",
     "mask_auroc", "mask_use", "modifications", "occlusion", "overlay", "own_maps", "pointing",

@@ -51,7 +51,7 @@ def compare(
     feed: Batches,
     kinds: Sequence[MapKind],
     *,
-    masks: bool,
+    objects: bool,
     functions: Mapping[str, ImagesToMaps] | None = None,
     judge: Judge | None = None,
     threshold_images: Batches | None = None,
@@ -76,11 +76,11 @@ def compare(
         return maps
 
     outlines, chosen = not feed.data.has_only_boxes, {}
-    if masks and threshold_images is not None:
+    if objects and threshold_images is not None:
         chosen = choose_thresholds(model, threshold_images, named, make, tick=tick)
     located = {kind: Localisation(seed=seed).to(feed.device) for kind in named}
     cut = {
-        kind: WSOL(thresholds=chosen.get(kind), masks=outlines, seed=seed).to(feed.device)
+        kind: WSOL(thresholds=chosen.get(kind), objects=outlines, seed=seed).to(feed.device)
         for kind in named
     }
     curves: dict[str, list[dict[str, Curve]]] = {kind: [] for kind in named}
@@ -94,9 +94,9 @@ def compare(
             judge.see(x, batch.labels)
         for kind in named:
             maps = make(x, batch, kind)
-            if masks and batch.masks is not None:
-                located[kind].update(maps, batch.masks)
-                cut[kind].update(maps, batch.masks, batch.boxes)
+            if objects and batch.objects is not None:
+                located[kind].update(maps, batch.objects)
+                cut[kind].update(maps, batch.objects, batch.boxes)
             curves[kind].append(
                 deletion_insertion(deterministic, x, maps, seed=seed)
                 | road(deterministic, x, maps, seed=seed)
@@ -116,12 +116,12 @@ def compare(
         kind: Located.from_flat(
             {k: float(v) for k, v in (located[kind].compute() | cut[kind].compute()).items()}
         )
-        for kind in (named if masks else ())
+        for kind in (named if objects else ())
     }
     per_image = {"index": torch.cat(index).cpu()}
     for kind in named:
         values = _areas(curves[kind])
-        for name in METRICS if masks else ():  # by the names of the columns of all images
+        for name in METRICS if objects else ():  # by the names of the columns of all images
             column = "energy_inside" if name == "energy" else name
             values[column] = located[kind].per_image(name)
         per_image |= {f"{kind} {name}": found.cpu() for name, found in values.items()}
@@ -138,14 +138,14 @@ def choose_thresholds(
     tick: Tick = silent,
 ) -> dict[str, Thresholds | None]:
     """The thresholds at which each kind of map, made by `make`, fits these masks best."""
-    if no_masks(feed.data):
+    if no_objects(feed.data):
         raise AibError("the images that choose thresholds need masks or boxes")
-    metrics = {kind: WSOL(masks=not feed.data.has_only_boxes).to(feed.device) for kind in kinds}
+    metrics = {kind: WSOL(objects=not feed.data.has_only_boxes).to(feed.device) for kind in kinds}
     for batch in feed:
-        assert batch.masks is not None
+        assert batch.objects is not None
         x = model.preprocessing.normalise(batch.images)
         for kind in kinds:
-            metrics[kind].update(make(x, batch, kind), batch.masks, batch.boxes)
+            metrics[kind].update(make(x, batch, kind), batch.objects, batch.boxes)
             tick("thresholds of localisation", len(x))
     return {kind: metric.thresholds() for kind, metric in metrics.items()}
 
@@ -162,9 +162,9 @@ def maps_of_kind(
     return make_maps(model, x, cast(Method, kind), chunk=chunk)
 
 
-def no_masks(data: ImageSet) -> str | None:
+def no_objects(data: ImageSet) -> str | None:
     """Why localisation is undefined on the data; None if it is defined."""
-    if data.has_masks:
+    if data.has_objects:
         return None
     if data.files is not None and data.files.crops is not None:
         return (

@@ -170,10 +170,10 @@ def _of_image(batch: Batch, found: Explanation) -> Columns:
         return columns
     scaled = min_max(found.map)
     columns |= {"contrast": scaled.contrast, "flat": scaled.flat.float()}
-    if batch.masks is not None:
-        columns["pointing"] = pointing(found.map, batch.masks)
-        columns["energy_inside"] = energy_inside(found.map, batch.masks)
-        columns["auroc"] = mask_auroc(found.map, batch.masks)
+    if batch.objects is not None:
+        columns["pointing"] = pointing(found.map, batch.objects)
+        columns["energy_inside"] = energy_inside(found.map, batch.objects)
+        columns["auroc"] = mask_auroc(found.map, batch.objects)
     if found.level_indices is not None and found.anchors is not None:
         used = anchor_counts(found.level_indices, len(found.anchors))  # [B,Q]
         entropy = entropy_bits(used)

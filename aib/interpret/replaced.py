@@ -19,7 +19,7 @@ NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that co
 
 
 def replace_maps(
-    model: Classifier, feed: Batches, seed: int = 0, *, masks: bool = True, tick: Tick = silent
+    model: Classifier, feed: Batches, seed: int = 0, *, objects: bool = True, tick: Tick = silent
 ) -> tuple[Reliance | str, Encoding | None]:
     """Whether the decision uses the map, and whether the map gives the class away.
 
@@ -31,7 +31,7 @@ def replace_maps(
 
     def batches() -> Iterator[Batch]:
         for batch in _normalised(model, feed, "replaced maps", tick):
-            yield batch if masks else replace(batch, masks=None)
+            yield batch if objects else replace(batch, objects=None)
 
     def predict(x: Tensor, attention_map: Tensor | None) -> Tensor:
         return model(x, deterministic=True, attention_map=attention_map).logits

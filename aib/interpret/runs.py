@@ -17,7 +17,7 @@ from aib.data.load import OWN, parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.errors import AibError, AibWarning
-from aib.interpret.comparison import no_masks
+from aib.interpret.comparison import no_objects
 from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.per_image import ImageMetrics
 from aib.interpret.results import Study
@@ -80,7 +80,7 @@ def threshold_feed(
     masks or boxes, or where the training images are evaluated.
     """
     evaluated = feed.data.split
-    if no_masks(feed.data):
+    if no_objects(feed.data):
         return None
     if parse_name(data)[0] == "shapes":
         seed = run.settings.seed + 1 if run.settings else 1
@@ -96,7 +96,7 @@ def threshold_feed(
         owner = like if evaluated == "val" else None
         other = run.images(data, split, root, owner, without_val=evaluated == "val")
         other = run.labelled(other)
-    known = other.has_mask()
+    known = other.has_object()
     if not known.any():
         return None
     other = other.subset(known.nonzero()[:, 0])

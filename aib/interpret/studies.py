@@ -15,7 +15,7 @@ from aib.config.validation import Precision
 from aib.data import Batches, ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning, missing_extra
-from aib.interpret.comparison import MapKind, compare, map_kinds, no_masks
+from aib.interpret.comparison import MapKind, compare, map_kinds, no_objects
 from aib.interpret.foreign import prepare
 from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.metrics.evaluator import Judge
@@ -104,7 +104,7 @@ def study(
         "seed": plan.seed,
         **(origin or {}),
     }
-    why_not, size = no_masks(feed.data), model.preprocessing.image_size
+    why_not, size = no_objects(feed.data), model.preprocessing.image_size
     notes = (*([why_not] if why_not else []), *notes)
     fitting = {n: m for n, m in plan.modifications.items() if m.fits(size)}
     if len(fitting) < len(plan.modifications):
@@ -123,7 +123,7 @@ def study(
     columns: dict[str, Tensor] = {}
     with bar as tick, evaluating(model), passes_in(plan.precision, model, *judges):
         # First, as it raises an error for a model that does not apply the map that it shows.
-        reliance, encoding = replace_maps(model, feed, plan.seed, masks=not why_not, tick=tick)
+        reliance, encoding = replace_maps(model, feed, plan.seed, objects=not why_not, tick=tick)
         each = measure(feed, tick=tick)
         if expensive:
             on_subset, columns, problems = _compare_maps(
@@ -132,7 +132,7 @@ def study(
                 plan,
                 maps,
                 has_maps=each.has_maps,
-                masks=not why_not,
+                objects=not why_not,
                 threshold_images=threshold_images,
                 tick=tick,
             )
@@ -189,7 +189,7 @@ def _compare_maps(
     maps: Mapping[str, ImagesToMaps],
     *,
     has_maps: bool,
-    masks: bool,
+    objects: bool,
     threshold_images: Batches | None,
     tick: Tick,
 ) -> tuple[dict[str, Any], dict[str, Tensor], list[str]]:
@@ -203,7 +203,7 @@ def _compare_maps(
         model,
         few,
         kinds,
-        masks=masks,
+        objects=objects,
         functions=maps,
         judge=judge,
         threshold_images=threshold_images,

@@ -158,10 +158,10 @@ def test_an_image_without_pixels_is_an_error(image):
 
 def test_arrays_and_lists_are_as_good_as_tensors_and_labels_are_integers():
     pixels = np.random.default_rng(0).integers(0, 256, (4, 3, 8, 8), np.uint8)
-    masks, labels = pixels[:, 0] > 100, [0, 1, 1, 0]
+    objects, labels = pixels[:, 0] > 100, [0, 1, 1, 0]
     for given in (labels, np.array(labels, np.uint8)):
-        found = ImageSet.from_tensors(pixels, given, masks=masks)
-        assert found.labels.tolist() == labels and found.masks.sum() == masks.sum()
+        found = ImageSet.from_tensors(pixels, given, objects=objects)
+        assert found.labels.tolist() == labels and found.objects.sum() == objects.sum()
         assert (found.images.numpy() == pixels).all()
     with pytest.raises(AibError, match=r"uint8 \[N,3,S,S\], not uint8 \[4, 8, 8, 3\]"):
         ImageSet.from_tensors(pixels.transpose(0, 2, 3, 1), labels)

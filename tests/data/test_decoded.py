@@ -181,7 +181,7 @@ def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> N
     for _ in range(2):
         for batch, want in zip(kept, plain, strict=True):
             assert torch.equal(batch.images, want.images) and torch.equal(batch.index, want.index)
-            assert torch.equal(batch.masks, want.masks)
+            assert torch.equal(batch.objects, want.objects)
             batch.images.zero_()  # the next pass has its own
         assert torch.equal(next(kept.epoch(0))[1], plain[0].labels)
     assert calls == []

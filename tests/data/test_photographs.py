@@ -42,7 +42,7 @@ def test_segmentations_may_lie_beside_the_set_and_without_any_the_boxes_remain(b
     assert torch.equal(load("cub200:partial", "test", root=birds).mask(0), within)
     shutil.rmtree(birds / "segmentations")
     data = load("cub200:partial,image_size=120", "test", root=birds)
-    assert data.has_only_boxes and data.files.masks == ()
+    assert data.has_only_boxes and data.files.objects == ()
     assert shows_the_red_box(data)
 
 
@@ -78,7 +78,7 @@ def test_pets_have_breeds_splits_and_trimaps_if_they_are_there(tmp_path):
     data = load("pets:partial", "test", root=tmp_path)
     assert data.mask(0) is None and data.mask(1) is not None
     shutil.rmtree(folder / "annotations/trimaps")
-    assert not load("pets:partial", "test", root=tmp_path).has_masks
+    assert not load("pets:partial", "test", root=tmp_path).has_objects
 
 
 @pytest.mark.parametrize("name", ["imagenette2-320", "imagenette2"])
@@ -88,7 +88,7 @@ def test_imagenette_has_human_names_and_its_val_is_our_test(tmp_path, name):
     test = load("imagenette:partial", "test", root=tmp_path)
     assert train.labels.tolist() == [0, 9] and test.labels.tolist() == [0, 0, 9, 9]
     assert (train.class_names[0], train.class_names[9]) == ("tench", "parachute")
-    assert not test.has_masks and test.mask(0) is None
+    assert not test.has_objects and test.mask(0) is None
     with pytest.raises(AibError, match="9,469 officially"):
         load("imagenette", "train", root=tmp_path)
 

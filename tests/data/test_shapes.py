@@ -24,7 +24,7 @@ def test_every_seed_has_the_same_test_images_and_its_own_training_images():
     for seed in (0, 1, TEST_SEED):
         test = load("shapes:count=50", "test", seed=seed)
         assert np.array_equal(test.images.numpy(), known.images)
-        assert np.array_equal(test.masks.numpy(), known.masks)
+        assert np.array_equal(test.objects.numpy(), known.objects)
         assert test.labels.tolist() == known.labels.tolist()
     one, other = (load("shapes:count=50", "train", seed=s, holdout=0).images for s in (0, 1))
     assert not torch.equal(one, other)
@@ -33,18 +33,20 @@ def test_every_seed_has_the_same_test_images_and_its_own_training_images():
 def test_an_image_does_not_depend_on_their_number(block):
     fewer = generate("train", BLOCK + 7, 0, Difficulty())
     assert np.array_equal(fewer.images, block.images[: BLOCK + 7])
-    assert np.array_equal(fewer.masks, block.masks[: BLOCK + 7])
+    assert np.array_equal(fewer.objects, block.objects[: BLOCK + 7])
 
 
 def test_the_mask_is_the_shape(block):
     """Inside the mask the colour is one (up to noise and soft edges); outside it is not."""
-    pairs = list(zip(block.images, block.masks, strict=True))
+    pairs = list(zip(block.images, block.objects, strict=True))
     inside = [image[:, mask].std(1).mean() for image, mask in pairs]
     outside = [image[:, ~mask].std(1).mean() for image, mask in pairs]
     assert np.median(inside) < 15 < np.median(outside)
-    plain, cluttered = (generate("train", 400, 0, Difficulty(clutter=c)).masks for c in (0.0, 2.0))
+    plain, cluttered = (
+        generate("train", 400, 0, Difficulty(clutter=c)).objects for c in (0.0, 2.0)
+    )
     assert cluttered.sum() < plain.sum()  # strokes in front are cut out of it
-    area = block.masks.mean((1, 2))
+    area = block.objects.mean((1, 2))
     assert area.min() > 0.02 and area.max() < 0.5
 
 
@@ -52,7 +54,7 @@ def test_size_and_contrast_change_the_images():
     kinds = [f"size={size}" for size in ("small", "medium", "large")]
     kinds += [f"contrast={share},clutter=0" for share in (0.3, 1.5)]
     sets = [load(f"shapes:count=200,{kind}", "test") for kind in kinds]
-    areas = [data.masks.float().mean() for data in sets[:3]]
+    areas = [data.objects.float().mean() for data in sets[:3]]
     assert areas[0] < areas[1] < areas[2]
     assert sets[3].images.float().std() < sets[4].images.float().std()
 
@@ -62,13 +64,13 @@ def accuracy_from_background(split: str) -> float:
     train = load("shapes_spurious:count=1000", "train", holdout=0)
     data = load("shapes_spurious:count=1000", split, holdout=0)
 
-    def background(images, masks):
-        weight = (masks == 0).float()[:, None]
+    def background(images, objects):
+        weight = (objects == 0).float()[:, None]
         return (images.float() * weight).sum((2, 3)) / weight.sum((2, 3))  # [N,3]
 
-    colours = background(train.images, train.masks)
+    colours = background(train.images, train.objects)
     means = torch.stack([colours[train.labels == k].mean(0) for k in range(10)])  # [10,3]
-    guess = torch.cdist(background(data.images, data.masks), means).argmin(1)
+    guess = torch.cdist(background(data.images, data.objects), means).argmin(1)
     return (guess == data.labels).float().mean().item()
 
 

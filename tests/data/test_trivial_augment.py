@@ -106,7 +106,7 @@ def test_images_in_memory_and_in_files_are_augmented_after_their_crop(tmp_path) 
             data, len(data), train=True, seed=1, trivial_augment=True, workers=workers
         )
         plan = EpochPlan.sample(len(data), seed=1, epoch=2)
-        [(batch, _)] = plain._load(2, 0, masks=False)
+        [(batch, _)] = plain._load(2, 0, objects=False)
         expected = TrivialAugment(size, size)(batch.images, plan.uniform)
         [(x, y)] = augmented.epoch(2)
         assert torch.equal(x, data.preprocessing.normalise(expected))

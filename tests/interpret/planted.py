@@ -34,10 +34,10 @@ def glyph_images(count: int, seed: int = 0) -> ImageSet:
     columns = (left + _column).flatten(1)
     each = torch.arange(count)[:, None]
     images[each, rows, columns] += (100 * GLYPHS[labels]).long().flatten(1)
-    masks = torch.zeros(count, SIDE, SIDE, dtype=torch.bool)
-    masks[each, rows, columns] = True
+    objects = torch.zeros(count, SIDE, SIDE, dtype=torch.bool)
+    objects[each, rows, columns] = True
     pixels = images.to(torch.uint8)[:, None].expand(-1, 3, -1, -1).contiguous()
-    return ImageSet.from_tensors(pixels, labels, masks=masks, name="glyphs", split="test")
+    return ImageSet.from_tensors(pixels, labels, objects=objects, name="glyphs", split="test")
 
 
 def feed(count: int, seed: int = 0, batch_size: int = 100) -> Batches:

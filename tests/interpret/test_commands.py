@@ -225,13 +225,13 @@ def test_explanations_inside_a_folder_of_classes_are_not_trained_on(run, photos,
 
 
 @pytest.mark.parametrize("masks", ["masks/cat", "test/masks/dog", "masks/test/dog"])
-def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, masks):
-    for name in ("cat", "test/dog", masks):
+def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, objects):
+    for name in ("cat", "test/dog", objects):
         (tmp_path / name).mkdir(parents=True)
         shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
     shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
-    named = next(p for p in (tmp_path / masks).parents if p.name == "masks")
-    assert find_images([named], {}) == [tmp_path / masks / "0.jpg"]
+    named = next(p for p in (tmp_path / objects).parents if p.name == "masks")
+    assert find_images([named], {}) == [tmp_path / objects / "0.jpg"]
     inside = [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
     assert find_images([tmp_path], {}) == find_images([tmp_path, inside[0]], {}) == inside
     (tmp_path / "empty").mkdir()

@@ -7,10 +7,10 @@ import torch
 
 from aib.data import Batches, ImageFiles
 from aib.errors import AibError
-from aib.interpret import WSOL, boxes_to_masks, comparison
-from aib.interpret.comparison import compare, map_kinds, no_masks
+from aib.interpret import WSOL, boxes_to_objects, comparison
+from aib.interpret.comparison import compare, map_kinds, no_objects
 from aib.interpret.maps import make_maps
-from aib.interpret.metrics.wsol import mask_boxes
+from aib.interpret.metrics.wsol import object_boxes
 from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)
@@ -21,7 +21,7 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 
     def maps(model, x, batch, name, seed, chunk):
         inside, outside = (0.6, 0.3) if batch.images.shape[0] == 4 else (0.2, 0.1)
-        made = torch.where(batch.masks == 1, inside, 0.0)
+        made = torch.where(batch.objects == 1, inside, 0.0)
         made[:, :3] += outside
         made[:, -1, -1] = 1.0
         return made
@@ -30,15 +30,15 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
     model = eval_model("tiny_aib", DATA)
     evaluated = Batches(DATA.subset(torch.arange(4)), 4)
     other = Batches(DATA.subset(torch.arange(4, 9)), 5)
-    found = compare(model, evaluated, ("own",), masks=True, threshold_images=other)
+    found = compare(model, evaluated, ("own",), objects=True, threshold_images=other)
     own, alone = found.localisation["own"], WSOL()
     for batch in other:
-        alone.update(maps(model, None, batch, "own", 0, 8), batch.masks)
+        alone.update(maps(model, None, batch, "own", 0, 8), batch.objects)
     best = alone.thresholds()
     assert max(best.boxes) < 0.3 and best.mask < 0.3  # where the evaluated maps show both
     direct = WSOL(thresholds=best)
     for batch in evaluated:
-        direct.update(maps(model, None, batch, "own", 0, 8), batch.masks)
+        direct.update(maps(model, None, batch, "own", 0, 8), batch.objects)
     expected = direct.compute()
     assert own.mask_iou_held_out.value == pytest.approx(float(expected["mask_iou_held_out"]))
     assert own.box_acc_held_out.value == pytest.approx(float(expected["box_acc_held_out"]))
@@ -47,16 +47,16 @@ def test_held_out_thresholds_come_from_the_other_images(monkeypatch):
 
 def test_images_without_masks_choose_no_thresholds():
     model, feed = eval_model("tiny_aib", DATA), Batches(DATA, 8)
-    others = Batches(replace(DATA, masks=None), 8)
+    others = Batches(replace(DATA, objects=None), 8)
     with pytest.raises(AibError, match="the images that choose thresholds need masks or boxes"):
-        compare(model, feed, ("own",), masks=True, threshold_images=others)
+        compare(model, feed, ("own",), objects=True, threshold_images=others)
 
 
 def test_filled_boxes_have_no_scores_of_masks():
     data = DATA.subset(torch.arange(4))
-    data = replace(data, masks=None, boxes=mask_boxes(data.masks).float())
+    data = replace(data, objects=None, boxes=object_boxes(data.objects).float())
     model, feed = eval_model("tiny_aib", DATA), Batches(data, 8)
-    found = compare(model, feed, ("own",), masks=True, threshold_images=feed)
+    found = compare(model, feed, ("own",), objects=True, threshold_images=feed)
     own = found.localisation["own"]
     assert own.max_box_acc is not None and own.box_acc_held_out.value == own.max_box_acc.value
     assert own.pxap is own.mask_iou is own.mask_iou_held_out is None
@@ -66,7 +66,7 @@ def test_the_completeness_gap_of_integrated_gradients_is_measured():
     pytest.importorskip("captum")
     model = eval_model("tiny_aib_qt", DATA)
     named = ("integrated_gradients", "centre")
-    found = compare(model, Batches(DATA, 8), named, masks=False)
+    found = compare(model, Batches(DATA, 8), named, objects=False)
     assert found.faithfulness["centre"].completeness_gap is None
     x = model.preprocessing.normalise(DATA.images)
     with torch.no_grad():
@@ -86,23 +86,23 @@ def test_official_boxes_are_scored_beside_outlines(monkeypatch):
     data = replace(DATA.subset(torch.arange(4)), boxes=boxes)
 
     def maps(model, x, batch, name, seed, chunk):
-        return boxes_to_masks(batch.boxes, (x.shape[2], x.shape[3])).float()
+        return boxes_to_objects(batch.boxes, (x.shape[2], x.shape[3])).float()
 
     monkeypatch.setattr(comparison, "maps_of_kind", maps)
     model, feed = eval_model("tiny_aib", DATA), Batches(data, 8)
-    found = compare(model, feed, ("own",), masks=True, threshold_images=feed)
+    found = compare(model, feed, ("own",), objects=True, threshold_images=feed)
     own = found.localisation["own"]
     assert own.max_box_acc.value == own.box_acc_held_out.value == 1
     assert own.mask_iou.value < 0.9 and own.pxap is not None
 
 
 def test_data_without_masks_give_the_reason(tmp_path):
-    assert no_masks(DATA) is None
-    assert "neither" in no_masks(replace(DATA, masks=None))
+    assert no_objects(DATA) is None
+    assert "neither" in no_objects(replace(DATA, objects=None))
     crops = torch.zeros(20, 4)
     files = ImageFiles(tuple(tmp_path for _ in range(20)), crops)
-    cut = replace(DATA, images=None, masks=None, files=files)
-    assert "cropped to the objects' boxes" in no_masks(cut)
+    cut = replace(DATA, images=None, objects=None, files=files)
+    assert "cropped to the objects' boxes" in no_objects(cut)
 
 
 def test_without_captum_the_controls_remain(monkeypatch):

@@ -55,15 +55,15 @@ def test_the_same_pixels_are_modified(name):
 def test_metrics_agree_between_devices():
     maps, noise = rand(2, 64, 16, 16)
     classes = (3 * rand(2, 64)).long()
-    masks = rand(64, 32, 32, seed=1) < 0.2
+    objects = rand(64, 32, 32, seed=1) < 0.2
     results = []
     for device in DEVICES:
         score = InterpretabilityScore(resamples=50).to(device)
         score.update(*(t.to(device) for t in (maps, maps + noise, *classes)))
         place = Localisation(resamples=50).to(device)
-        place.update(maps.to(device), masks.to(device))
+        place.update(maps.to(device), objects.to(device))
         cut = WSOL(resamples=50).to(device)
-        cut.update(maps.to(device), masks.to(device))
+        cut.update(maps.to(device), objects.to(device))
         found = score.compute() | place.compute() | cut.compute()
         results.append({k: float(v) for k, v in found.items()})
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)

@@ -37,7 +37,7 @@ def masks_of(data):
 
     def maps(batch):
         same = (batch[:, None] == x[None]).flatten(2).all(2).float()  # [B,N]
-        return (same @ data.masks.flatten(1).float()).unflatten(1, data.masks.shape[1:])
+        return (same @ data.objects.flatten(1).float()).unflatten(1, data.objects.shape[1:])
 
     return maps
 
@@ -111,7 +111,7 @@ def test_every_kind_of_map_has_its_values_of_each_image_of_the_subset():
     for row in measured.nonzero().flatten().tolist():
         position = int(each.columns["index"][row])
         x = images.preprocessing.normalise(images.images[position][None])
-        value = mask_auroc(given["gradient"](x), images.masks[position][None])
+        value = mask_auroc(given["gradient"](x), images.objects[position][None])
         assert float(each.columns["gradient auroc"][row]) == pytest.approx(float(value), abs=1e-5)
     assert found.classes[0].means.keys() == study(network, DATA, PLAN)[0].classes[0].means.keys()
 

@@ -78,7 +78,7 @@ def test_class_means_are_means_over_the_images_of_a_class(model):
 
 def test_a_metric_that_no_image_of_a_class_defines_is_none(model):
     """As in the file: a study that is read back equals the one that was written."""
-    empty = replace(DATA, masks=torch.zeros_like(DATA.masks))
+    empty = replace(DATA, objects=torch.zeros_like(DATA.objects))
     found = measure_images(model, Batches(empty, 5), {})
     for row in found.by_class(DATA.class_names):
         assert row.means["auroc"] is None and row.means["kl_bits"] is not None

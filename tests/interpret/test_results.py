@@ -72,11 +72,11 @@ def test_a_study_is_read_back_as_it_was_written(measured):
     assert tables == all_tables({"a": measured})
     titles = {table.title for table in tables}
     assert {"Which box, which pixels?", EVALUATOR} <= titles
-    has_mask = measured.model == "tiny_aib_masked"
+    has_object = measured.model == "tiny_aib_masked"
     of_mask = {"Does closed mean closed?", "What does the mask let through?"}
-    assert of_mask & titles == (of_mask if has_mask else set())
-    assert (measured.mask is not None) == has_mask
-    if has_mask:
+    assert of_mask & titles == (of_mask if has_object else set())
+    assert (measured.mask is not None) == has_object
+    if has_object:
         assert again.mask == measured.mask
         assert measured.mask.images == 6 and measured.mask.accuracy == measured.accuracy
 

@@ -46,7 +46,7 @@ def test_thresholds_on_shapes_come_from_images_that_nobody_trained_on(tmp_path):
     chosen = threshold_feed(run, feed, "shapes:size=small", PLAN)
     fresh = load("shapes:count=4,size=small", "train", seed=4, holdout=0)
     assert torch.equal(chosen.data.images, fresh.images)
-    assert torch.equal(chosen.data.masks, fresh.masks)
+    assert torch.equal(chosen.data.objects, fresh.objects)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_without_masks_of_training_images_there_are_none(tmp_path):
     model = eval_model("tiny_aib", load(data, "test"), num_classes=2)
     run = open_run(make_run(tmp_path / "run", "tiny_aib", model, data=data), "cpu")
     feed = feed_for(run, run.labelled(run.images()))
-    assert feed.data.has_masks and threshold_feed(run, feed, data, PLAN) is None
+    assert feed.data.has_objects and threshold_feed(run, feed, data, PLAN) is None
 
 
 def test_a_study_names_the_images_of_its_thresholds(tmp_path):
@@ -162,6 +162,6 @@ def test_thresholds_come_from_images_with_masks(tmp_path):
     run = open_run(make_run(tmp_path / "run", "tiny_aib", model, data=data, holdout=0.0), "cpu")
     feed = feed_for(run, run.labelled(run.images()))
     chosen = threshold_feed(run, feed, data, PLAN)
-    assert chosen.num_images == 2 and bool((chosen.data.masks != 255).all())
+    assert chosen.num_images == 2 and bool((chosen.data.objects != 255).all())
     photographs = load(f"folder:{photos}:image_size=72", "train", holdout=0)  # stay files
-    assert photographs.has_mask().tolist() == [True, False, False, False] * 2
+    assert photographs.has_object().tolist() == [True, False, False, False] * 2

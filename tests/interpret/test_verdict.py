@@ -235,9 +235,9 @@ def test_a_map_that_hands_over_one_of_few_classes_encodes_where_silhouettes_tell
     images = planted.glyph_images(400)
     images = images.subset((images.labels < classes).nonzero().flatten())
     policy = replace(images.preprocessing, class_names=images.class_names[:classes])
-    masks = torch.zeros_like(images.masks)
+    objects = torch.zeros_like(images.objects)
     for image, label in enumerate(images.labels.tolist()):
-        masks[image, 4 * label : 4 * label + 4] = 1
+        objects[image, 4 * label : 4 * label + 4] = 1
 
     class Few(planted.Encoder):
         def classify(self, x, m):
@@ -245,7 +245,7 @@ def test_a_map_that_hands_over_one_of_few_classes_encodes_where_silhouettes_tell
 
     model = Few()
     model.num_classes, model.preprocessing = classes, policy
-    data = Batches(replace(images, preprocessing=policy, masks=masks), 100)
+    data = Batches(replace(images, preprocessing=policy, objects=objects), 100)
     found, _ = study(model, data, Plan({}), expensive=False)
     assert found.encoding.probe["mask"].value == 1
     assert found.verdict.name == "encoding" and "follow the map's class" in found.verdict.text

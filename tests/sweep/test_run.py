@@ -39,7 +39,7 @@ def test_localisation_and_perplexity_are_those_of_the_maps(sweep):
     maps = run.model.mean_map(attention)[0].double()
     wide = torch.nn.functional.interpolate(maps[:, None], size=(32, 32), mode="bilinear").float()
     scores = []
-    for a, mask in zip(wide[:, 0], images.masks == 1, strict=True):
+    for a, mask in zip(wide[:, 0], images.objects == 1, strict=True):
         inside, outside = a[mask][:, None], a[~mask][None]
         wins = (inside > outside).double() + 0.5 * (inside == outside).double()
         scores.append(wins.mean())

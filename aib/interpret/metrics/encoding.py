@@ -90,8 +90,8 @@ def _probes(decisions: Decisions, seed: int) -> tuple[dict[str, Tensor], Tensor]
     maps, index = decisions.maps, decisions.index.to(decisions.maps.device)
     size = (maps.shape[1], maps.shape[2])
     seen = {"map": maps, "centre": jittered_gaussian(index, size, seed=seed)}
-    if decisions.masks is not None:
-        seen["mask"] = decisions.masks
+    if decisions.objects is not None:
+        seen["mask"] = decisions.objects
     said, truth = {}, decisions.labels
     for name, one in seen.items():
         said[name], truth = probe(one, decisions.labels, index, decisions.num_classes, seed=seed)

@@ -13,32 +13,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.data.masks import object_and_counted
+from aib.data.objects import object_and_counted
 from aib.errors import AibError
 from aib.interpret.metrics.checks import resize_maps, shape
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import auroc
 
 
-def pointing(maps: Tensor, masks: Tensor) -> Tensor:
+def pointing(maps: Tensor, objects: Tensor) -> Tensor:
     """Share of a map's maxima that lie inside the mask, per image [B]."""
-    maps, inside, counted = _paired(maps, masks)
+    maps, inside, counted = _paired(maps, objects)
     maps = maps.masked_fill(~counted, -torch.inf)
     maxima = (maps == maps.amax(dim=1, keepdim=True)) & counted
     share = (maxima & inside).sum(dim=1).double() / maxima.sum(dim=1)
     return _where_defined(share, inside, counted)
 
 
-def energy_inside(maps: Tensor, masks: Tensor) -> Tensor:
+def energy_inside(maps: Tensor, objects: Tensor) -> Tensor:
     """Share of a map's positive mass inside the mask, per image [B]; NaN without positive mass."""
-    maps, inside, counted = _paired(maps, masks)
+    maps, inside, counted = _paired(maps, objects)
     mass = maps.double().clamp_min(0) * counted
     return _where_defined((mass * inside).sum(dim=1) / mass.sum(dim=1), inside, counted)
 
 
-def mask_auroc(maps: Tensor, masks: Tensor) -> Tensor:
+def mask_auroc(maps: Tensor, objects: Tensor) -> Tensor:
     """How well a map tells the mask's pixels from the others, ties for one half, per image [B]."""
-    return auroc(*_paired(maps, masks))
+    return auroc(*_paired(maps, objects))
 
 
 METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -65,12 +65,12 @@ class Localisation(BootstrapMetric):
         for name in self.metrics:
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
-    def update(self, maps: Tensor, masks: Tensor) -> None:
+    def update(self, maps: Tensor, objects: Tensor) -> None:
         """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers)."""
-        check_masks(masks, len(maps))
-        maps = resize_maps(maps, (masks.shape[1], masks.shape[2]))
+        check_objects(objects, len(maps))
+        maps = resize_maps(maps, (objects.shape[1], objects.shape[2]))
         for name in self.metrics:
-            getattr(self, name).append(METRICS[name](maps, masks).float())
+            getattr(self, name).append(METRICS[name](maps, objects).float())
         self.count_broken(maps)
 
     def compute(self) -> dict[str, Tensor]:
@@ -84,18 +84,20 @@ class Localisation(BootstrapMetric):
         return found | {"images": torch.tensor(images, device=self.broken.device)}
 
 
-def check_masks(masks: Tensor, count: int) -> None:
+def check_objects(objects: Tensor, count: int) -> None:
     """Check one mask per image: [B,H,W], bool or integers."""
-    if masks.ndim != 3 or masks.numel() == 0 or len(masks) != count:
-        raise AibError(f"masks must have the shape [{count},H,W], not {shape(masks)}")
-    if masks.is_floating_point() or masks.is_complex():
-        raise AibError(f"masks must be bool or integers (threshold them first), not {masks.dtype}")
+    if objects.ndim != 3 or objects.numel() == 0 or len(objects) != count:
+        raise AibError(f"masks must have the shape [{count},H,W], not {shape(objects)}")
+    if objects.is_floating_point() or objects.is_complex():
+        raise AibError(
+            f"masks must be bool or integers (threshold them first), not {objects.dtype}"
+        )
 
 
-def _paired(maps: Tensor, masks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    check_masks(masks, len(maps))
-    maps = resize_maps(maps, (masks.shape[1], masks.shape[2]))
-    inside, counted = object_and_counted(masks)
+def _paired(maps: Tensor, objects: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    check_objects(objects, len(maps))
+    maps = resize_maps(maps, (objects.shape[1], objects.shape[2]))
+    inside, counted = object_and_counted(objects)
     return maps.flatten(1), inside.flatten(1), counted.flatten(1)  # [B,H*W] each
 
 

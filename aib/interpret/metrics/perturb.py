@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.data.masks import boxes_to_masks
+from aib.data.objects import boxes_to_objects
 from aib.errors import AibError
 from aib.interpret.metrics.checks import check_pixels
 from aib.interpret.metrics.seeded import Stream, integers
@@ -78,7 +78,7 @@ def block_corners(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0
 def block_mask(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0) -> Tensor:
     """True where the block covers the image: bool [N,H,W]."""
     top, left = block_corners(index, size, p, seed=seed).T
-    return boxes_to_masks(torch.stack([left, top, left + p, top + p], dim=1), size)
+    return boxes_to_objects(torch.stack([left, top, left + p, top + p], dim=1), size)
 
 
 def occlude_color(images: Tensor, index: Tensor, p: int, *, seed: int = 0) -> Tensor:

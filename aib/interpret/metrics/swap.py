@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.data import Batch
-from aib.data.masks import object_and_counted
+from aib.data.objects import object_and_counted
 from aib.errors import AibError
 from aib.interpret.metrics.checks import (
     check_batch,
@@ -48,7 +48,7 @@ class Decisions:
     maps: Tensor  # [N,h,w]
     # [N,h,w], the share of each position's counted pixels that the object covers; None if the mask
     # of any image is unknown
-    masks: Tensor | None
+    objects: Tensor | None
     own: Tensor  # [N], the predicted class
     under: dict[str, Tensor]  # the same with the map replaced; "blank": own map, blank image
     partners: Partners
@@ -129,15 +129,15 @@ def swap_maps(
         found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}
         found["changed"] = is_changed(logits, decide(batch.images, maps))
         size = (maps.shape[1], maps.shape[2])
-        shares = None if batch.masks is None else covered(batch.masks, size)  # [B,h,w]
+        shares = None if batch.objects is None else covered(batch.objects, size)  # [B,h,w]
         if shares is not None:
-            found["masks"] = shares
+            found["objects"] = shares
         for name, values in found.items():
             first.setdefault(name, []).append(values)
     if not first:
         raise AibError("there are no images: batches is empty")
     whole = {name: torch.cat(parts) for name, parts in first.items()}
-    maps, index, own, masks = whole["maps"], whole["index"], whole["own"], whole.get("masks")
+    maps, index, own, objects = whole["maps"], whole["index"], whole["own"], whole.get("objects")
     if len(maps) < 2:
         raise AibError("a map of another image needs at least 2 images, not 1")
     partners = draw_partners(index, own, seed=seed)
@@ -160,7 +160,7 @@ def swap_maps(
         labels=whole["labels"].cpu(),
         index=index.cpu(),
         maps=maps,
-        masks=masks if masks is not None and len(masks) == len(maps) else None,
+        objects=objects if objects is not None and len(objects) == len(maps) else None,
         own=own.cpu(),
         under={name: torch.cat(parts).cpu() for name, parts in under.items()},
         partners=Partners(*(partner.cpu() for partner in partners)),
@@ -186,12 +186,12 @@ def check_unchanged(changed: Tensor) -> None:
         )
 
 
-def covered(masks: Tensor, size: tuple[int, int]) -> Tensor | None:
+def covered(objects: Tensor, size: tuple[int, int]) -> Tensor | None:
     """The share of each position's counted pixels that the object covers, [B,h,w].
 
     0 where no pixel counts; None if that is so in all of an image.
     """
-    known = object_and_counted(masks)
+    known = object_and_counted(objects)
     inside, counted = (F.adaptive_avg_pool2d(one[:, None].float(), size)[:, 0] for one in known)
     if not known[1].flatten(1).any(dim=1).all():
         return None

@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.data.masks import object_and_counted
+from aib.data.objects import object_and_counted
 from aib.errors import AibError
 from aib.evaluation.intervals import interval
 from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.components import connected_components, largest_boxes
-from aib.interpret.metrics.localise import check_masks
+from aib.interpret.metrics.localise import check_objects
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import scaled_maps
 
@@ -57,25 +57,25 @@ class WSOL(BootstrapMetric):
     """
 
     def __init__(
-        self, *, thresholds: Thresholds | None = None, masks: bool = True, **kwargs: Any
+        self, *, thresholds: Thresholds | None = None, objects: bool = True, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.given, self.masks = thresholds, masks
-        for name in ("ious", "any_ious", *(("inside", "outside") if masks else ())):
+        self.given, self.objects = thresholds, objects
+        for name in ("ious", "any_ious", *(("inside", "outside") if objects else ())):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
-    def update(self, maps: Tensor, masks: Tensor, boxes: Tensor | None = None) -> None:
+    def update(self, maps: Tensor, objects: Tensor, boxes: Tensor | None = None) -> None:
         """Add maps [B,h,w] with masks [B,H,W] (bool, or integers with 255 for ignored pixels).
 
         `boxes` [B,4] or [B,n,4] are the objects' boxes in pixels, clipped to the image; NaN pads
         images with fewer. By default one box around each mask. An image may have a box and no mask.
         """
-        check_masks(masks, len(maps))
-        scores = scaled_maps(maps, (masks.shape[1], masks.shape[2]))
-        largest, best = box_ious(scores, mask_boxes(masks) if boxes is None else boxes)
+        check_objects(objects, len(maps))
+        scores = scaled_maps(maps, (objects.shape[1], objects.shape[2]))
+        largest, best = box_ious(scores, object_boxes(objects) if boxes is None else boxes)
         tables = {"ious": largest, "any_ious": best}
-        if self.masks:
-            tables["inside"], tables["outside"] = score_histograms(scores, masks)
+        if self.objects:
+            tables["inside"], tables["outside"] = score_histograms(scores, objects)
         for name, table in tables.items():  # flat: a process without images has an empty list
             getattr(self, name).append(table.flatten().float())
         self.count_broken(scores)
@@ -95,7 +95,7 @@ class WSOL(BootstrapMetric):
         if self.given is not None:
             columns["box_acc_held_out"] = _at(correct, [_position(t) for t in self.given.boxes])
         pooled: dict[str, Tensor] = {}
-        if self.masks:
+        if self.objects:
             ious = self._mask_ious()
             columns["mask_iou"] = _at([ious], [_best(ious)])
             if self.given is not None and self.given.mask is not None:
@@ -110,7 +110,7 @@ class WSOL(BootstrapMetric):
     def thresholds(self) -> Thresholds | None:
         """The best thresholds on these images, to be used on others; None if none has a box."""
         correct = self._correct("ious")
-        ious = self._mask_ious() if self.masks else torch.tensor(torch.nan)
+        ious = self._mask_ious() if self.objects else torch.tensor(torch.nan)
         if bool(correct[0].isnan().all()):
             return None
         mask = None if bool(ious.isnan().all()) else _best(ious) / STEPS
@@ -140,9 +140,9 @@ class WSOL(BootstrapMetric):
         return {"pxap": value, "pxap_low": low, "pxap_high": high}
 
 
-def mask_boxes(masks: Tensor) -> Tensor:
+def object_boxes(objects: Tensor) -> Tensor:
     """The box around each mask's object pixels, [B,4]; NaN without any."""
-    inside, _ = object_and_counted(masks)
+    inside, _ = object_and_counted(objects)
     edges = []
     for axis in (1, 2):  # down a column or along a row
         line = inside.any(dim=axis).long()  # [B,side]
@@ -201,12 +201,12 @@ def _box_iou(first: Tensor, second: Tensor) -> Tensor:
     return (shared / (areas[0] + areas[1] - shared)).nan_to_num()
 
 
-def score_histograms(scores: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+def score_histograms(scores: Tensor, objects: Tensor) -> tuple[Tensor, Tensor]:
     """Number of object and of background pixels in each bin of scores, [B,STEPS+1] each.
 
     Bin i holds threshold i <= score < threshold i + 1; the last one holds the score 1.
     """
-    inside, counted = object_and_counted(masks)
+    inside, counted = object_and_counted(objects)
     edges = torch.arange(STEPS + 1, device=scores.device).double() / STEPS
     bins = torch.bucketize(scores.double(), edges, right=True).flatten(1) - 1  # [B,H*W]
     bins = bins.clamp_min(0)  # of NaN: reported in compute

@@ -13,9 +13,9 @@ def images(rank: int) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(rank)
     maps, noise = torch.rand(2, COUNTS[rank], 4, 4, generator=generator)
     before, after = torch.randint(2, (2, COUNTS[rank]), generator=generator)
-    masks = torch.rand(COUNTS[rank], 8, 8, generator=generator) < 0.3
-    masks[0] = True  # undefined
-    return maps, maps + 0.4 * noise, before, after, masks
+    objects = torch.rand(COUNTS[rank], 8, 8, generator=generator) < 0.3
+    objects[0] = True  # undefined
+    return maps, maps + 0.4 * noise, before, after, objects
 
 
 def figures(metric) -> dict[str, float]:
@@ -26,10 +26,10 @@ def fed(ranks) -> tuple[InterpretabilityScore, Localisation, WSOL]:
     score, localisation = InterpretabilityScore(resamples=20), Localisation(resamples=20)
     thresholded = WSOL(resamples=20)
     for rank in ranks:
-        maps, modified, before, after, masks = images(rank)
+        maps, modified, before, after, objects = images(rank)
         score.update(maps, modified, before, after)
-        localisation.update(maps, masks)
-        thresholded.update(maps, masks)
+        localisation.update(maps, objects)
+        thresholded.update(maps, objects)
     return score, localisation, thresholded
 
 

@@ -25,7 +25,7 @@ def random_decisions(count: int = 60, seed: int = 0, classes: int = 4) -> Decisi
         labels=torch.where(coin < 0.9, own, 1),
         index=torch.arange(count),
         maps=torch.rand(count, 4, 4, generator=rng),
-        masks=None,
+        objects=None,
         own=own,
         under=under | {"other_class": other},
         partners=partners,

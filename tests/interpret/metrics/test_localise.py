@@ -4,7 +4,7 @@ import torch
 from aib.errors import AibError
 from aib.interpret import (
     Localisation,
-    boxes_to_masks,
+    boxes_to_objects,
     centre_gaussian,
     energy_inside,
     mask_auroc,
@@ -56,19 +56,19 @@ def test_boxes_hold_the_pixels_whose_centres_lie_inside():
     boxes = torch.tensor(
         [[[1, 0, 3, 2], [4, 4, 6, 5]], [[0.5, 1.5, 2.5, 2.5], [nothing] * 4]], dtype=torch.float
     )
-    first, second = boxes_to_masks(boxes, (5, 6)).nonzero().split([6, 2])
+    first, second = boxes_to_objects(boxes, (5, 6)).nonzero().split([6, 2])
     assert first.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 1], [0, 1, 2], [0, 4, 4], [0, 4, 5]]
     assert second.tolist() == [[1, 1, 0], [1, 1, 1]]
     for none in (boxes[:0], boxes[:0, 0]):
-        assert boxes_to_masks(none, (5, 6)).shape == (0, 5, 6)
+        assert boxes_to_objects(none, (5, 6)).shape == (0, 5, 6)
 
 
 def test_images_without_an_answer_are_counted_and_not_averaged():
-    masks = torch.cat([disc(), torch.ones(1, 32, 32), torch.zeros(1, 32, 32), disc()]).bool()
+    objects = torch.cat([disc(), torch.ones(1, 32, 32), torch.zeros(1, 32, 32), disc()]).bool()
     maps = torch.cat([disc(), disc(), disc(), torch.zeros(1, 32, 32)]).float()
     metric = Localisation(resamples=100)
-    metric.update(maps[:3], masks[:3])
-    metric.update(maps[3:], masks[3:])
+    metric.update(maps[:3], objects[:3])
+    metric.update(maps[3:], objects[3:])
     figures = {name: float(value) for name, value in metric.compute().items()}
     assert figures["images"] == 4
     assert figures["auroc"] == 0.75 and figures["auroc_undefined"] == 2
@@ -78,12 +78,12 @@ def test_images_without_an_answer_are_counted_and_not_averaged():
 
 
 def test_controls_the_gaussian_finds_the_centre_and_noise_nothing():
-    masks = torch.zeros(200, 32, 32, dtype=torch.bool)
-    masks[:, 10:22, 10:22] = True
+    objects = torch.zeros(200, 32, 32, dtype=torch.bool)
+    objects[:, 10:22, 10:22] = True
     noise = random_map(torch.arange(200), (32, 32))
-    assert abs(float(mask_auroc(noise, masks).mean()) - 0.5) < 0.01
+    assert abs(float(mask_auroc(noise, objects).mean()) - 0.5) < 0.01
     centre = centre_gaussian(200, (32, 32))
-    assert float(mask_auroc(centre, masks).mean()) > 0.95
+    assert float(mask_auroc(centre, objects).mean()) > 0.95
     assert torch.equal(centre[0], centre[0].flip(0)) and torch.equal(centre[0], centre[0].T)
 
 
@@ -94,7 +94,7 @@ def test_bad_input_is_named():
     with pytest.raises(AibError, match="threshold them first"):
         pointing(maps, torch.rand(2, 8, 8))
     with pytest.raises(AibError, match=r"boxes.*\[2, 5\]"):
-        boxes_to_masks(torch.rand(2, 5), (4, 4))
+        boxes_to_objects(torch.rand(2, 5), (4, 4))
     with pytest.raises(AibError, match="'iou'"):
         Localisation(("iou",))
     metric = Localisation()
@@ -106,21 +106,21 @@ def test_bad_input_is_named():
 def test_ignored_pixels_count_in_no_score():
     generator = torch.Generator().manual_seed(0)
     maps = (torch.rand(4, 5, 6, generator=generator) * 6).round() / 6 - 0.2
-    masks = (torch.rand(4, 5, 6, generator=generator) < 0.4).to(torch.uint8)
+    objects = (torch.rand(4, 5, 6, generator=generator) < 0.4).to(torch.uint8)
     ignored = torch.rand(4, 5, 6, generator=generator) < 0.3
     maps[:, 0, 0] = 9.0  # the highest score is ignored
     ignored[:, 0, 0] = True
     for score in (pointing, energy_inside, mask_auroc):
-        found = score(maps, masks.masked_fill(ignored, 255))
+        found = score(maps, objects.masked_fill(ignored, 255))
         for i in range(4):  # the pixels that are left, as an image of one row
-            left = maps[i][~ignored[i]][None, None], masks[i][~ignored[i]][None, None]
+            left = maps[i][~ignored[i]][None, None], objects[i][~ignored[i]][None, None]
             assert float(found[i]) == pytest.approx(float(score(*left))), score
-        full = masks.new_ones(4, 5, 6).masked_fill(ignored, 255)  # all that counts is the object
+        full = objects.new_ones(4, 5, 6).masked_fill(ignored, 255)  # all that counts is the object
         assert score(maps, full).isnan().all()
 
 
 def test_a_map_with_nan_defines_no_metric():
-    maps, masks = torch.rand(2, 4, 4), torch.zeros(2, 4, 4, dtype=torch.bool)
-    masks[:, :2], maps[0, 3, 3] = True, torch.nan
+    maps, objects = torch.rand(2, 4, 4), torch.zeros(2, 4, 4, dtype=torch.bool)
+    objects[:, :2], maps[0, 3, 3] = True, torch.nan
     for metric in (pointing, energy_inside, mask_auroc):
-        assert metric(maps, masks).isnan().tolist() == [True, False]
+        assert metric(maps, objects).isnan().tolist() == [True, False]

@@ -66,14 +66,14 @@ def predict(x, given):
     return torch.nn.functional.one_hot(value, 16).float()
 
 
-def numbered(batch_size: int, masks: bool = False):
+def numbered(batch_size: int, objects: bool = False):
     """Images whose pixels are their number, 1 to 8."""
     number = torch.arange(1, 9)
     x = number.float().view(-1, 1, 1, 1).expand(-1, 3, 4, 4)
     half = torch.zeros(8, 4, 4, dtype=torch.bool)
     half[:, :, :2] = True
     return [
-        Batch(INDEX[rows], x[rows], number[rows], half[rows] if masks else None)
+        Batch(INDEX[rows], x[rows], number[rows], half[rows] if objects else None)
         for rows in torch.arange(8).split(batch_size)
     ]
 
@@ -90,32 +90,32 @@ def test_each_image_is_decided_under_the_map_of_its_partner(batch_size):
         assert torch.equal(found.under[name][has], number[partner[has]])
         assert torch.equal(getattr(found.partners, name), partner)
     assert torch.equal(found.under["blank"], number)  # the image's own map on a blank image
-    assert found.right("blank").all() and found.masks is None
+    assert found.right("blank").all() and found.objects is None
 
 
 def test_ignored_pixels_are_left_out_of_the_averaged_masks():
     generator = torch.Generator().manual_seed(0)
-    masks = torch.tensor([0, 1, 255], dtype=torch.uint8)[
+    objects = torch.tensor([0, 1, 255], dtype=torch.uint8)[
         torch.randint(3, (3, 4, 6), generator=generator)
     ]
-    masks[0, :2, :3] = 255  # a position where no pixel counts
-    found = covered(masks, (2, 2))
+    objects[0, :2, :3] = 255  # a position where no pixel counts
+    found = covered(objects, (2, 2))
     for i, row, column in torch.cartesian_prod(torch.arange(3), torch.arange(2), torch.arange(2)):
-        cell = masks[i, 2 * row : 2 * row + 2, 3 * column : 3 * column + 3].flatten().tolist()
+        cell = objects[i, 2 * row : 2 * row + 2, 3 * column : 3 * column + 3].flatten().tolist()
         counted = [value for value in cell if value != 255]
         share = sum(counted) / len(counted) if counted else 0.0
         assert float(found[i, row, column]) == pytest.approx(share)
-    masks[1] = 255
-    assert covered(masks, (2, 2)) is None
+    objects[1] = 255
+    assert covered(objects, (2, 2)) is None
 
 
 def test_an_image_without_a_mask_leaves_the_probe_without_masks():
-    batches = numbered(3, masks=True)
+    batches = numbered(3, objects=True)
     found = swap_maps(predict, attend, lambda: batches)
-    assert torch.equal(found.masks, torch.tensor([1.0, 0.0]).expand(8, 2, 2))
+    assert torch.equal(found.objects, torch.tensor([1.0, 0.0]).expand(8, 2, 2))
     unknown = torch.full((3, 4, 4), 255, dtype=torch.uint8)
-    batches[1] = replace(batches[1], masks=unknown)
-    assert swap_maps(predict, attend, lambda: batches).masks is None
+    batches[1] = replace(batches[1], objects=unknown)
+    assert swap_maps(predict, attend, lambda: batches).objects is None
 
 
 def test_bad_input_is_named():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from aib.errors import AibError
-from aib.interpret import WSOL, Thresholds, boxes_to_masks
+from aib.interpret import WSOL, Thresholds, boxes_to_objects
 from aib.interpret.metrics.wsol import IOUS, STEPS, box_ious
 from tests.interpret.metrics.test_components import box, flood_fill, flood_fills
 
@@ -17,10 +17,10 @@ def cases(count: int = 12, size: tuple[int, int] = (6, 9)) -> tuple[torch.Tensor
     maps = (torch.rand(count, *size, generator=generator) * 8).round() / 8
     corners = torch.rand(count, 4, generator=generator) * 4
     corners[:, 2:] += corners[:, :2] + 1
-    masks = boxes_to_masks(corners, size).to(torch.uint8)
-    maps += 0.5 * masks
-    masks[torch.rand(count, *size, generator=generator) < 0.1] = 255
-    return maps, masks
+    objects = boxes_to_objects(corners, size).to(torch.uint8)
+    maps += 0.5 * objects
+    objects[torch.rand(count, *size, generator=generator) < 0.1] = 255
+    return maps, objects
 
 
 def scored(one: torch.Tensor, mask: torch.Tensor) -> list[tuple[float, int]]:
@@ -74,9 +74,11 @@ def slow_mask_ious(one: torch.Tensor, mask: torch.Tensor, cuts=(*CUTS, 1.0)) -> 
     return ious
 
 
-def slow_pxap(maps: torch.Tensor, masks: torch.Tensor) -> float:
+def slow_pxap(maps: torch.Tensor, objects: torch.Tensor) -> float:
     """Precision times the recall gained at each threshold, from the highest to the lowest."""
-    everything = [pair for one, mask in zip(maps, masks, strict=True) for pair in scored(one, mask)]
+    everything = [
+        pair for one, mask in zip(maps, objects, strict=True) for pair in scored(one, mask)
+    ]
     total, area, last = sum(y for _, y in everything), 0.0, 0.0
     for cut in [1.0, *CUTS[::-1]]:
         found = [y for score, y in everything if score >= cut]
@@ -87,34 +89,34 @@ def slow_pxap(maps: torch.Tensor, masks: torch.Tensor) -> float:
 
 
 def test_every_score_is_that_of_plain_loops():
-    maps, masks = cases()
+    maps, objects = cases()
     metric = WSOL(resamples=50)
-    metric.update(maps[:5], masks[:5])
-    metric.update(maps[5:], masks[5:])
+    metric.update(maps[:5], objects[:5])
+    metric.update(maps[5:], objects[5:])
     found = {name: float(value) for name, value in metric.compute().items()}
-    best = best_shares([slow_box_ious(*case) for case in zip(maps, masks, strict=True)])
+    best = best_shares([slow_box_ious(*case) for case in zip(maps, objects, strict=True)])
     assert 0 < best[2] < best[0]  # the cases tell the IoUs apart
     assert found["max_box_acc"] == pytest.approx(sum(best) / 3)
-    of_any = best_shares([slow_best_box_ious(*case) for case in zip(maps, masks, strict=True)])
+    of_any = best_shares([slow_best_box_ious(*case) for case in zip(maps, objects, strict=True)])
     assert found["max_box_acc_any"] == pytest.approx(sum(of_any) / 3)
     assert sum(of_any) > sum(best)  # the cases tell the two apart
     assert [found[f"max_box_acc_at_{least}"] for least in IOUS] == pytest.approx(best)
-    masked = [slow_mask_ious(one, mask) for one, mask in zip(maps, masks, strict=True)]
+    masked = [slow_mask_ious(one, mask) for one, mask in zip(maps, objects, strict=True)]
     mean = [sum(column) / len(masked) for column in zip(*masked, strict=True)]
     assert found["mask_iou"] == pytest.approx(max(mean))
     assert metric.thresholds().mask == mean.index(max(mean)) / STEPS
-    assert found["pxap"] == pytest.approx(slow_pxap(maps, masks))
+    assert found["pxap"] == pytest.approx(slow_pxap(maps, objects))
     for name in ("max_box_acc", "mask_iou", "pxap"):
         assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
 
 
 def test_given_thresholds_replace_the_best_ones():
-    maps, masks = cases()
+    maps, objects = cases()
     given = Thresholds(boxes=(0.2, 0.5, 0.83), mask=0.4)
     metric = WSOL(thresholds=given, resamples=5)
-    metric.update(maps, masks)
+    metric.update(maps, objects)
     found = metric.compute()
-    pairs = list(zip(maps, masks, strict=True))
+    pairs = list(zip(maps, objects, strict=True))
     right = [
         iou >= least
         for one, mask in pairs
@@ -127,7 +129,7 @@ def test_given_thresholds_replace_the_best_ones():
 
 
 def test_a_flat_map_has_no_box_and_all_pixels():
-    mask = boxes_to_masks(torch.tensor([[2.0, 1, 7, 5]]), (8, 8))
+    mask = boxes_to_objects(torch.tensor([[2.0, 1, 7, 5]]), (8, 8))
     flat = WSOL(resamples=5)
     flat.update(torch.full((1, 3, 3), 0.7), mask)
     found = flat.compute()
@@ -161,11 +163,11 @@ def test_an_iou_of_exactly_the_limit_is_right():
 
 
 def test_images_without_an_object_are_counted_and_left_out():
-    maps, masks = cases(6)
+    maps, objects = cases(6)
     some, all_ = WSOL(resamples=5), WSOL(resamples=5)
-    some.update(maps[1:], masks[1:])
-    masks[0] = 0
-    all_.update(maps, masks)
+    some.update(maps[1:], objects[1:])
+    objects[0] = 0
+    all_.update(maps, objects)
     assert all_.compute()["max_box_acc_undefined"] == 1
     for name in ("max_box_acc", "pxap", "mask_iou"):
         assert float(all_.compute()[name]) == pytest.approx(float(some.compute()[name]))
@@ -173,11 +175,11 @@ def test_images_without_an_object_are_counted_and_left_out():
 
 def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
     """Boxes that are not those of the masks; one image has no mask, another one no box."""
-    maps, masks = cases(8)
+    maps, objects = cases(8)
     boxes = torch.tensor([[1.0, 1.0, 4.5, 5.0]]).repeat(8, 1)
-    masks[0], boxes[1] = 255, torch.tensor([3.0, 2.0, 3.0, 9.0])
+    objects[0], boxes[1] = 255, torch.tensor([3.0, 2.0, 3.0, 9.0])
     metric = WSOL(resamples=5)
-    metric.update(maps, masks, boxes)
+    metric.update(maps, objects, boxes)
     found = metric.compute()
     rows = [
         [overlap(flood_fill(scaled(maps[i]).double() > cut), boxes[i].tolist()) for cut in CUTS]
@@ -186,18 +188,18 @@ def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
     ]
     assert float(found["max_box_acc"]) == pytest.approx(sum(best_shares(rows)) / 3)
     assert found["max_box_acc_undefined"] == 1
-    drawn = [slow_mask_ious(maps[i], masks[i]) for i in range(1, 8)]
+    drawn = [slow_mask_ious(maps[i], objects[i]) for i in range(1, 8)]
     assert float(found["mask_iou"]) == pytest.approx(
         max(sum(column) / 7 for column in zip(*drawn, strict=True))
     )
-    assert float(found["pxap"]) == pytest.approx(slow_pxap(maps[1:], masks[1:]))
+    assert float(found["pxap"]) == pytest.approx(slow_pxap(maps[1:], objects[1:]))
 
 
 def test_broken_maps_are_an_error():
     metric = WSOL()
-    maps, masks = cases(2)
+    maps, objects = cases(2)
     maps[0, 0, 0] = float("nan")
-    metric.update(maps, masks)
+    metric.update(maps, objects)
     with pytest.raises(AibError, match="maps of 1 image "):
         metric.compute()
 

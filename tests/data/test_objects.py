@@ -14,8 +14,8 @@ from PIL import Image
 from aib.cli import main
 from aib.data import Batches, ImageFiles, ImageSet, load
 from aib.data.decode import open_mask, open_rgb, upright_size
-from aib.data.folder import images_without_masks
-from aib.data.masks import from_user
+from aib.data.folder import images_without_objects
+from aib.data.objects import from_user
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
 from tests.data import official
@@ -60,8 +60,8 @@ def drawn(tmp_path, resize="squash", crops=None, size=24) -> ImageSet:
         files=ImageFiles(
             (tmp_path / "image.png",) * 2,
             crops,
-            masks=(tmp_path / "mask.png", None),
-            mask_values=from_user,
+            objects=(tmp_path / "mask.png", None),
+            object_values=from_user,
         ),
         boxes=None if crops is not None else torch.tensor([[20.0, -3, 40, 20], [0, 20, 20, 90]]),
     )
@@ -98,10 +98,10 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     [lazy], [eager] = Batches(data, 4, workers=workers), Batches(stored, 4)
     for name in ("index", "images", "labels", "masks", "boxes"):
         assert torch.equal(getattr(lazy, name), getattr(eager, name)), name
-    assert (lazy.masks[1] == 255).all() and not stored.has_only_boxes
+    assert (lazy.objects[1] == 255).all() and not stored.has_only_boxes
     assert lazy.boxes.tolist() == [[8.0, 0.0, 16.0, 12.0], [0.0, 12.0, 8.0, 24.0]]
     chosen = torch.tensor([1])
-    assert torch.equal(stored.subset(chosen).masks[0], lazy.masks[1])
+    assert torch.equal(stored.subset(chosen).objects[0], lazy.objects[1])
     assert data.subset(chosen).mask(0) is None and data.subset(chosen).box(0) is not None
     [beyond] = Batches(replace(stored, boxes=2 * stored.boxes), 4)  # clipped to the image
     assert beyond.boxes.tolist() == [[16.0, 0.0, 24.0, 24.0], [0.0, 24.0, 16.0, 24.0]]
@@ -110,39 +110,39 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
 def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
     small, large = (drawn(tmp_path, size=size).in_memory() for size in (24, 48))
     moved = small.prepared_for(large.preprocessing)
-    assert torch.equal(moved.masks, large.masks) and torch.equal(moved.boxes, large.boxes)
+    assert torch.equal(moved.objects, large.objects) and torch.equal(moved.boxes, large.boxes)
 
 
 @pytest.mark.parametrize("size", [20, 40])
 def test_images_and_masks_in_memory_are_resized_as_pillow_does(size):
-    images, masks = pixels(4, 30), (pixels(4, 30, seed=1)[:, 0] > 127).to(torch.uint8)
-    data = ImageSet.from_tensors(images, [0, 1, 0, 1], class_names="ab", masks=masks)
+    images, objects = pixels(4, 30), (pixels(4, 30, seed=1)[:, 0] > 127).to(torch.uint8)
+    data = ImageSet.from_tensors(images, [0, 1, 0, 1], class_names="ab", objects=objects)
     found = data.prepared_for(Preprocessing(size, class_names=("other", "names")))
     assert found.class_names == ("a", "b")
     for i in range(4):
-        image, mask = Image.fromarray(images[i].permute(1, 2, 0).numpy()), masks[i].numpy()
+        image, mask = Image.fromarray(images[i].permute(1, 2, 0).numpy()), objects[i].numpy()
         image = image.resize((size, size), Image.Resampling.BILINEAR)
         mask = Image.fromarray(mask).resize((size, size), Image.Resampling.NEAREST)
         gap = found.images[i].permute(1, 2, 0).int() - torch.from_numpy(np.array(image)).int()
         assert gap.abs().max() <= 1 and gap.float().mean().abs() < 0.3
-        assert np.array_equal(found.masks[i], np.array(mask))
+        assert np.array_equal(found.objects[i], np.array(mask))
 
 
 def test_tensors_may_be_bool_or_hold_ignored_pixels():
     images, labels = torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.tensor([0, 1])
-    masks = torch.zeros(2, 4, 4, dtype=torch.bool)
-    masks[0, 1] = True
-    data = ImageSet.from_tensors(images, labels, masks=masks)
-    assert data.masks.dtype == torch.uint8 and torch.equal(data.masks == 1, masks)
-    three = masks.to(torch.uint8)
+    objects = torch.zeros(2, 4, 4, dtype=torch.bool)
+    objects[0, 1] = True
+    data = ImageSet.from_tensors(images, labels, objects=objects)
+    assert data.objects.dtype == torch.uint8 and torch.equal(data.objects == 1, objects)
+    three = objects.to(torch.uint8)
     three[0, 3] = 255
-    stored = ImageSet.from_tensors(images, labels, masks=three)
-    assert torch.equal(stored.masks, three) and stored.has_mask().all()
-    for wrong in (masks.to(torch.uint8) * 255, masks.to(torch.uint8) * 7):
+    stored = ImageSet.from_tensors(images, labels, objects=three)
+    assert torch.equal(stored.objects, three) and stored.has_object().all()
+    for wrong in (objects.to(torch.uint8) * 255, objects.to(torch.uint8) * 7):
         with pytest.raises(AibError, match="1 for the object and 255"):
-            ImageSet.from_tensors(images, labels, masks=wrong)
+            ImageSet.from_tensors(images, labels, objects=wrong)
     with pytest.raises(AibError, match=r"masks must be uint8 \[2, 4, 4\]"):
-        ImageSet.from_tensors(images, labels, masks=masks[:, :3])
+        ImageSet.from_tensors(images, labels, objects=objects[:, :3])
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
@@ -171,9 +171,9 @@ def write_masks(root, classes=3, per_class=4, side=40):
 def test_a_folder_may_have_masks_and_they_are_no_class(tmp_path, layout):
     top = tmp_path if layout == "flat" else tmp_path / "train"
     official.write_folder(top)
-    masks = tmp_path / "masks/train" if layout == "beside" else top / "masks"
-    write_masks(masks)
-    (masks / "class_1/2.png").unlink()
+    objects = tmp_path / "masks/train" if layout == "beside" else top / "masks"
+    write_masks(objects)
+    (objects / "class_1/2.png").unlink()
     data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
     assert data.class_names == ("class_0", "class_1", "class_2") and len(data) == 12
     assert data.mask(6) is None and (data.mask(0)[:40, :40] == 1).all()
@@ -193,7 +193,7 @@ def test_masks_without_an_image_are_counted_in_a_warning(tmp_path):
     message = f"2 of the masks in {tmp_path / 'masks'} are not used, such as {stray}/0_mask.png: "
     with pytest.warns(AibWarning, match=re.escape(message)):
         data = load(f"folder:{tmp_path}", "train", holdout=0)
-    assert data.files.masks.count(None) == 2
+    assert data.files.objects.count(None) == 2
     sheet = str(tmp_path / "sheet.png")
     command = [sys.executable, "-m", "aib", "data", "show", f"folder:{tmp_path}", "--out", sheet]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
@@ -214,7 +214,7 @@ def test_masks_that_could_be_of_any_split_are_warned_of(tmp_path):
         official.write_folder(tmp_path / split, classes=2)
     write_masks(tmp_path / "masks", classes=2)
     with pytest.warns(AibWarning, match=r"masks are not used: .* test belong in .*masks/test"):
-        assert not load(f"folder:{tmp_path}", "test").has_masks
+        assert not load(f"folder:{tmp_path}", "test").has_objects
 
 
 def test_a_class_may_be_called_masks(tmp_path):
@@ -222,8 +222,8 @@ def test_a_class_may_be_called_masks(tmp_path):
     official.write_folder(tmp_path / "masks", classes=1)
     (tmp_path / "masks/class_0").rename(tmp_path / "masks/masks")
     data = load(f"folder:{tmp_path}", "train", holdout=0)
-    assert data.class_names == ("class_0", "class_1", "masks") and not data.has_masks
-    assert set(images_without_masks(tmp_path)) == set(data.files.paths)
+    assert data.class_names == ("class_0", "class_1", "masks") and not data.has_objects
+    assert set(images_without_objects(tmp_path)) == set(data.files.paths)
 
 
 def test_a_folder_of_all_the_classes_is_no_class(tmp_path):

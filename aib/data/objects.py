@@ -10,28 +10,28 @@ from aib.errors import AibError
 IGNORED = 255  # the border of a trimap, or a mask that is unknown
 
 
-def object_and_counted(masks: Tensor) -> tuple[Tensor, Tensor]:
+def object_and_counted(objects: Tensor) -> tuple[Tensor, Tensor]:
     """The pixels of the object, and those that count at all: bool, shaped like the masks."""
-    if masks.dtype == torch.bool:
-        return masks, torch.ones_like(masks)
-    counted = masks != IGNORED
-    return (masks != 0) & counted, counted
+    if objects.dtype == torch.bool:
+        return objects, torch.ones_like(objects)
+    counted = objects != IGNORED
+    return (objects != 0) & counted, counted
 
 
-def to_uint8(masks: Tensor) -> Tensor:
+def to_uint8(objects: Tensor) -> Tensor:
     """A user's masks, bool or uint8, as uint8; an error for other values, such as 0 and 255."""
-    if masks.dtype == torch.bool:
-        return masks.to(torch.uint8)
-    other = masks[(masks != 0) & (masks != 1)]
-    if other.numel() and not ((other == IGNORED).all() and (masks == 1).any()):
+    if objects.dtype == torch.bool:
+        return objects.to(torch.uint8)
+    other = objects[(objects != 0) & (objects != 1)]
+    if other.numel() and not ((other == IGNORED).all() and (objects == 1).any()):
         raise AibError(
             "masks must be bool, or uint8 with 0 for background, 1 for the object and 255 for "
-            f"pixels to ignore; these have {sorted(set(masks.unique().tolist()))[:5]}"
+            f"pixels to ignore; these have {sorted(set(objects.unique().tolist()))[:5]}"
         )
-    return masks
+    return objects
 
 
-def boxes_to_masks(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+def boxes_to_objects(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """Boxes [B,4] or [B,n,4] to bool masks [B,H,W], the union of an image's boxes.
 
     A box is (left, top, right, bottom) in pixels from the image's corner, and covers the pixels
