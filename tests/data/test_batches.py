@@ -140,7 +140,7 @@ def test_evaluation_gives_every_image_once_in_order():
         ("index", torch.arange(23)),
         ("images", data.images),
         ("labels", data.labels),
-        ("masks", data.objects),
+        ("objects", data.objects),
     ):
         assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), whole)
 

@@ -96,7 +96,7 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     data = drawn(tmp_path)
     stored = data.in_memory()
     [lazy], [eager] = Batches(data, 4, workers=workers), Batches(stored, 4)
-    for name in ("index", "images", "labels", "masks", "boxes"):
+    for name in ("index", "images", "labels", "objects", "boxes"):
         assert torch.equal(getattr(lazy, name), getattr(eager, name)), name
     assert (lazy.objects[1] == 255).all() and not stored.has_only_boxes
     assert lazy.boxes.tolist() == [[8.0, 0.0, 16.0, 12.0], [0.0, 12.0, 8.0, 24.0]]
@@ -141,7 +141,7 @@ def test_tensors_may_be_bool_or_hold_ignored_pixels():
     for wrong in (objects.to(torch.uint8) * 255, objects.to(torch.uint8) * 7):
         with pytest.raises(AibError, match="1 for the object and 255"):
             ImageSet.from_tensors(images, labels, objects=wrong)
-    with pytest.raises(AibError, match=r"masks must be uint8 \[2, 4, 4\]"):
+    with pytest.raises(AibError, match=r"objects must be uint8 \[2, 4, 4\]"):
         ImageSet.from_tensors(images, labels, objects=objects[:, :3])
 
 

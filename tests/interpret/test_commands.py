@@ -224,7 +224,7 @@ def test_explanations_inside_a_folder_of_classes_are_not_trained_on(run, photos,
     assert (data.class_names, len(data)) == (("cat", "dog"), 4)
 
 
-@pytest.mark.parametrize("masks", ["masks/cat", "test/masks/dog", "masks/test/dog"])
+@pytest.mark.parametrize("objects", ["masks/cat", "test/masks/dog", "masks/test/dog"])
 def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, objects):
     for name in ("cat", "test/dog", objects):
         (tmp_path / name).mkdir(parents=True)
