@@ -122,21 +122,17 @@ class Settings:
     holdout: Fraction = 0.0
     """Fraction of the training set held out to choose by: evaluated, and the test set is not."""
     augment: bool = True
-    """Random crops, flips (unless that changes an image's class), and the five settings below."""
+    """Random crops, flips (unless that changes an image's class), and the three settings below."""
     cutout: NonNegativeInt = 0
     """Side in pixels of a blank square at a random position of each training image; 0 for none."""
     trivial_augment: bool = False
     """One random operation on each training image (TrivialAugment, wide)."""
     alternate_flip: bool = False
     """Mirror each image in every second epoch instead of at random; the first is random."""
-    mixup: NonNegative = 0.0
-    """alpha of mixup: two images and their labels are blended; 0 for none."""
-    cutmix: NonNegative = 0.0
-    """alpha of CutMix: a rectangle of another image is pasted; both: one of them per batch."""
     strict: bool = False
     """Stop at a damaged image file; otherwise it is reported and skipped."""
     cache: Cache = "auto"
-    """Where decoded large images are kept: memory, disk, none; auto: the first with space."""
+    """Keep decoded large images in memory, or decode them anew (none); auto: if memory suffices."""
     workers: NonNegativeInt = 2
     """Processes that decode images above 64 pixels of which no decoded copy is kept."""
 

@@ -11,7 +11,6 @@ from lightning.fabric import Fabric
 from aib.config.settings import Settings
 from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
-from aib.data.mix import Mix
 from aib.errors import AibError, first_line
 from aib.evaluation.error import Evaluation, evaluate
 from aib.models.classifier import Classifier
@@ -79,8 +78,6 @@ class Loop:
             self.batches = training_batches(data, s, fabric)
             if self.batches.decoded:
                 self.report.message(str(self.batches.decoded))
-        alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
-        self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
         self.steps_per_epoch = len(self.batches) // s.accumulate
         count = self.batches.num_images
         if self.steps_per_epoch == 0:
@@ -131,7 +128,7 @@ class Loop:
                 if first == 0 and self.quantizer is not None:
                     self.quantizer.reset_usage()  # counted per epoch
                 start = first * s.accumulate
-                batches = self.mix.batches(self.batches.epoch(epoch, start), epoch, start)
+                batches = self.batches.epoch(epoch, start)
                 for _ in range(first, self.steps_per_epoch):
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
