@@ -177,20 +177,15 @@ def find_images(paths: Sequence[Path], skipped: dict[str, str]) -> list[Path]:
 
     `skipped` receives the folders that cannot be read.
     """
-    from aib.data.folder import images_without_objects
+    from aib.data.folder import image_files
     from aib.figures.picture import is_figure
 
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            locked: dict[str, str] = {}
-            inside = images_without_objects(path, locked)
+            inside = image_files(path)
             if not inside:
-                reason = next(iter(locked.values()), f"the folder {path} holds no image files")
-                raise AibError(reason)
-            for message in locked.values():
-                print(f"skipped: {message}", file=sys.stderr)
-            skipped |= locked
+                raise AibError(f"the folder {path} holds no image files")
             found += inside
         else:
             found.append(path)

@@ -189,7 +189,7 @@ class Settings:
     cache: Cache = "auto"
     """Where decoded images above 64 pixels stay.
 
-    auto: in memory or on disk, the first with space.
+    memory, none, or auto: in memory if there is space.
     """
     workers: NonNegativeInt = 2
     """Processes that decode images."""

@@ -46,20 +46,13 @@ def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Im
 def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> Image.Image:
     """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels.
 
-    The colours of a palette stand for its indices, as in PASCAL VOC. An alpha channel counts only
-    if all pixels have the same colour: then the object is where they are opaque.
+    The colours of a palette stand for its indices, as in PASCAL VOC.
     """
 
     def decode(image: Image.Image) -> Image.Image:
         image = ImageOps.exif_transpose(image)
-        if image.has_transparency_data:
-            *colours, alpha = image.convert("RGBA").split()
-            ranges = [colour.getextrema() for colour in colours]
-            if all(low == high for low, high in ranges) and alpha.getextrema() != (255, 255):
-                image = alpha
-        if image.mode != "P" or np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
-            image = image.convert("L")  # without the alpha channel
-        return Image.fromarray(values(np.asarray(image)))
+        grey = image if image.mode == "P" else image.convert("L")
+        return Image.fromarray(values(np.asarray(grey)))
 
     return _open(path, decode)
 

@@ -36,21 +36,24 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
         self.weights = s.lambda_q, s.lambda_c, s.lambda_area
+        self.label_smoothing = s.label_smoothing
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
         """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
         out = self.model(x)
-        terms = aib_loss(out, y, beta, *self.weights, area)
-        label = y.argmax(-1) if y.is_floating_point() else y  # smoothed
-        wrong = (out.logits.detach().argmax(-1) != label).sum()
+        target = smooth_labels(y, self.model.num_classes, self.label_smoothing)
+        terms = aib_loss(out, target, beta, *self.weights, area)
+        wrong = (out.logits.detach().argmax(-1) != y).sum()
         bits = self.model.mask_bits(x, out)
         passed = torch.zeros_like(terms.total) if bits is None else bits.mean()
         logged = [*terms.detached().values(), passed, wrong.float()]
         return terms.total, torch.stack(logged)
 
 
-def smoothed(y: Tensor, num_classes: int, share: float) -> Tensor:
-    """Class indices [B] to probabilities [B,C]; `share` of each is spread over all classes."""
+def smooth_labels(y: Tensor, num_classes: int, share: float) -> Tensor:
+    """Move this share of each label to all classes alike: indices [B] to probabilities [B,C]."""
+    if not share:
+        return y
     rest = share / num_classes
     labels = torch.full((len(y), num_classes), rest, device=y.device)
     return labels.scatter_(1, y[:, None], 1 - share + rest)
@@ -148,8 +151,6 @@ class TrainingStep:
     ) -> tuple[Tensor, Tensor]:
         """Images and labels of one part; also seed the noise of its forward pass."""
         x, y = next(batches)
-        if self.settings.label_smoothing:
-            y = smoothed(y, self.model.num_classes, self.settings.label_smoothing)
         seed_step(self.settings.seed, step, part, self.fabric.global_rank)
         return x.contiguous(memory_format=self.memory_format), y
 
