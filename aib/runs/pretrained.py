@@ -226,6 +226,3 @@ def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -
             f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} in "
             f"the file and {given.get(key)!r} in the model"
         )
-
-
-Classifier.loader = from_pretrained  # here, because this module knows every kind of model

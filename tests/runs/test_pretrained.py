@@ -9,7 +9,7 @@ from torch import nn
 
 import aib
 from aib.config.options import REMOVED
-from aib.data import memory
+from aib.system import memory
 from tests.helpers import SmallNet, images, small_model
 
 ALL = [*aib.list_models(), "tiny_aib_qt"]
@@ -60,9 +60,8 @@ def test_every_model_is_restored_exactly(name, tmp_path):
 
 
 def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder, capfd):
-    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json"}
     assert json.loads((folder / "config.json").read_text())["schema"] == 1
-    assert "library_name: aib" in (folder / "README.md").read_text()
     header_size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
     header = json.loads((folder / "model.safetensors").read_bytes()[8 : 8 + header_size])
     loaded = aib.from_pretrained(folder)
