@@ -244,18 +244,6 @@ def test_an_average_of_mostly_untrained_weights_is_warned_of(ema: float | None, 
     assert all(f"{0.999**loop.total_steps:.0%} those before training" in text for text in found)
 
 
-@pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize(
-    ("precision", "emulates", "warns"),
-    [("bf16", True, True), ("bf16", False, False), ("fp32", True, False)],
-)
-def test_bf16_on_a_cpu_without_it_is_warned_of(precision, emulates, warns, monkeypatch):
-    monkeypatch.setattr("aib.training.loop.emulates_bf16", lambda: emulates)
-    report = RecordingReporter()
-    Loop(attached(), image_set(), replace(SMALL, precision=precision), report=report)
-    assert any("--precision fp32" in text for text in report.messages) == warns
-
-
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     one = replace(SMALL, epochs=1)
     exact = fit(attached(), image_set(), one)
@@ -305,7 +293,7 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(TrainingStep, "__call__", strict)
     s = replace(SMALL, accelerator="cuda", precision="bf16", clip=1.0, ema=0.9, accumulate=2)
-    s = replace(s, trivial_augment=True, mixup=0.4, cutmix=1.0, label_smoothing=0.1)
+    s = replace(s, trivial_augment=True, label_smoothing=0.1)
     fit(tiny(), image_set(), s)
     assert len(steps) == 10
 
@@ -314,7 +302,7 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("compiled", "optimizer", "more"),
     [
-        (False, "sgd", {"trivial_augment": True, "mixup": 0.4, "cutmix": 1.0}),  # soft labels
+        (False, "sgd", {"trivial_augment": True, "label_smoothing": 0.1}),
         (False, "adamw", {}),
         (True, "sgd", {}),
         (True, "adamw", {}),
