@@ -99,7 +99,5 @@ def test_a_config_of_another_version_is_refused() -> None:
     del values["workers"]  # of the machine: not on the Hub
     assert Settings.from_dict(values, HERE) == Settings()
     del values["beta"]
-    with pytest.raises(
-        aib.AibError, match="another version of aib: .* beta"
-    ):
+    with pytest.raises(aib.AibError, match="another version of aib: .* beta"):
         Settings.from_dict(values, HERE)

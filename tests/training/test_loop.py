@@ -210,6 +210,18 @@ def test_metrics_are_one_json_object_per_line(tmp_path: Path) -> None:
     assert rows == read_metrics(run.folder)
 
 
+def test_held_out_images_and_weights_are_those_of_the_average(tmp_path: Path) -> None:
+    """A decay of 0.5: the average differs from the last weights, and every evaluation takes it."""
+    model, s = tiny(), replace(SMALL, ema=0.5)
+    run = start_run(tmp_path / "run", model, s)
+    fitted = fit(model, image_set(), s, run=run, validation=image_set(12), test=image_set(16))
+    assert fitted.validation is not None and fitted.test is not None
+    for data, found in ((image_set(12), fitted.validation), (image_set(16), fitted.test)):
+        assert found.nll == aib.evaluate(fitted.model, data).nll
+        assert found.nll != aib.evaluate(model, data).nll
+    assert same_weights(aib.from_pretrained(run.folder), fitted.model)
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_the_optimizer_state_of_a_moved_anchor_is_zeroed_in_place(optimizer: Any) -> None:
     loop = Loop(tiny(), image_set(), replace(SMALL, optimizer=optimizer))
