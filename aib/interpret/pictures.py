@@ -12,11 +12,11 @@ from aib.data import Batches, ImageSet
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.overlay import Array
 from aib.figures.picture import draw_mosaic, image_tile, map_tile
+from aib.interpret.images import ImageMetrics
+from aib.interpret.kinds import map_name
 from aib.interpret.maps import explain_batch
-from aib.interpret.metrics.evaluator import EvaluatorResults
+from aib.interpret.measures.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification
-from aib.interpret.per_image import ImageMetrics
-from aib.interpret.tables import map_name
 from aib.models.classifier import Classifier
 
 BLOCK = 8  # side of the occluding block shown

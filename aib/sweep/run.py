@@ -22,7 +22,7 @@ from aib.config.settings import Settings
 from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.evaluation.error import read_evaluations
-from aib.interpret.per_image import measure_images
+from aib.interpret.images import measure_images
 from aib.interpret.runs import feed_for
 from aib.models.modes import evaluating
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
@@ -136,7 +136,7 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     images = run.labelled(run.images(split=evaluation.split))
     feed = feed_for(run, images, workers=settings.workers)
     with evaluating(run.model):
-        seen = measure_images(run.model, feed, {})
+        seen = measure_images(run.model, feed)
     low, high = evaluation.top1_interval
     metrics = RunMetrics(
         accuracy=100 - evaluation.top1_error,
