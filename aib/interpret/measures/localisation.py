@@ -118,7 +118,7 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
             "mask IoU %": _percent(one.mask_iou),
         }
         for of, one in found
-        if one.max_box_acc is not None
+        if one.max_box_acc or one.pxap
     ]
     note = (
         f"On {subset} images; maps scaled to their own range and cut at a threshold. MaxBoxAccV2: "
