@@ -96,11 +96,7 @@ def explain(
         "weights_sha256": opened.checksum,
         "verdict": verdict.to_dict() if verdict else None,
     }
-    lines = [f"{opened.name} · {opened.label}"]
-    if verdict:
-        lines.append(verdict.line)
-    elif method == "own":
-        lines.append(f"map: not measured; run `aib interpret {quoted(opened.source)}`")
+    about = [f"{opened.name} · {opened.label}", *([verdict.line] if verdict else [])]
     records: list[dict[str, Any]] = []
     skipped: list[Path] = []
     names = distinct_names(path.stem for path in files)
@@ -115,7 +111,7 @@ def explain(
                 continue
             found = explain_image(opened.model, image, **options)
             found = replace(found, paths=(path,), made_with=found.made_with | origin)
-            records.append(write(found, folder, name, lines, overwrite))
+            records.append(write(found, folder, name, about, overwrite))
             if not json:
                 show(found, records[-1])
     if not records:
@@ -124,7 +120,10 @@ def explain(
     if json:
         print_json({"explanations": records, **found.made_with})
     else:
-        print(f"decision: {found.scope}", f"written: {folder / TABLE}", *lines[1:], sep="\n")
+        print(f"decision: {found.scope}\nwritten: {folder / TABLE}")
+        if method == "own":
+            how = f"not measured; run `aib interpret {quoted(opened.source)}`"
+            print(verdict.line if verdict else f"map: {how}")
     if verdict and verdict.verdict.warning:
         print(f"warning: {verdict.text}", file=sys.stderr)
     if missed := [str(path) for path in skipped if path in images]:
@@ -160,13 +159,13 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
 
 
 def write(
-    found: "Explanation", folder: Path, name: str, lines: Sequence[str], overwrite: bool
+    found: "Explanation", folder: Path, name: str, about: Sequence[str], overwrite: bool
 ) -> dict[str, Any]:
-    """Write the files of one image; returns its record. `lines` stand below the picture."""
+    """Write the files of one image; returns its record. `about` stands below the picture."""
     from aib.evaluation.error import describe_samples
     from aib.figures.saved import record, save
 
-    first, *rest = lines
+    first, *rest = about
     first += f" · {describe_samples(found.samples)} · {found.scope}"
     subtitle = "\n".join([first, *rest])
     [picture] = save(found, folder, [name], subtitle=subtitle, overwrite=overwrite)

@@ -50,7 +50,6 @@ def view(
     from aib.runs.run import find_model, open_runs
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
-    from aib.viewer.panels import missing
     from aib.viewer.scene import Viewer
 
     if len(run) > MAX_RUNS:
@@ -64,14 +63,14 @@ def view(
     # Gradio's folder for files; it is removed when the viewer ends.
     uploads = TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)
     with uploads as folder, serve.listen(host, port) as listener:
+        print("starting the viewer ...", flush=True)
         serve.prepare_gradio(folder)
         opened = open_runs(tuple(find_model(one) for one in run or (None,)), device, backbone)
         viewer = Viewer(opened, samples=sizes, max_pixels=int(max_megapixels * 1e6))
         examples = find_examples(opened)
-        for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):
+        for one in opened:
             verdict = stored_verdict(one)
-            lines = [f"{one.label}: {one.name}", *missing(found)]
-            print(". ".join(lines + ([verdict.line] if verdict else [])))
+            print(f"{one.label}: {one.name}" + (f". {verdict.line}" if verdict else ""))
         url = serve.address_of(listener)
         print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):

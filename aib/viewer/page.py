@@ -1,7 +1,7 @@
 """The page: its layout in Gradio's components, and the handlers of its events."""
 
-from collections.abc import Callable, Collection
-from functools import wraps
+import sys
+from collections.abc import Collection
 from html import escape as escape_html
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ from typing import Any
 import gradio as gr
 import numpy as np
 
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.figures.overlay import Array
 from aib.figures.picture import magnified
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import Run
 from aib.viewer import panels
-from aib.viewer.examples import Example, unknown_classes
+from aib.viewer.examples import Example
 from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
 
 OPACITY = 55  # percent
@@ -50,8 +50,21 @@ class Page(gr.Blocks):
     ) -> list[Any]:
         """Check the values of a request before they are used."""
         if not named_files(inputs) <= self.upload_file_set:
-            raise gr.Error("the page takes uploaded files only", print_exception=False)
+            raise AibError("the page takes uploaded files only")
         return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+    async def process_api(self, *args: Any, **options: Any) -> dict[str, Any]:
+        """Answer an event; an error becomes a message on the page, and no traceback here."""
+        try:
+            return await super().process_api(*args, **options)
+        except AibError as error:
+            text = escape_html(str(error))
+            raise gr.Error(text, duration=None, print_exception=False) from error
+        except Exception as error:
+            if getattr(error, "print_exception", True):
+                reason = f"{type(error).__name__} {first_line(error)!a}"
+                print(f"aib view: a request failed: {reason}", file=sys.stderr)
+            raise gr.Error("this request failed", print_exception=False) from error
 
 
 def named_files(value: Any) -> set[str]:
@@ -70,7 +83,7 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         scene = gr.State()
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
-                file, gallery, picture, side, clear = _inputs(viewer, examples)
+                file, gallery, picture, side, clear = _inputs(examples)
                 across, down, place = _position()
             with gr.Column(scale=1 + len(viewer.runs), min_width=320):
                 with gr.Row():
@@ -90,28 +103,28 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         quiet |= {"concurrency_id": "picture", "trigger_mode": "multiple"}
         last = quiet | {"trigger_mode": "always_last"}
-        page.load(readable(act.start), view, everything, **quiet)
-        file.upload(readable(act.upload), [file, *view], [file, *everything], **quiet)
-        gallery.select(readable(act.pick), view, everything, **quiet)
-        picture.select(readable(act.hide), [scene, side, *view], everything, **quiet)
-        clear.click(readable(act.clear), [scene, *view], everything, **quiet)
+        if examples:
+            page.load(act.start, view, everything, **quiet)
+        file.upload(act.upload, [file, *view], [file, *everything], **quiet)
+        gallery.select(act.pick, view, everything, **quiet)
+        picture.select(act.hide, [scene, side, *view], everything, **quiet)
+        clear.click(act.clear, [scene, *view], everything, **quiet)
         where = [side, across, down]
-        place.click(readable(act.place), [scene, *where, *view], everything, **quiet)
-        gr.on([opacity.input, lowest.input], readable(act.redraw), [scene, *view], maps, **last)
+        place.click(act.place, [scene, *where, *view], everything, **quiet)
+        gr.on([opacity.input, lowest.input], act.redraw, [scene, *view], maps, **last)
     page.state_session_capacity = SESSIONS
     # Answers that were never fetched: of a page closed while it waited.
     page._queue.pending_messages_per_session.max_size = SESSIONS
     return page
 
 
-def _inputs(viewer: Viewer, examples: list[Example]) -> tuple[Any, ...]:
+def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
-    _markdown("or pick an example:")
+    if examples:
+        _markdown("or pick an example:")
     thumbnails = [(thumbnail(example), example.name) for example in examples]
-    gallery = _gallery(6, value=thumbnails, elem_id="aib-examples")
-    note = unknown_classes(viewer.runs, examples)
-    _markdown(panels.escape(note), visible=bool(note), elem_id="aib-unknown")
+    gallery = _gallery(6, value=thumbnails, visible=bool(examples), elem_id="aib-examples")
     picture = gr.Image(
         format="png",
         interactive=False,
@@ -263,12 +276,9 @@ def _shown_if_any(tiles: list[panels.Tile]) -> dict[str, Any]:
 
 
 def present(scene: Scene | None) -> Scene:
-    """The visitor's picture, unless the server has dropped it."""
+    """The visitor's picture, unless there is none yet or the server has dropped it."""
     if scene is None:
-        raise AibError(
-            "the viewer no longer has this picture (it was restarted, or too many other pages are "
-            "open): reload the page"
-        )
+        raise AibError("the viewer has no picture of this page: choose one, or reload the page")
     return scene
 
 
@@ -276,17 +286,3 @@ def thumbnail(example: Example) -> Array:
     small = example.image.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     return np.asarray(small)
-
-
-def readable(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Show an `AibError` as a message on the page."""
-
-    @wraps(handler)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return handler(*args, **kwargs)
-        except AibError as error:
-            text = escape_html(str(error))
-            raise gr.Error(text, duration=None, print_exception=False) from error
-
-    return guarded

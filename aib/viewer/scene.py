@@ -107,10 +107,9 @@ class Viewer:
             device = next(run.model.parameters()).device
             x = run.model.preprocessing.normalise(pixels[None].to(device))  # [1,3,S,S]
             with self._lock:
-                found.append(
-                    explain_batch(run.model, x, method="auto", samples=self.samples, seed=0)
-                )
-        return tuple(explanation.cpu() for explanation in found)
+                one = explain_batch(run.model, x, method="auto", samples=self.samples, seed=0)
+            found.append(one.calibrated(getattr(run.model, "calibration", None)).cpu())
+        return tuple(found)
 
 
 def block(x: float, y: float, side: float, width: int, height: int) -> Box:

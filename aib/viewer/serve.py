@@ -2,13 +2,13 @@
 
 import ipaddress
 import os
+import re
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from aib.errors import AibError, missing_extra
 from aib.viewer.examples import Example
@@ -21,6 +21,7 @@ POLICY = (
 )
 UPLOAD = "/gradio_api/upload"  # where Gradio limits the size of files itself
 MAX_BODY = 2**20  # bytes of any other request, which names files and holds values of sliders
+HOST = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d+)?", re.IGNORECASE)
 # Of the system: Gradio's own would be fetched.
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]
 
@@ -96,6 +97,7 @@ def serve(
         timeout_graceful_shutdown=1,
         log_level="critical",
         ws="none",
+        proxy_headers=False,
     )
     uvicorn.Server(config).run(sockets=[listener])
 
@@ -154,7 +156,12 @@ class Guard:
                 message["headers"] = [*message.get("headers", []), policy]
             await send(message)
 
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = None
+        if scope["type"] == "http":
+            # Gradio would write an X-Forwarded-Host into the addresses of its page.
+            kept = [one for one in scope["headers"] if not one[0].startswith(b"x-forwarded")]
+            scope = {**scope, "headers": kept}
+            refusal = self._refusal(scope)
         await (refusal or self.app)(scope, receive, send_with_policy)
 
     def _refusal(self, scope: Message) -> App | None:
@@ -185,10 +192,10 @@ def answers_to(header: str, host: str, address: str) -> bool:
     Loopback names, `host` itself and the address of the connection do. A server on all addresses
     may be behind a proxy: it accepts any numeric address, since only a name can be rebound.
     """
-    try:
-        name = urlsplit(f"//{header}").hostname or ""
-    except ValueError:
+    match = HOST.fullmatch(header)
+    if match is None:
         return False
+    name = (match[1] or match[2]).lower()
     if is_loopback(name) or name in (host.lower(), address):
         return True
     return _is_unspecified(host) and (_ip(name) is not None or name == socket.gethostname().lower())
