@@ -2,16 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
 from aib.figures.fonts import in_order
-from aib.figures.overlay import BITS_COLORS, MAP_COLORS, SIGMA_COLORS, Array, colored, overlay
+from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, overlay
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.row import Panel, draw_row
-from aib.figures.scale import FLAT, enlarge, stretch_note
+from aib.figures.scale import FLAT, stretch_note
 
 if TYPE_CHECKING:
     from aib.models.explanation import Explanation
@@ -31,10 +30,8 @@ def draw(found: "Explanation", image: int = 0, subtitle: str = "") -> Image.Imag
     return draw_row(row, frame, title=f"{title}, {one.certainty()}", subtitle=subtitle)
 
 
-def panels(
-    found: "Explanation", image: int = 0, *, opacity: float = OPACITY, lowest: int = 0
-) -> list[Panel]:
-    """The parts of one image's picture. Levels below `lowest` show the image in grey."""
+def panels(found: "Explanation", image: int = 0, *, opacity: float = OPACITY) -> list[Panel]:
+    """The parts of one image's picture."""
     one = found[image].cpu()
     shown, seen = one.shown_map, one.seen_pixels
     if shown is None or not one.images:
@@ -58,7 +55,9 @@ def panels(
         name = f"bits per pixel ({float(one.bits.sum()):,.0f} pass)"
         row.append(Panel(name, one.bits[0].numpy(), limits(one.bits), BITS_COLORS))
     if one.level_indices is not None and one.anchors is not None:
-        row.append(_levels(one.level_indices, len(one.anchors), large, lowest))
+        used, count = one.level_indices.unique().numel(), len(one.anchors)
+        values = one.level_indices[0].numpy()
+        row.append(Panel(f"levels, {used} of {count} used", values, (0, max(count - 1, 1))))
     if one.sigma is not None:
         row.append(Panel("uncertainty σ", one.sigma[0].numpy(), limits(one.sigma), SIGMA_COLORS))
     if one.class_maps is not None and one.expected is not None:
@@ -67,20 +66,6 @@ def panels(
             name = f"{_map_name(one.class_method)} map\n{role}: {_percent(one, label)}"
             row.append(over(name, map, limits(one.class_maps)))
     return row
-
-
-def _levels(indices: Tensor, count: int, picture: Array, lowest: int) -> Panel:
-    """The quantised levels [1,h,w] in the colours of their rank."""
-    title = f"levels, {indices.unique().numel()} of {count} used"
-    ends = (0, max(count - 1, 1))
-    if not lowest:
-        return Panel(title, indices[0].numpy(), ends)
-    grid = enlarge(indices, picture.shape[:2])[0].numpy()  # [H,W]
-    grey = picture.mean(-1, keepdims=True) * 0.75
-    values = np.where((grid >= lowest)[:, :, None], colored(grid / ends[1], MAP_COLORS), grey)
-    share = float((indices >= lowest).float().mean())
-    title += f"\n{share:.0%} of the map from level {lowest} on"
-    return Panel(title, values.astype(np.uint8), ends)
 
 
 def _percent(one: "Explanation", label: int) -> str:

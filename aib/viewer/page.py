@@ -84,34 +84,27 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
                 file, gallery, picture, side, clear = _inputs(examples)
-                across, down, place = _position()
             with gr.Column(scale=1 + len(viewer.runs), min_width=320):
-                with gr.Row():
-                    opacity = _slider("Opacity of the map, %", 100, OPACITY, elem_id="aib-opacity")
-                    count = viewer.num_levels
-                    lowest = _slider(
-                        "Lowest level shown", count, visible=count > 0, elem_id="aib-lowest"
-                    )
+                opacity = _slider(
+                    "Opacity of the map, %", 0, 100, OPACITY, step=1, elem_id="aib-opacity"
+                )
                 with gr.Row(equal_height=False):
                     columns = [_column(opened, i) for i, opened in enumerate(viewer.runs)]
         act = Handlers(viewer, examples, thumbnails=gallery.keep_in_cache)
         maps = [column[COLUMN.index("maps")] for column in columns]
         everything = [scene, picture, *(part for column in columns for part in column)]
-        view = [opacity, lowest]
         # Nothing here is an API. Every event is answered, one after another, so that each starts
         # from the picture that the one before left; a slider that is dragged sends its last value.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         quiet |= {"concurrency_id": "picture", "trigger_mode": "multiple"}
         last = quiet | {"trigger_mode": "always_last"}
         if examples:
-            page.load(act.start, view, everything, **quiet)
-        file.upload(act.upload, [file, *view], [file, *everything], **quiet)
-        gallery.select(act.pick, view, everything, **quiet)
-        picture.select(act.hide, [scene, side, *view], everything, **quiet)
-        clear.click(act.clear, [scene, *view], everything, **quiet)
-        where = [side, across, down]
-        place.click(act.place, [scene, *where, *view], everything, **quiet)
-        gr.on([opacity.input, lowest.input], act.redraw, [scene, *view], maps, **last)
+            page.load(act.start, opacity, everything, **quiet)
+        file.upload(act.upload, [file, opacity], [file, *everything], **quiet)
+        gallery.select(act.pick, opacity, everything, **quiet)
+        picture.select(act.hide, [scene, side, opacity], everything, **quiet)
+        clear.click(act.clear, [scene, opacity], everything, **quiet)
+        opacity.input(act.redraw, [scene, opacity], maps, **last)
     page.state_session_capacity = SESSIONS
     # Answers that were never fetched: of a page closed while it waited.
     page._queue.pending_messages_per_session.max_size = SESSIONS
@@ -134,18 +127,8 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
         elem_id="aib-picture",
     )
     _markdown("Click into the picture to hide a block of it.")
-    side = gr.Slider(
-        5, 60, BLOCK, step=5, label="Size of a block, % of the shorter side", buttons=[]
-    )
+    side = _slider("Size of a block, % of the shorter side", 5, 60, BLOCK, step=5)
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
-
-
-def _position() -> tuple[Any, ...]:
-    """What takes the place of a click into the picture for those who use the keyboard."""
-    with gr.Accordion("Hide a block by keyboard", open=False, elem_id="aib-position"):
-        across = _slider("Centre of the block, % from the left", 100, 50, elem_id="aib-across")
-        down = _slider("Centre of the block, % from the top", 100, 50, elem_id="aib-down")
-        return across, down, gr.Button("Hide the block", elem_id="aib-place")
 
 
 def _column(opened: Run, run: int) -> list[gr.components.Component]:
@@ -167,10 +150,8 @@ def _column(opened: Run, run: int) -> list[gr.components.Component]:
     return parts
 
 
-def _slider(label: str, maximum: int, value: int = 0, **options: Any) -> gr.Slider:
-    return gr.Slider(
-        0, max(maximum, 1), value, step=1, label=label, buttons=[], min_width=220, **options
-    )
+def _slider(label: str, low: int, high: int, value: int, **options: Any) -> gr.Slider:
+    return gr.Slider(low, high, value, label=label, buttons=[], **options)
 
 
 def _markdown(text: str = "", **options: Any) -> gr.Markdown:
@@ -201,16 +182,16 @@ class Handlers:
         self.viewer, self.examples = viewer, examples
         self.thumbnails = thumbnails  # paths that an upload of the same picture shares
 
-    def start(self, opacity: int, lowest: int) -> list[Any]:
-        return self._example(0, opacity, lowest)
+    def start(self, opacity: int) -> list[Any]:
+        return self._example(0, opacity)
 
-    def pick(self, opacity: int, lowest: int, chosen: gr.SelectData) -> list[Any]:
-        return self._example(chosen.index, opacity, lowest)
+    def pick(self, opacity: int, chosen: gr.SelectData) -> list[Any]:
+        return self._example(chosen.index, opacity)
 
-    def upload(self, path: str, opacity: int, lowest: int) -> list[Any]:
+    def upload(self, path: str, opacity: int) -> list[Any]:
         """Show an uploaded file, and delete it. The first value empties the upload box."""
         try:
-            return [None, *self._draw(self.viewer.read(Path(path)), opacity, lowest)]
+            return [None, *self._draw(self.viewer.read(Path(path)), opacity)]
         except AibError as error:  # the picture before it stays
             gr.Warning(escape_html(str(error)), duration=None)
             return [None, *[gr.skip()] * (2 + len(COLUMN) * len(self.viewer.runs))]
@@ -219,54 +200,47 @@ class Handlers:
                 Path(path).unlink(missing_ok=True)
 
     def hide(
-        self, scene: Scene | None, side: int, opacity: int, lowest: int, clicked: gr.SelectData
+        self, scene: Scene | None, side: int, opacity: int, clicked: gr.SelectData
     ) -> list[Any]:
         """Hide a block where the picture was clicked on."""
         scene = present(scene)
         height, width = magnified(scene.shown, SHOWN_SIDE).shape[:2]
         x, y = clicked.index
         covered = self.viewer.cover(scene, (x + 0.5) / width, (y + 0.5) / height, side / 100)
-        return self._draw(covered, opacity, lowest)
+        return self._draw(covered, opacity)
 
-    def place(
-        self, scene: Scene | None, side: int, across: int, down: int, opacity: int, lowest: int
-    ) -> list[Any]:
-        """Hide a block at a position in percent."""
-        covered = self.viewer.cover(present(scene), across / 100, down / 100, side / 100)
-        return self._draw(covered, opacity, lowest)
+    def clear(self, scene: Scene | None, opacity: int) -> list[Any]:
+        return self._draw(self.viewer.uncover(present(scene)), opacity)
 
-    def clear(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
-        return self._draw(self.viewer.uncover(present(scene)), opacity, lowest)
-
-    def redraw(self, scene: Scene | None, opacity: int, lowest: int) -> Any:
+    def redraw(self, scene: Scene | None, opacity: int) -> Any:
         """Draw the maps again; no model runs. Gradio takes a single output without a list."""
         scene = present(scene)
-        drawn = [self._maps(scene, run, opacity, lowest) for run in range(len(self.viewer.runs))]
+        drawn = [self._maps(scene, run, opacity) for run in range(len(self.viewer.runs))]
         return drawn if len(drawn) > 1 else drawn[0]
 
-    def column(self, scene: Scene, run: int, opacity: int, lowest: int) -> list[Any]:
+    def column(self, scene: Scene, run: int, opacity: int) -> list[Any]:
         before, now = scene.before[run], scene.now[run]
         changed = bool(scene.blocks)
         return [
             panels.decision(now),
             panels.details(now),
-            self._maps(scene, run, opacity, lowest),
+            self._maps(scene, run, opacity),
             panels.samples(self.viewer.inputs(scene)[run], now),
             panels.change_text(before, now) if changed else "",
             _shown_if_any(panels.change_maps(before, now) if changed else []),
         ]
 
-    def _maps(self, scene: Scene, run: int, opacity: int, lowest: int) -> dict[str, Any]:
+    def _maps(self, scene: Scene, run: int, opacity: int) -> dict[str, Any]:
         picture = self.viewer.shown(scene, run)
-        return _shown_if_any(panels.maps(picture, scene.now[run], opacity / 100, lowest))
+        return _shown_if_any(panels.maps(picture, scene.now[run], opacity / 100))
 
-    def _example(self, index: int, opacity: int, lowest: int) -> list[Any]:
+    def _example(self, index: int, opacity: int) -> list[Any]:
         example = self.examples[index]
-        return self._draw(self.viewer.show(example.image, example.name), opacity, lowest)
+        return self._draw(self.viewer.show(example.image, example.name), opacity)
 
-    def _draw(self, scene: Scene, opacity: int, lowest: int) -> list[Any]:
+    def _draw(self, scene: Scene, opacity: int) -> list[Any]:
         picture = magnified(self.viewer.shown(scene), SHOWN_SIDE)
-        columns = [self.column(scene, r, opacity, lowest) for r in range(len(self.viewer.runs))]
+        columns = [self.column(scene, r, opacity) for r in range(len(self.viewer.runs))]
         parts = [part for column in columns for part in column]
         return [scene, gr.update(value=picture, label=scene.name), *parts]
 

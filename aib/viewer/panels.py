@@ -87,12 +87,12 @@ def missing(found: Explanation) -> list[str]:
     return lacks
 
 
-def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> list[Tile]:
-    """The panels of `aib explain` but for the image, levels from `lowest` on."""
+def maps(picture: Array, found: Explanation, opacity: float) -> list[Tile]:
+    """The panels of `aib explain`, without the image."""
     if found.shown_map is None:
         return []
     large = magnified(picture)
-    shown = panels(replace(found, images=(large,)), opacity=opacity, lowest=lowest)[1:]
+    shown = panels(replace(found, images=(large,)), opacity=opacity)[1:]
     return [_tile(panel, large.shape[1], large.shape[0]) for panel in shown]
 
 

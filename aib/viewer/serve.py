@@ -20,6 +20,7 @@ POLICY = (
     b"form-action 'self'"
 )
 UPLOAD = "/gradio_api/upload"  # where Gradio limits the size of files itself
+MAX_UPLOAD = 20 * 2**20  # bytes of an image file
 MAX_BODY = 2**20  # bytes of any other request, which names files and holds values of sliders
 HOST = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d+)?", re.IGNORECASE)
 # Of the system: Gradio's own would be fetched.
@@ -81,9 +82,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" if ip is None else ip.is_loopback
 
 
-def serve(
-    viewer: Viewer, examples: list[Example], listener: socket.socket, *, host: str, max_bytes: int
-) -> None:
+def serve(viewer: Viewer, examples: list[Example], listener: socket.socket, host: str) -> None:
     """Answer requests until Ctrl-C or SIGTERM."""
     import uvicorn
 
@@ -91,7 +90,7 @@ def serve(
         # Through the `finally` clauses, so that the upload folder is removed as well.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     config = uvicorn.Config(
-        make_app(viewer, examples, host, max_bytes),
+        make_app(viewer, examples, host),
         # An open page holds a connection, which is cut after a second; uvicorn would log that with
         # a traceback.
         timeout_graceful_shutdown=1,
@@ -102,7 +101,7 @@ def serve(
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def make_app(viewer: Viewer, examples: list[Example], host: str, max_bytes: int) -> Any:
+def make_app(viewer: Viewer, examples: list[Example], host: str) -> Any:
     """Make the ASGI application, for requests to `host` and to loopback names."""
     import gradio as gr
     from fastapi import FastAPI
@@ -112,13 +111,13 @@ def make_app(viewer: Viewer, examples: list[Example], host: str, max_bytes: int)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host)
     page = build_page(viewer, examples)
-    gr.mount_gradio_app(app, page, path="/", **page_options(max_bytes))
+    gr.mount_gradio_app(app, page, path="/", **page_options())
     # As after launch(): from now on Gradio checks the paths of files before it opens them.
     page.has_launched = True
     return app
 
 
-def page_options(max_bytes: int) -> dict[str, Any]:
+def page_options() -> dict[str, Any]:
     """How Gradio serves the page, mounted here or launched elsewhere."""
     import gradio as gr
 
@@ -127,7 +126,7 @@ def page_options(max_bytes: int) -> dict[str, Any]:
     return {
         "theme": gr.themes.Default(font=FONT, font_mono=MONOSPACE),
         "css": CSS,
-        "max_file_size": max_bytes,
+        "max_file_size": MAX_UPLOAD,
         "footer_links": [],
         "run_history": False,
         "enable_monitoring": False,
