@@ -145,7 +145,7 @@ def test_a_damaged_image_is_named_and_skipped(words, tmp_path, capsys):
     bad = tmp_path / "bad" / "bad.png"
     bad.parent.mkdir()
     bad.write_bytes(b"no image")
-    first, *rest = words[1:] + ["--overwrite"]
+    first, *rest = [*words[1:], "--overwrite"]
     assert main(["explain", first, str(bad.parent), *rest]) == 0  # found in a folder
     assert "bad.png" in capsys.readouterr().err
     for missed in (bad, tmp_path / "gone.png"):
