@@ -27,7 +27,6 @@ from aib.data.objects import from_user, is_ours
 from aib.data.preprocessing import Preprocessing, Resize
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError, AibWarning
-from aib.figures.manifest import MANIFEST, is_manifest
 
 SPLITS = ("train", "val", "test")
 OTHER_NAMES = {
@@ -275,8 +274,7 @@ def _sub_folders(folder: Path) -> list[str]:
         found = [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     except PermissionError as error:
         raise AibError(f"{folder} cannot be read: {error.strerror}") from error
-    # A class into which `aib explain` wrote has a manifest and photographs.
-    return sorted(p.name for p in found if not is_manifest(p / MANIFEST) or photographs(p))
+    return sorted(p.name for p in found)
 
 
 def images_without_objects(folder: Path, skipped: dict[str, str] | None = None) -> list[Path]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from aib.data.decode import open_rgb
 from aib.errors import AibError
-from aib.figures.picture import is_figure
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SUFFIXES |= {".jfif", ".jpe"}  # other names of JPEG
@@ -20,8 +19,8 @@ NEARLY_BLACK = 15  # of 255: the largest value of 12 bits, taken for one of 16
 
 
 def photographs(folder: Path) -> list[Path]:
-    """The image files of a class; not the pictures that aib drew, which may lie beside them."""
-    return [path for path in image_files(folder) if not is_figure(path)]
+    """The image files of a class."""
+    return image_files(folder)
 
 
 def image_files(folder: Path, skipped: dict[str, str] | None = None) -> list[Path]:
