@@ -15,8 +15,8 @@ from aib.config.options import ModelOptions
 from aib.errors import AibError
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.picture import save_figure
+from tools.results.maps import find
 from tools.results.store import StoredRun, read_results
-from tools.results.tables import find
 
 MASKED = "_aib_masked"  # what a masked model's name has and its plain network's has not
 Value = Callable[[StoredRun], float | None]
@@ -52,9 +52,9 @@ def draw_areas(runs: Sequence[StoredRun]) -> Any:
         ("test error, %", lambda run: run.error, [run.error for run in plain]),
         ("another image's map, points lost", measured("drops", "another", 0), []),
         (
-            "MaxBoxAccV2, %",
-            measured("located", "own", "max_box_acc", 0),
-            [measured("located", "gradcam", "max_box_acc", 0)(run) for run in plain],
+            "MaxBoxAccV2, largest component, %",
+            measured("located", "own", "largest_box_acc", 0),
+            [measured("located", "gradcam", "largest_box_acc", 0)(run) for run in plain],
         ),
     ]
     curves = [(title, curve(masked, value), line) for title, value, line in panels]
