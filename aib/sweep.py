@@ -39,7 +39,7 @@ from aib.training.train import train, with_test_images
 ALIASES = {"K": "latent_dim", "Q": "num_anchors"}  # the paper's letters for two settings
 LETTERS = {name: letter for letter, name in ALIASES.items()}
 # The same for all runs: the images that a run is evaluated on depend on `holdout`.
-FIXED = MACHINE | {"seed", "holdout", "evaluator"}
+FIXED = MACHINE | {"seed", "holdout", "evaluator", "backbone"}
 WORDS = {"none": None, "true": True, "false": False}
 LOG_RATIO = 8  # from this ratio of the largest to the smallest value on, the axis is logarithmic
 

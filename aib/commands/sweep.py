@@ -9,7 +9,7 @@ import tyro
 
 from aib.commands import arguments
 from aib.config.settings import Settings
-from aib.errors import AibError
+from aib.errors import AibError, counted
 
 
 @dataclass(frozen=True)
@@ -48,4 +48,6 @@ def main(argv: list[str]) -> None:
     for table in [] if o.json else tables(rows):
         arguments.wide_console().print(arguments.rich_table(table), table.note)
     if failed:
-        raise AibError(f"{len(failed)} runs failed; repeat the command to try them again")
+        raise AibError(
+            f"{counted(len(failed), 'run')} failed; repeat the command to try them again"
+        )
