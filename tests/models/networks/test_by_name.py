@@ -19,8 +19,6 @@ from aib.models.baselines.evaluator import Evaluator
 from aib.models.networks.by_name import build_network, classes_of, default_layer, list_networks
 from aib.models.networks.layers import LAYERS, layer_grids
 from aib.runs.files import read_settings
-from aib.sweep.grid import parse_grid
-from aib.sweep.plan import make_plan
 from aib.training.train import build_model, load_data
 from tests.data import official
 from tests.helpers import SmallNet, images
@@ -341,45 +339,6 @@ def test_a_learning_rate_for_random_weights_is_noticed(flags, noticed, monkeypat
     monkeypatch.setattr("aib.commands.train.start", lambda options, name: None)
     main(["train", "--model", "timm:resnet18", *flags.split()])
     assert ("such as --lr 0.01 --schedule cosine" in capsys.readouterr().out) == noticed
-
-
-def test_a_sweep_of_a_network_is_planned(hub):
-    hub.online = False  # a plan needs no weights
-    base = Settings(data="shapes:count=16", model="timm:resnet18", masked=True, pretrained=True)
-    plan = make_plan("mine", base, [parse_grid("area=0.2,0.5")])
-    assert [run.settings.options.area for run in plan.runs] == [0.2, 0.5]
-    with pytest.raises(aib.AibError, match="no aib attention: modulation changes nothing"):
-        make_plan("mine", base, [parse_grid("modulation=gate,residual")])
-
-
-def test_a_sweep_of_a_network_varies_its_form(hub):
-    base = Settings(data="shapes:count=16", model="timm:resnet18")
-    plan = make_plan("mine", base, [parse_grid("masked=false,true")])
-    assert [run.point for run in plan.runs] == ["base", "masked=True"]
-    grids = [parse_grid("K=none,8"), parse_grid("Q=none,4")]  # a masked network may have neither
-    plan = make_plan("mine", base.updated(masked=True), grids)
-    assert [run.point for run in plan.runs] == ["base", "K=8", "Q=4"]
-    with pytest.raises(aib.AibError, match="base and at=layer3 are the same model"):
-        make_plan("mine", base, [parse_grid("at=none,layer3")])
-    # Whether a knob acts on a point depends on the form there.
-    for masked, texts in (
-        (True, ("K=none,8", "beta=0.1")),
-        (True, ("masked=false,true", "beta=0.1")),
-        (False, ("masked=true", "area=0.3,0.5")),
-    ):
-        grids = [parse_grid(text) for text in texts]
-        assert len(make_plan("mine", base.updated(masked=masked), grids, product=True).runs) > 1
-
-
-@pytest.mark.usefixtures("photos")  # with my_module.py
-def test_a_sweep_of_models_has_no_backbone_which_would_be_trained_in_their_place():
-    base, models = Settings(data="shapes:count=16"), parse_grid("model=tiny,tiny_aib")
-    for s, grids in (
-        (base.updated(backbone="my_module:build", at="features"), [models]),
-        (base, [models, parse_grid("backbone=my_module:build")]),
-    ):
-        with pytest.raises(aib.AibError, match="a network in place of the model"):
-            make_plan("mine", s, grids, product=True)
 
 
 def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys, tmp_path):
