@@ -60,7 +60,7 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
     """Builder: what judges maps. The masked form's body and head, for random masks."""
     return Evaluator(
         nn.Sequential(parts.stem, parts.tail),
-        parts.head(num_classes, options, options.latent_dim),
+        parts.head(num_classes, options),
         num_classes,
         noise_std=options.noise_std,
         profile=options.profile,
