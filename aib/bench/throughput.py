@@ -19,7 +19,7 @@ from aib.config.validation import Count, Precision, check
 from aib.data import Batches, ImageSet
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
-from aib.models.precision import DTYPES, autocast
+from aib.models.modes import DTYPES, autocast
 from aib.models.registry import create_model
 from aib.system.environment import environment
 from aib.training.fit import fit

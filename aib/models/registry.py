@@ -59,10 +59,10 @@ def build_aib(
     return AIB(
         parts.stem,
         parts.tail,
+        parts.head(num_classes, options),
         num_classes,
         attention=spatial,
-        quantizer=options.num_anchors if quantised else None,
-        head=parts.head(num_classes, options),
+        quantizer=AnchorQuantizer(options.num_anchors or 0) if quantised else None,
         modulation=options.modulation,
         profile=options.profile,
         min_size=parts.min_size,

@@ -21,9 +21,9 @@ def build_plain(
     return AIB(
         parts.stem,
         parts.tail,
+        parts.head(num_classes, replace(options, latent_dim=None)),
         num_classes,
         attention=attention,
-        head=parts.head(num_classes, replace(options, latent_dim=None)),
         modulation="residual",
         profile=options.profile,
         min_size=parts.min_size,
