@@ -1,9 +1,8 @@
 """The options of `attach`, and which of them a kind of model has."""
 
-from dataclasses import asdict
 from typing import Any
 
-from aib.config.options import ModelOptions
+from aib.config.options import OPTION_NEEDS, ModelOptions
 from aib.config.validation import check, reject_unknown
 from aib.errors import AibError
 
@@ -17,8 +16,7 @@ READING = ("layout", "prefix_tokens", "grid")  # of the features, with masked=Tr
 
 def options_for(name: str, masked: bool, options: ModelOptions) -> dict[str, Any]:
     """The arguments of `attach` among the options; another one that was changed is an error."""
-    default = asdict(ModelOptions())
-    changed = {key: value for key, value in asdict(options).items() if value != default[key]}
+    changed = options.changed()
     quantizer = changed.pop("num_anchors", None)
     check_options(masked, list(changed), name)
     return {"quantizer": quantizer, **changed}
@@ -41,6 +39,6 @@ def check_evaluator_options(masked: bool, quantizer: int | None, options: ModelO
     """Raise an error for what changes nothing in an evaluator, which has no map."""
     if not masked:
         raise AibError("an evaluator is a masked model without a map: add masked=True")
-    unused = [name for name in options.changed("mask") if name != "noise_std"]
+    unused = [name for name in options.changed() if OPTION_NEEDS.get(name) == "mask"]
     for name in [*unused, *(["quantizer"] if quantizer is not None else [])]:
         raise AibError(f"an evaluator has no map: {name} changes nothing")

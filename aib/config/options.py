@@ -26,6 +26,7 @@ LATENT = {"needs": "latent"}
 ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
+NOISE = {"needs": "pixel noise"}
 
 Propose = Literal["separate", "twice"]
 STRETCH = 1.1  # of masks, where nothing else was chosen
@@ -55,11 +56,11 @@ class ModelOptions:
     """Masked models: the share of each image that the map may open; 1 for no budget."""
     map_size: Count | None = field(default=None, metadata=MASK)
     """Masked models, "separate": side of the map; if not given 16 at 32 x 32, 14 at 224 x 224."""
-    noise_std: Positive = field(default=1.0, metadata=MASK)
+    noise_std: Positive = field(default=1.0, metadata=NOISE)
     """Masked models: standard deviation of the noise in place of closed pixels."""
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
     """Masked models: how steep the mask is in the end; steeper leaves fewer pixels half open."""
-    propose: Propose | None = field(default=None, metadata=MASK)
+    propose: Propose | None = field(default=None, metadata=NOISE)
     """Masked models: map by a "separate" network (default at 32), or by a first pass ("twice")."""
     sample_map: bool = field(default=False, metadata=MASK)
     """Masked models: sample the map around its mean, as the paper's attention is."""
@@ -76,14 +77,10 @@ class ModelOptions:
         reject_unknown(changes, OPTION_NAMES, "no model option", "aib train --help")
         return replace(self, **changes)
 
-    def changed(self, part: str) -> list[str]:
-        """Names of the options for this part of a model that are not at their defaults.
-
-        `modulation` does not count: `create_model` fills it in for every model.
-        """
-        mine = [f for f in fields(self) if f.metadata.get("needs") == part]
-        changed = [f.name for f in mine if getattr(self, f.name) != f.default]
-        return [name for name in changed if name != "modulation"]
+    def changed(self) -> dict[str, Any]:
+        """The options that are not at their defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
 
 
 def is_library_name(name: str) -> bool:

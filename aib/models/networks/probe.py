@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from aib.errors import AibError, first_line
-from aib.models.backbones.compose import describe
 from aib.models.networks.layers import find_layer
 from aib.models.types import split_heads
 
@@ -133,3 +132,8 @@ def _grown_shape(network: nn.Module, at: str, x: Tensor) -> list[int] | None:
     with hook, suppress(Exception):  # the network may not take this size
         network(x[:1].repeat(1, 1, 2, 2))
     return list(grown[0].shape) if grown and isinstance(grown[0], Tensor) else None
+
+
+def describe(value: object) -> str:
+    """The shape of a tensor, or the type of anything else, for an error message."""
+    return f"{list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"

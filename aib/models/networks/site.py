@@ -11,11 +11,10 @@ from torch.nn.parameter import is_lazy
 from aib.config.validation import Count, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
-from aib.models.backbones.compose import describe
 from aib.models.networks.by_name import build_network
 from aib.models.networks.layers import find_layer
 from aib.models.networks.layout import ToGrid, image_readings, read_layout
-from aib.models.networks.probe import probe_features
+from aib.models.networks.probe import describe, probe_features
 
 
 class Site(NamedTuple):
