@@ -1,11 +1,9 @@
-"""Base class of all models: checks the input, explains the output, saves and loads."""
+"""Base class of all models: checks the input, explains the output, saves."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import torch
-from huggingface_hub import ModelCard, ModelHubMixin
 from torch import Tensor, nn
 
 from aib.config.options import STRETCH, is_library_name
@@ -13,24 +11,22 @@ from aib.config.profiles import get_profile
 from aib.config.validation import at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
+from aib.models.calibration import Calibration
 from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
 from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Attention, Given, Noise, Output, ProfileName, Sampling
-from aib.models.weights import MEASURED, SCHEMA, save
-from aib.report.card import PICTURE, Card
-from aib.runs.download import readable_errors
+from aib.models.weights import SCHEMA, save
 
 
-class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
+class Classifier(nn.Module):
     """A network whose forward pass gives an `Output`. A new model implements `decide`.
 
     `recipe` holds the arguments that rebuild it (plain JSON types), `preprocessing` how its images
     were prepared. Both are written to config.json beside the weights.
     """
 
-    loader: ClassVar[Callable[..., "Classifier"]]  # set by pretrained.py
     takes_map = False
     """Whether the model can be run under a given `attention_map`."""
     takes_mask = False
@@ -54,6 +50,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         check("min_size", min_size, int)
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
+        self.calibration: Calibration | None = None  # fitted on held-out images
         self.recipe: dict[str, Any] = {}
         self.quantizer: AnchorQuantizer | None = None
         self.area = 1.0  # masked models: the budget of the map
@@ -232,44 +229,14 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             "library": "aib",
             "model": self.recipe,
             "preprocessing": self.preprocessing.to_dict(),
+            "calibration": self.calibration and self.calibration.to_dict(),
         }
 
-    def _save_pretrained(self, save_directory: Path) -> None:
-        save(self, self.config(), save_directory)
-
-    @classmethod
-    def from_pretrained(cls, source: str | Path, **options: Any) -> "Classifier":  # type: ignore[override]
-        """`aib.from_pretrained`, also reachable from the class."""
-        return cls.loader(source, **options)
-
-    def card(self, repo: str = "owner/name", **known: Any) -> Card:
-        """The model card; `known` are fields of `Card` that the model itself does not know."""
-        backbone = ""
-        if self.recipe and needs_backbone(self.recipe):
-            backbone = str(self.recipe.get("backbone") or "my_module:build")
-        return Card(
-            name=model_name(self),
-            num_classes=self.num_classes,
-            image_size=self.preprocessing.image_size,
-            class_names=self.preprocessing.class_names,
-            repo=repo,
-            backbone=backbone,
-            **known,
-        )
-
-    def generate_model_card(self, *args: Any, **known: Any) -> ModelCard:
-        """The README that is saved beside the weights."""
-        return ModelCard(str(self.card(**known)))
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results.
-
-        Results of an earlier upload to this repository are removed: they may be of other weights.
-        """
-        options = {"delete_patterns": [*MEASURED, PICTURE], **options}
-        known = {"repo": repo_id, **(options.pop("model_card_kwargs", None) or {})}
-        with readable_errors(repo_id, options.get("branch")):
-            return str(super().push_to_hub(repo_id, model_card_kwargs=known, **options))
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write model.safetensors and config.json; `aib.from_pretrained` loads them."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save(self, self.config(), folder)
 
 
 def model_name(model: Classifier) -> str:

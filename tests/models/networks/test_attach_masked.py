@@ -155,7 +155,6 @@ def test_it_is_trained_like_any_model():
     ("options", "words"),
     [
         ({"modulation": "gate"}, "modulation is for attention that modulates features: leave it"),
-        ({"attention_guide": True}, "attention_guide is for attention that modulates"),
         ({"masked": False, "area": 0.5}, "area is for masked models: leave it out, or add"),
         ({"masked": False, "noise_std": 0.5}, "noise_std is for masked models"),
         ({"masked": False, "layout": "nchw"}, "layout is for masked models"),
