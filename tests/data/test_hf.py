@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-from aib.data.verify import verify
 
 import aib
 from aib.cli import main

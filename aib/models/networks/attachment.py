@@ -153,7 +153,6 @@ def _masked_model(
         SpatialAttention(trunk, sigma_kernel),
         first_pass=FirstPass(network, site.at),
         body_names={"tail": "body"},  # of the same network without a mask
-        area=chosen.area,
         stretch=chosen.stretch,
         quantizer=anchors,
         **parts,
@@ -192,7 +191,7 @@ class AttachedAIB(AIB):
         attention, aux_logits = self._pass.pop("results")
         samples = (e.shape[0] // x.shape[0], sampling.m)
         latent, logits = self.head(e, samples, sampling.deterministic, sampling.noise.z)
-        return Output(logits, attention, latent, aux_logits, self.profile, aux_heads=heads)
+        return Output(logits, attention, latent, aux_logits, aux_heads=heads)
 
     def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""
