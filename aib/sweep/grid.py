@@ -42,7 +42,7 @@ def parse_grid(text: str) -> Grid:
             "holdout changes the images that a run is evaluated on, so that the results could not "
             "be compared: set it for all runs with --holdout"
         )
-    fixed = MACHINE | {"seed", "holdout", "evaluator", "token_grid"}  # and lists
+    fixed = MACHINE | {"seed", "holdout", "evaluator"}  # and lists
     known = [n for n, h in types.items() if n not in fixed and typing.get_origin(h) is not tuple]
     if name not in known:
         raise AibError(

@@ -7,13 +7,13 @@ import numpy as np
 import pooch
 import pytest
 import torch
+from aib.data.verify import describe, verify
 from PIL import Image
 
 from aib.cli import main
 from aib.data import SPECS, ImageSet, load, svhn
 from aib.data import verify as verifying
 from aib.data.sheet import LABEL_WIDTH, contact_sheet
-from aib.data.verify import describe, verify
 from tests.data import official
 from tests.helpers import photo
 

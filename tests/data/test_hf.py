@@ -3,12 +3,12 @@
 import sys
 
 import pytest
+from aib.data.verify import verify
 
 import aib
 from aib.cli import main
 from aib.data import at_most, has_split, hf, load, same_images
 from aib.data.dataset import from_dataset
-from aib.data.verify import verify
 from aib.training.train import train
 from tests.data.hugging_face import ClassLabel, Dataset, Image, Value, package
 from tests.helpers import photo, small_model

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from aib.models.networks.layout import ToGrid, read_layout
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aib.errors import AibError
-from aib.models.networks.layout import ToGrid, read_layout
 
 VIT = ("tokens", 1, (4, 4))
 
