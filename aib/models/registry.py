@@ -91,7 +91,6 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         num_classes,
         first_pass=first_pass,
         quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
-        area=options.area,
         noise_std=options.noise_std,
         stretch=options.stretch,
         profile=options.profile,
@@ -233,7 +232,6 @@ def create_model(
     _check_used(name, model, options, given)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
-    model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
     # Every default is written out, so that a later change of one leaves saved models as they are.
     # (`_check_used` would then have to let those pass that the model has no use for.)
