@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import tyro
@@ -24,6 +25,9 @@ CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 def run_command(command: str, argv: Sequence[str]) -> None:
     """Run a command with these words: its module's `main`, or else its COMMAND."""
+    for before, word in pairwise(["", *argv]):
+        if word == "" or word.endswith("="):  # as a path it would be the current folder
+            raise AibError(f"{word or before or 'an argument'} has an empty value")
     module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
     if hasattr(module, "main"):
         module.main(list(argv))

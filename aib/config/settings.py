@@ -274,8 +274,11 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Settings":
-        """The inverse of `to_dict`. Wrong keys or values are an error that names the file."""
-        if different := sorted(values.keys() ^ setting_types().keys()):
+        """The inverse of `to_dict`. Wrong keys or values are an error that names the file.
+
+        On the Hub a config has no settings of the machine.
+        """
+        if different := sorted((values.keys() ^ setting_types().keys()) - MACHINE):
             raise AibError(
                 f"{where} is of another version of aib: its settings differ in {different[0]}"
             )

@@ -14,7 +14,7 @@ from aib.interpret.stored import is_of_repository, study_folder
 from aib.interpret.studies import Plan
 from aib.models.weights import CONFIG, EVALUATION, RESULT, read_config
 from aib.report.gallery import Gallery, make_gallery
-from aib.runs.files import read_metrics
+from aib.runs.files import final_split, measured_split, read_metrics
 from aib.runs.run import Run
 from aib.system.files import quoted, read_json
 from aib.system.progress import Tick, silent
@@ -67,7 +67,7 @@ def gather(
             f"{EVALUATION} has results of other weights than the run's: they are left out."
         )
     calibrated = own = _own_evaluation(run, evaluations)
-    if own and own.split == "val" and run.settings and run.settings.measured_split == "test":
+    if own and own.split == "val" and run.settings and measured_split(run.settings.data) == "test":
         notes.append(
             f"The test images were not evaluated, as training held out images to choose settings "
             f"on: `aib eval {quoted(run.source)}` evaluates them."
@@ -117,7 +117,7 @@ def _split(run: Run, data: str | None) -> str | None:
     if data is not None or run.settings is None:
         return None
     own = _own_evaluation(run, run.evaluations())
-    return own.split if own else run.settings.final_split
+    return own.split if own else final_split(run.settings)
 
 
 def _measure(run: Run, feed: Batches, data: str, subset: int, seed: int, tick: Tick) -> Study:

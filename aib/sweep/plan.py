@@ -18,7 +18,7 @@ from aib.data.augment import check_cutout
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 from aib.models.registry import parts_of
-from aib.runs.files import describe_changes
+from aib.runs.files import describe_changes, measured_split
 from aib.sweep.grid import LETTERS, Grid, Value, check_grids, format_value, quick_grids
 from aib.system.environment import environment
 from aib.system.files import read_json, write_json
@@ -172,7 +172,7 @@ def make_plan(
     names = {grid.name for grid in grids}
     if "model" in names and (base.backbone is not None or "backbone" in names):
         raise AibError("a backbone is a network in place of the model: vary one of them")
-    images = load_data(with_test_images(base), base.measured_split)
+    images = load_data(with_test_images(base), measured_split(base.data))
     model = _without_weights(base, images)
     if not {"model", "data", "profile", "masked"} & names:
         # Write out what the family and the profile decide, so that a grid's value can be compared
@@ -216,7 +216,7 @@ def _validate(plan: Plan, model: Classifier, images: ImageSet) -> None:
     for run in plan.runs:
         s = run.settings
         if s.data not in loaded:  # one image stands for all
-            loaded[s.data] = load_data(s, s.measured_split).subset(torch.arange(1))
+            loaded[s.data] = load_data(s, measured_split(s.data)).subset(torch.arange(1))
         images = loaded[s.data]
         if s.augment:
             check_cutout(s.cutout, images.preprocessing.image_size)

@@ -26,7 +26,7 @@ from aib.interpret.per_image import measure_images
 from aib.interpret.runs import feed_for
 from aib.models.modes import evaluating
 from aib.models.weights import CHECKPOINT, CONFIG, EVALUATION, WEIGHTS
-from aib.runs.files import train_seconds
+from aib.runs.files import reported, train_seconds
 from aib.runs.run import open_run
 from aib.sweep.plan import PlannedRun, read_plan
 from aib.system.environment import environment
@@ -89,7 +89,7 @@ def run_one(sweep: Path, name: str) -> None:
         check_settings(run, folder)
         if is_done(folder):
             return
-        if not is_evaluated(folder, run.settings.reported):
+        if not is_evaluated(folder, reported(run.settings)):
             started = (folder / CHECKPOINT).is_file()
             train(run.settings, folder, resume=started, report=LineReporter())
         write_json(folder / MEASUREMENT, finite(asdict(measure(folder, run.settings))))
@@ -132,7 +132,7 @@ def measure(folder: Path, settings: Settings) -> Measurement:
     """Measure a trained run on the images it is reported on."""
     device = "cpu" if settings.accelerator == "cpu" else None
     run = open_run(folder, device, settings.backbone)
-    evaluation = run.evaluations()[settings.reported]
+    evaluation = run.evaluations()[reported(settings)]
     images = run.labelled(run.images(split=evaluation.split))
     feed = feed_for(run, images, workers=settings.workers)
     with evaluating(run.model):

@@ -4,34 +4,46 @@ import json
 import os
 import reprlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from aib.config.settings import CHOICES, MACHINE, Settings
-from aib.data import ImageSet
-from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 from aib.models.weights import (
     CHECKPOINT,
     CONFIG,
+    LOCK,
     METRICS,
+    SPLIT,
     WEIGHTS,
     how_to_resume,
     read_config,
     write_weights,
 )
-from aib.runs.files import describe_changes, read_metrics, read_settings, write_evaluation
+from aib.runs.files import (
+    describe_changes,
+    read_metrics,
+    read_settings,
+    write_evaluation,
+    write_held_out,
+)
 from aib.system.environment import environment
 from aib.system.files import describe_write_error, locked, write_json, write_text
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
 
-LOCK = ".lock"
 BEGUN = {"settings", "training"}  # in config.json: by `aib train`, by `fit`
 ROW_BYTES = 1000  # of a line of metrics.jsonl, roughly
-STARTED = {CONFIG, METRICS, LOCK, "tensorboard", "wandb"}  # files of a run without a checkpoint
+STARTED = {
+    CONFIG,
+    METRICS,
+    SPLIT,
+    LOCK,
+    "tensorboard",
+    "wandb",
+}  # files of a run without a checkpoint
 # Settings that may change on resume. The number of processes decides who samples which noise and,
 # on CPUs, BatchNorm's statistics, so it stays.
 MAY_CHANGE = frozenset(MACHINE - {"devices", "nodes"})
@@ -65,15 +77,12 @@ class RunFolder:
             raise AibError(reason) from error
 
     def write_config(
-        self, model: Classifier, settings: Settings, data: ImageSet | None = None
+        self, model: Classifier, settings: Settings, held_out: Collection[str | int] | None = None
     ) -> None:
-        """Write config.json of a run that `aib train` can resume."""
-        about: dict[str, Any] = {"settings": settings.to_dict()}
-        kind, path, _ = parse_name(settings.data)
-        if kind == "folder":
-            drawn_from = (data and settings.holdout and data.drawn_from) or {}
-            about["data_files"] = {"folder": str(path.resolve()), **drawn_from}
-        self._begin(model, about)
+        """Write config.json of a run that `aib train` can resume, and the images held out."""
+        self._begin(model, {"settings": settings.to_dict()})
+        if held_out is not None:
+            write_held_out(self.folder, held_out)
 
     @contextmanager
     def for_fit(
@@ -105,16 +114,18 @@ class RunFolder:
         self._check_same(old, new)
 
     def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
-        """Write config.json; remove the metrics of an earlier start without a checkpoint."""
+        """Write config.json; remove the records of an earlier start without a checkpoint."""
         check_unused(self.folder)
-        self.metrics.unlink(missing_ok=True)
+        for name in (METRICS, SPLIT):
+            (self.folder / name).unlink(missing_ok=True)
         self._write_config(model.config() | about | {"environment": environment()})
 
-    def update_preprocessing(self, model: Classifier) -> None:
-        """Write the model's preprocessing to config.json, unless it is there already."""
-        config, wanted = read_config(self.folder / CONFIG), model.preprocessing.to_dict()
-        if config["preprocessing"] != wanted:
-            self._write_config(config | {"preprocessing": wanted})
+    def update_config(self, model: Classifier) -> None:
+        """Write what the model has learnt about its images: preprocessing and calibration."""
+        config, given = read_config(self.folder / CONFIG), model.config()
+        changed = {name: given[name] for name in ("preprocessing", "calibration")}
+        if config | changed != config:
+            self._write_config(config | changed)
 
     def _write_config(self, config: dict[str, Any]) -> None:
         write_json(self.folder / CONFIG, config)
@@ -212,6 +223,7 @@ class RunFolder:
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""
         self.check_exists()
+        self.update_config(model)
         write_weights(model, self.folder)
 
     def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:

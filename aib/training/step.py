@@ -195,17 +195,12 @@ class TrainingStep:
         # fp16 has infinite gradients while its loss scale settles, and skips those steps itself.
         return torch.zeros_like(norm) if s.precision == "fp16" else norm
 
-    def estimate_batch_norm(self, batches: Iterator[tuple[Tensor, Tensor]]) -> None:
-        """Estimate the average's BatchNorm statistics anew, if the settings ask for it."""
+    def estimate_batch_norm(self, batches: Iterator[tuple[Tensor, Tensor]], count: int) -> None:
+        """Estimate the BatchNorm statistics of the final model anew from this many batches."""
         s = self.settings
-        if self.average is None or not s.ema_batch_norm:
-            return
-        images = (
-            x.contiguous(memory_format=self.memory_format)
-            for x, _ in islice(batches, s.ema_batch_norm)
-        )
+        images = (x.contiguous(memory_format=self.memory_format) for x, _ in islice(batches, count))
         with autocast(self.fabric.device, s.precision):
-            estimate_batch_norm(self.average.model, images, s.freeze, self.fabric.global_rank)
+            estimate_batch_norm(self.final_model, images, s.freeze, self.fabric.global_rank)
 
     def revive_anchors(self) -> int:
         """Move unused anchors, reset their optimizer state and return their number."""

@@ -17,7 +17,7 @@ from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach, attach_options, form_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CONFIG, WEIGHTS, read_preprocessing
-from aib.runs.files import check_files, check_here
+from aib.runs.files import final_split, measured_split, read_held_out, reported
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import find_model
 from aib.system.files import sha256
@@ -26,7 +26,6 @@ from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.fit import fit
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
-from aib.training.loop import evaluate_by
 from aib.training.optim import nothing_pretrained
 from aib.training.progress import Reporter
 from aib.training.warm_start import (
@@ -59,8 +58,6 @@ def train(
         if not run.checkpoint.is_file():
             run.check_unlocked()
         require_checkpoint(run.checkpoint)
-        # Before a missing folder counts as one without test images, with another holdout.
-        check_here(folder, settings.data, str(folder), resume=True)
     else:
         check_unused(folder)
     if not settings.trains_network:
@@ -91,14 +88,15 @@ def _train(
         run_on_rank_zero(fabric, lambda: lock.enter_context(run.locked()))
         run.check_settings(settings)
 
-    data = load_data(settings, "train")
-    if resume:
-        check_files(run.folder, data)
-    has_validation = settings.holdout or has_split(settings.data, "val")
-    validation = load_data(settings, "val") if has_validation else None
-    final: list[ImageSet] = []  # images to evaluate: an error in them is one before the training
-    if settings.final_split != "val":
-        run_on_rank_zero(fabric, lambda: final.append(load_data(settings, settings.final_split)))
+    recorded = read_held_out(run.folder) if resume else None
+    data = load_data(settings, "train", recorded)
+    own_validation = has_split(settings.data, "val")
+    has_validation = settings.holdout or own_validation
+    validation = load_data(settings, "val", recorded) if has_validation else None
+    held_out = validation.keys if validation and not own_validation else None
+    test: list[ImageSet] = []  # loaded now: an error in them is one before the training
+    if final_split(settings) == "test":
+        run_on_rank_zero(fabric, lambda: test.append(load_data(settings, "test")))
     model = build_model(settings, data, resume=resume, report=report)
     if resume:  # normalised as the weights expect, which need not be the data's own way
         model.preprocessing = read_preprocessing(run.folder / CONFIG)
@@ -108,10 +106,10 @@ def _train(
         def begin() -> None:
             run.make()
             lock.enter_context(run.locked())
-            run.write_config(model, settings, data)
+            run.write_config(model, settings, held_out)
 
         run_on_rank_zero(fabric, begin)
-    loaded = [data, *([validation] if validation else []), *final]
+    loaded = [data, *([validation] if validation else []), *test]
     for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
         report.message(f"warning: {left_out}; --strict stops at one")
     report.message(
@@ -124,6 +122,7 @@ def _train(
             data,
             settings,
             validation=validation,
+            test=test[0] if test else None,
             run=run,
             resume=resume,
             report=report,
@@ -135,13 +134,10 @@ def _train(
         raise
     if not fabric.is_global_zero:
         return None
-    evaluation = fitted.validation
-    if final:
-        images = final[0].prepared_for(model.preprocessing)
-        evaluation = evaluate_by(settings, fitted.model, images)
-    assert evaluation is not None  # what is not in `final` was held out
+    evaluation = fitted.test or fitted.validation
+    assert evaluation is not None
     evaluation = replace(evaluation, weights_sha256=sha256(run.folder / WEIGHTS))
-    run.write_evaluation(settings.reported, evaluation.to_dict())
+    run.write_evaluation(reported(settings), evaluation.to_dict())
     return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 
 
@@ -185,12 +181,13 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
 
 def with_test_images(s: Settings) -> Settings:
     """Hold out a fifth of a folder that has no test images; it is evaluated in their place."""
-    return s if s.measured_split == "test" or s.holdout else replace(s, holdout=0.2)
+    return s if measured_split(s.data) == "test" or s.holdout else replace(s, holdout=0.2)
 
 
-def load_data(s: Settings, split: str) -> ImageSet:
-    """Load one split of the settings' data set."""
-    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, strict=s.strict)
+def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
+    """Load one split of the settings' data set, with the images held out that a run recorded."""
+    options = {"root": s.root, "seed": s.seed, "holdout": s.holdout, "strict": s.strict}
+    return load(s.data, split, held_out=held_out, **options)
 
 
 def build_model(

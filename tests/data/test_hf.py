@@ -9,6 +9,7 @@ import aib
 from aib.cli import main
 from aib.data import at_most, has_split, hf, load, same_images
 from aib.data.dataset import from_dataset
+from aib.runs.files import measured_split
 from aib.training.train import train
 from tests.data.hugging_face import ClassLabel, Dataset, Image, Value, package
 from tests.helpers import photo, small_model
@@ -89,7 +90,7 @@ def test_a_config_a_held_out_part_and_a_secret_test_set() -> None:
     assert len(load("hf:me/leaves:small", "train", holdout=0.2)) == 16
     assert len(load("hf:me/leaves:small:image_size=32", "val", holdout=0.2)) == 4
     for name in ("hf:me/leaves:small", "hf:secret"):
-        assert aib.Settings(data=name).measured_split == "val"
+        assert measured_split(name) == "val"
     assert same_images("hf:beans", "hf:beans:image_size=32")
     assert not same_images("hf:beans", "hf:secret")
 

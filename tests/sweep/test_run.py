@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from aib.runs.files import reported
 from aib.runs.run import open_runs
 from aib.sweep import run as runner
 from aib.sweep.run import Measurement, is_done, is_evaluated, read_measurement, run_all, run_one
@@ -79,7 +80,7 @@ def test_a_damaged_measurement_is_made_again(sweep, tmp_path):
     (copy / "sweep_metrics.json").write_text(text[:12])
     assert not is_done(copy)
     (copy / "sweep_metrics.json").write_text(text)
-    evaluation = SMALL_RUN.reported
+    evaluation = reported(SMALL_RUN)
     assert is_done(copy) and is_evaluated(copy, evaluation)
     (copy / "model.safetensors").write_bytes(b"other weights")
     assert not is_done(copy) and not is_evaluated(copy, evaluation)

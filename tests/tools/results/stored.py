@@ -6,6 +6,7 @@ from pathlib import Path
 
 import aib
 from aib.config.settings import Settings
+from aib.runs.files import measured_split
 from tests.helpers import start_run
 from tools.results.__main__ import main
 from tools.results.pages import pages
@@ -22,7 +23,7 @@ def write_finished_run(folder: Path, error: float, **settings) -> Path:
     run = start_run(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 5, "epoch": 0, "seconds": 30.0})
     run.log({"step": 9, "epoch": 1, "seconds": 90.0})
-    split = s.measured_split
+    split = measured_split(s.data)
     run.write_evaluation(f"{s.data} {split}", evaluation(error, s.data, split))
     return folder
 
