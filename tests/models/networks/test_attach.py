@@ -115,7 +115,10 @@ def relu_twice():
         ({"network": Idle, "at": "idle"}, "must run once"),
         ({"network": Grey}, "do not pass to 'layer2' .*1 channels"),
         ({"network": Captioned}, "do not pass to 'layer2' .*missing 1 required positional"),
-        ({"network": lambda: ViT(size=32), "at": "norm", "image_size": 16}, "16 x 16 images do not pass"),
+        (
+            {"network": lambda: ViT(size=32), "at": "norm", "image_size": 16},
+            "16 x 16 images do not pass",
+        ),
         ({"network": ViT, "at": "blocks.1"}, r"gives \[2, 65, 8\] and not .*masked=True"),
         ({"network": lambda: Swin(12), "at": "norm"}, r"gives \[2, 8, 8, 12\] and not .*masked"),
         ({"network": lambda: ResNet}, "backbone must be a network"),

@@ -132,6 +132,8 @@ def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("my_module:build", "0", True), "pretrained is for"),
+        ((nn.Sequential(), "0", True), "pretrained is for"),
         (("timm:resnet9000",), "timm has no model 'resnet9000'; did you mean resnet"),
         (("timm:",), "timm: needs the name of a model, as in timm:resnet50"),
         (("timm:sequencer2d_s",), "no default layer: name one with at; `aib models timm:seq"),
@@ -143,14 +145,10 @@ def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
     ],
 )
 def test_a_wrong_name_is_a_sentence(arguments, words, hub):
+    backbone, *more = arguments
+    options = dict(zip(("at", "pretrained"), more, strict=False))
     with pytest.raises(aib.AibError, match=words):
-        aib.attach(*arguments, num_classes=C)
-
-
-def test_pretrained_is_for_libraries(hub):
-    for backbone in (nn.Sequential(), "my_module:build"):
-        with pytest.raises(aib.AibError, match="pretrained is for"):
-            aib.attach(backbone, at="0", num_classes=C, pretrained=True)
+        aib.attach(backbone, num_classes=C, **options)
 
 
 def test_without_weights_or_library_there_is_one_sentence(hub, monkeypatch, capsys):
@@ -169,35 +167,18 @@ def test_without_weights_or_library_there_is_one_sentence(hub, monkeypatch, caps
     assert "timm: networks need timm" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("flags", "commands"),
-    [
-        (
-            "--model timm:resnet18 --masked --pretrained --area 0.5 --num-anchors 4",
-            ("eval run --samples 1x1", "interpret run --quick --images 4"),
-        ),
-        (
-            "--model torchvision:googlenet --at inception4a --latent-dim 8",
-            (
-                "explain photos/test/class_0 --run run --samples 1x1",
-                "report run --stored",
-                "export run --format torch-export",
-            ),
-        ),
-    ],
-)
-def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, photos, hub, capsys):
-    assert main(["train", "--data", photos, *flags.split(), *SHORT, "--out", "run"]) == 0, (
+def test_a_network_is_trained_by_name_and_opened_by_commands(photos, hub, capsys):
+    flags = "--model timm:resnet18 --masked --pretrained --area 0.5 --num-anchors 4".split()
+    assert main(["train", "--data", photos, *flags, *SHORT, "--out", "run"]) == 0, (
         capsys.readouterr().err
     )
     hub.online = False
     model = aib.from_pretrained("run")
     assert model.num_classes == 3 and model.preprocessing.mean == libraries.MEAN
     assert model.preprocessing.class_names == ("class_0", "class_1", "class_2")
-    if "--masked" in flags:
-        assert model.recipe["area"] == 0.5 and len(model.quantizer.anchors) == 4
-        assert hub.downloads == ["resnet18"]
-    for command in commands:
+    assert model.recipe["area"] == 0.5 and len(model.quantizer.anchors) == 4
+    assert hub.downloads == ["resnet18"]
+    for command in ("eval run --samples 1x1", "interpret run --quick --images 4"):
         assert main(command.split()) == 0, capsys.readouterr().err
 
 
@@ -219,19 +200,14 @@ def test_what_does_not_fit_a_network_is_named(flags, words, photos, hub, capsys)
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "network", ["--model torchvision:googlenet", "--backbone my_module:build --at features"]
-)
 @pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
-def test_an_evaluator_of_a_network_judges_its_maps(network, photos, hub, capsys):
-    own = network.split()[:2] if "--backbone" in network else []
-    flags = [*network.split(), "--num-anchors", "4", "--latent-dim", "8", *SHORT]
-    data = f"{photos}:image_size=32"
-    for extra in (["--out", "run"], ["--evaluator", "--pretrained", "--out", "judge"]):
-        if own and "--pretrained" in extra:
-            extra.remove("--pretrained")
-        assert main(["train", "--data", data, *flags, *extra]) == 0, capsys.readouterr().err
-    judge = aib.from_pretrained("judge", backbone=own[1] if own else None)
+def test_an_evaluator_of_a_network_judges_its_maps(photos, capsys):
+    own = ["--backbone", "my_module:build"]
+    flags = [*own, "--at", "features", "--num-anchors", "4", "--latent-dim", "8", *SHORT]
+    for extra in (["--out", "run"], ["--evaluator", "--out", "judge"]):
+        command = ["train", "--data", f"{photos}:image_size=32", *flags, *extra]
+        assert main(command) == 0, capsys.readouterr().err
+    judge = aib.from_pretrained("judge", backbone=own[1])
     assert isinstance(judge, Evaluator) and judge.head.encode.out_features == 16
     asked = ["interpret", "run", "--evaluator", "judge", "--images", "4", "--subset", "2", *own]
     assert main(asked) == 0, capsys.readouterr().err
@@ -271,14 +247,7 @@ def test_a_resumed_run_needs_no_pretrained_weights(photos, hub):
 
 
 @pytest.mark.parametrize(
-    ("flags", "noticed"),
-    [
-        ("--pretrained", True),
-        ("--pretrained --lr=0.1", False),
-        ("--pretrained --epochs 9", False),
-        ("--pretrained --lr-backbone 0.001", False),
-        ("", False),
-    ],
+    ("flags", "noticed"), [("--pretrained", True), ("--pretrained --lr=0.1", False), ("", False)]
 )
 def test_a_learning_rate_for_random_weights_is_noticed(flags, noticed, monkeypatch, capsys):
     monkeypatch.setattr("aib.commands.train.start", lambda options, name: None)
@@ -309,16 +278,12 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
 
-@pytest.mark.parametrize("name", ["timm:resnet18", "torchvision:resnet18"])
-def test_a_network_as_it_is_is_interpreted(name, photos, hub, tmp_path, capsys):
-    """Its classes are matched by name, WordNet's numbers too, and its post-hoc maps measured.
-
-    Damaged images are left out.
-    """
+def test_a_network_as_it_is_is_interpreted(photos, hub, tmp_path, capsys):
+    """Its classes are matched by WordNet's numbers, and its post-hoc maps measured."""
+    name = "timm:resnet18"
     for i, folder in enumerate(sorted((tmp_path / "photos/test").iterdir())):
-        names = libraries.SYNSETS if name.startswith("timm") else libraries.CATEGORIES
         (folder / "damaged.jpg").touch()
-        folder.rename(folder.with_name(names[i + 1]))
+        folder.rename(folder.with_name(libraries.SYNSETS[i + 1]))
     data = "folder:photos/test:image_size=32"
     command = f"interpret --model {name} --data {data} --subset 4".split()
     with pytest.warns(AibWarning, match="3 unreadable"):
@@ -390,5 +355,6 @@ def test_classes_are_wordnets_numbers_where_the_data_has_them(hub):
     network = build_network("timm:resnet18")
     assert classes_of("timm:resnet18", network) == tuple(libraries.CATEGORIES)
     assert classes_of("timm:resnet18", network, ("n01443537",)) == tuple(libraries.SYNSETS)
+    assert classes_of("torchvision:resnet18", network) == tuple(libraries.CATEGORIES)
     network.num_classes = 7  # no known subset of ImageNet
     assert classes_of("timm:resnet18", network) == ()
