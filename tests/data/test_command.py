@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from aib.data.verify import describe, verify
 from PIL import Image
 
 from aib.cli import main
