@@ -1,4 +1,4 @@
-"""Download official files: check, unpack in a temporary folder, move each complete part in place."""
+"""Download official files: check, unpack in a temporary folder, move into place when complete."""
 
 import contextlib
 import logging
