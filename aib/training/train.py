@@ -26,7 +26,6 @@ from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.fit import fit
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
-from aib.training.optim import nothing_pretrained
 from aib.training.progress import Reporter
 from aib.training.warm_start import (
     VGG16,
@@ -65,9 +64,6 @@ def train(
     if settings.evaluator:
         settings = evaluator_settings(settings)
     settings = with_test_images(settings)
-    warm = settings.pretrained or (settings.init or "").startswith(VGG16)
-    if settings.lr_backbone is not None and not warm:
-        raise nothing_pretrained(settings.lr_backbone)
     fabric = start_fabric(settings, folder)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
     report = report if report and fabric.is_global_zero else Reporter()
