@@ -152,7 +152,6 @@ def _masked_model(
         head,
         SpatialAttention(trunk, sigma_kernel),
         first_pass=FirstPass(network, site.at),
-        body_names={"tail": "body"},  # of the same network without a mask
         stretch=chosen.stretch,
         quantizer=anchors,
         **parts,
