@@ -28,8 +28,7 @@ from aib.interpret.results import Information, OwnLocalisation, Study
 from aib.interpret.verdict import evaluator_weakness
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
 from aib.models.classifier import Classifier
-from aib.models.modes import evaluating
-from aib.models.precision import passes_in
+from aib.models.modes import evaluating, passes_in
 from aib.system.progress import Tick, progress_bar, silent
 
 RANDOMISED = 64  # images of the layer randomisation at most: it copies and runs the model often
