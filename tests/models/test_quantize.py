@@ -53,7 +53,8 @@ def test_fewer_than_two_anchors_are_an_error():
 
 def test_levels_rise_with_the_anchors_value():
     quantizer = quantizer_with([0.9, 0.1, 0.5])
-    assert quantizer.rank(torch.tensor([0, 1, 2])).tolist() == [2, 0, 1]
+    values, levels = quantizer.snap(torch.tensor([0.8, 0.2, 0.6]))
+    assert values.tolist() == pytest.approx([0.9, 0.1, 0.5]) and levels.tolist() == [2, 0, 1]
 
 
 def test_the_task_gradient_passes_straight_through_and_leaves_the_anchors_alone():
