@@ -58,7 +58,7 @@ def list_(root: Root = None, json: bool = False) -> None:
 def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     """Download a data set, check it and unpack it.
 
-    It can be interrupted: only a complete data set (of SVHN, file) is moved into place.
+    It can be interrupted: only complete archives are moved into place.
 
     For example: aib data fetch cifar10
 
@@ -96,25 +96,24 @@ def show(
         name: a known name with options after a colon, or folder:PATH.
         split: train, val, test (svhn: extra).
         root: folder of the data sets; by default the cache ($AIB_DATA).
-        out: the PNG to write; by default NAME-SPLIT.png, with the name of a folder. Only a picture
-            that aib made is replaced.
+        out: the PNG to write, a new file; by default NAME-SPLIT.png, with the name of a folder.
         columns: images per class.
         seed: of generated training images and of the train/val split.
         strict: a file that cannot be read is an error.
     """
     from aib.data.load import is_own, load, parse_name
     from aib.data.sheet import contact_sheet
-    from aib.figures.picture import is_figure, save_image
-    from aib.figures.saved import check_target
+    from aib.figures.picture import save_image
 
     check("columns", columns, Count)
-    holdout = 0.1 if split == "val" else 0.0
-    dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
     kind, folder, _ = parse_name(name)
     known = f"{kind}-{folder.resolve().name}" if is_own(name) else kind
     path = out or Path(f"{known}-{split}.png")
     check_suffix(path, ".png")
-    check_target(path, is_figure(path))
+    if path.exists():
+        raise AibError(f"{path} exists: choose another file with --out")
+    holdout = 0.1 if split == "val" else 0.0
+    dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
     save_image(contact_sheet(dataset, columns), path)
     for message in dataset.skipped:
         print(f"skipped: {message}")

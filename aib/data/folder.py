@@ -43,10 +43,14 @@ def read(split: str, *, path: Path, strict: bool = False, resize: Resize = "squa
     if not has_split(path, split):
         raise _wrong(path, f"it has no images in '{split}'")
     top = path / split if (path / "train").is_dir() else path
+    if top != path and (top / MASKS).is_dir():
+        raise _wrong(top, f"its masks belong in {path / MASKS / split}")
     classes = _classes(path / "train" if top != path else path)
     if other := set(_classes(top)) - set(classes):
         raise _wrong(top, f"train/ lacks its class '{min(other)}'")
     labels = {file: i for i, name in enumerate(classes) for file in image_files(top / name)}
+    if deep := [file for file in labels if file.parent.parent != top]:
+        raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class")
     errors = decode_all(list(labels))
     if errors and strict:
         raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")

@@ -104,7 +104,7 @@ CIFAR10 = Spec(
     sizes={"train": 50_000, "test": 10_000},
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
-    folders=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    folders=("cifar-10-batches-bin",),
     archives=(Archive(_TORONTO + "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
 )
 
@@ -117,7 +117,7 @@ CIFAR100 = Spec(
     sizes={"train": 50_000, "test": 10_000},
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
-    folders=("cifar-100-binary", "cifar-100-python"),
+    folders=("cifar-100-binary",),
     archives=(Archive(_TORONTO + "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
 )
 

@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from aib.config.profiles import get_profile
 from aib.config.validation import Averaging, Precision, check_decided, parse_json
 from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
-from aib.models.modes import seeded_evaluation
-from aib.models.precision import autocast
+from aib.models.modes import autocast, seeded_evaluation
 from aib.models.types import widen
 from aib.system.files import read_json
 from aib.system.progress import Tick, silent
@@ -153,7 +153,7 @@ def evaluate(
         if classes == "own":
             classes, images = prepare_images(model, images)
         batches = Batches(images, batch_size, train=False, device=device, workers=workers)
-    average = average or ("logits" if model.profile == "released" else "probabilities")
+    average = average or get_profile(model.profile).averaging
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)

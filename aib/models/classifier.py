@@ -1,14 +1,15 @@
 """Base class of all models: checks the input, explains the output, saves."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from aib.config.options import STRETCH, is_library_name
+from aib.config.options import is_library_name
 from aib.config.profiles import get_profile
-from aib.config.validation import at_least, check
+from aib.config.validation import ProfileName, at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.calibration import Calibration
@@ -16,7 +17,7 @@ from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Given, Noise, Output, ProfileName, Sampling
+from aib.models.types import Attention, Given, Noise, Output, Sampling
 from aib.models.weights import SCHEMA, save
 
 
@@ -27,12 +28,9 @@ class Classifier(nn.Module):
     were prepared. Both are written to config.json beside the weights.
     """
 
-    takes_map = False
-    """Whether the model can be run under a given `attention_map`."""
-    takes_mask = False
-    """Whether the model can be run under a given `mask` of pixels."""
-    is_random = False
-    """Whether a forward pass samples anything."""
+    takes_map = False  # whether it can be run under a given `attention_map`
+    takes_mask = False  # whether it can be run under a given `mask` of pixels
+    is_random = False  # whether a forward pass samples anything
 
     def __init__(
         self,
@@ -43,22 +41,17 @@ class Classifier(nn.Module):
         preprocessing: Preprocessing | None = None,
     ):
         super().__init__()
-        self.num_classes = check_classes(num_classes)
+        check_classes(num_classes)
+        self.num_classes = num_classes
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
-        self.kl_weight = 1.0  # the profile's for a named model
-        check("min_size", min_size, int)
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
         self.calibration: Calibration | None = None  # fitted on held-out images
-        self.recipe: dict[str, Any] = {}
+        self.recipe: dict[str, Any] = {"kind": "custom"}
         self.quantizer: AnchorQuantizer | None = None
-        self.area = 1.0  # masked models: the budget of the map
-        self.stretch = STRETCH  # masked models: of the mask, in the end
-        self.steepness: float | Tensor = STRETCH  # the same in a step of training
-        # Parameters from a pretrained network, which are trained with `lr_backbone`.
+        # Parameters from a pretrained network, and mean and std of the images that they expect.
         self.pretrained_names: frozenset[str] = frozenset()
-        # mean and std of the images that those expect; None if there are none
         self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     @property
@@ -93,24 +86,14 @@ class Classifier(nn.Module):
         of a masked model.
         """
         self.check_input(x)
-        s, m = self.resolve_samples(samples, deterministic)
         if attention_map is not None and not self.takes_map:
             raise AibError("this model has no single attention map that another could replace")
         if mask is not None and not self.takes_mask:
             raise AibError("this model masks no pixels; only masked models take a mask")
-        for name, value in (("attention_map", attention_map), ("mask", mask)):
-            if value is not None and not isinstance(value, Tensor):
-                raise AibError(
-                    f"{name} must be a tensor, not a {type(value).__name__}: torch.as_tensor(...) "
-                    "makes one"
-                )
         if mask is not None and attention_map is not None:
             raise AibError("give an attention_map or a mask, not both")
-        parts = () if noise is None else noise
-        valid = isinstance(parts, (tuple, list)) and len(parts) <= len(Noise._fields)
-        if not valid or any(one is not None and not isinstance(one, Tensor) for one in parts):
-            raise AibError("noise must be Noise(a, z, x), each of them a tensor or None")
-        sampling = Sampling(s, m, deterministic, Noise(*parts))
+        s, m = self.resolve_samples(samples, deterministic)
+        sampling = Sampling(s, m, deterministic, Noise() if noise is None else Noise(*noise))
         return self.decide(x, sampling, Given(attention_map, mask))
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
@@ -133,29 +116,18 @@ class Classifier(nn.Module):
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
-        if not isinstance(x, Tensor):
-            raise AibError(f"images must be a tensor [B, 3, H, W], not a {type(x).__name__}")
-        if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
-            raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
+            found = list(x.shape) if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise AibError(f"images must be a tensor [B, 3, H, W] with B at least 1, not {found}")
         if not x.is_floating_point():
             raise AibError(
                 f"images must be normalised floats, not {x.dtype}; "
                 "model.preprocessing.normalise(pixels) makes them"
             )
-        # The compiler of torch 2.6 reads no next() with a default, and no isinstance of a | b.
-        wanted = x.dtype
-        for parameter in self.parameters():
-            wanted = parameter.dtype
-            break
-        if x.dtype != wanted and not _autocast_takes(x):
-            raise AibError(
-                f"images must be {wanted}, as the weights are, not {x.dtype}: use "
-                "model.float(), or convert the images"
-            )
         if min(x.shape[2:]) < self.min_size:
             raise AibError(
-                f"images of {x.shape[2]} x {x.shape[3]} are too small: this model's strides need "
-                f"at least {self.min_size} x {self.min_size}"
+                f"images of {x.shape[2]} x {x.shape[3]} are too small: this model needs at least "
+                f"{self.min_size} x {self.min_size}"
             )
 
     def resolve_samples(
@@ -166,10 +138,9 @@ class Classifier(nn.Module):
             return 1, 1
         if samples is None:
             return (1, 1) if self.training else self.eval_samples
-        pair = isinstance(samples, (tuple, list)) and len(samples) == 2
-        if not pair or any(n < 1 or n % 1 for n in samples):
-            raise AibError(f"samples must be two whole numbers of at least 1, not {samples}")
-        return int(samples[0]), int(samples[1])
+        if len(samples) != 2 or min(samples) < 1:
+            raise AibError(f"samples must be two integers of at least 1, not {samples}")
+        return samples
 
     def describe_samples(self, samples: tuple[int, int] | None, deterministic: bool) -> str:
         """Samples of an evaluation pass, such as "4x12", for the record."""
@@ -201,26 +172,29 @@ class Classifier(nn.Module):
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
         """The explanation in this model's output for images x."""
-        attention, latent, quantizer = out.attention, out.latent, self.quantizer
-        mean_map, levels = (None, None) if attention is None else self.mean_map(attention)
-        sigma = None if attention is None else attention.sigma
-        bits = None
-        if latent is not None:  # averaged over the attention samples
-            bits = nats_to_bits(kl_to_standard_normal(latent.mu, latent.sigma)).mean(0)  # [B]
-        return Explanation(
-            probabilities=out.logits.softmax(-1),
+        found = Explanation(
+            probabilities=out.average(get_profile(self.profile).averaging).softmax(-1),
             size=(x.shape[2], x.shape[3]),
             class_names=self.preprocessing.class_names,
             samples=samples,
-            method=None if attention is None else "own",
-            map=mean_map,
-            sigma=sigma,
-            level_indices=levels,
-            anchors=None if quantizer is None else quantizer.anchors.detach().sort().values,
             sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
-            sample_maps=None if attention is None or sigma is None else attention.a_q,
-            kl_bits=bits,
         )
+        if out.latent is not None:  # averaged over the attention samples
+            kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma)  # [S,B]
+            found = replace(found, kl_bits=nats_to_bits(kl).mean(0))
+        if out.attention is None:
+            return found
+        mean_map, levels = self.mean_map(out.attention)
+        anchors = None if self.quantizer is None else self.quantizer.anchors.detach().sort().values
+        sigma = out.attention.sigma
+        sampled = None if sigma is None else out.attention.a_q
+        own = {"method": "own", "map": mean_map, "sigma": sigma, "sample_maps": sampled}
+        return replace(found, **own, level_indices=levels, anchors=anchors)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write model.safetensors and config.json; `aib.from_pretrained` loads them."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        save(self, self.config(), Path(folder))
 
     def config(self) -> dict[str, Any]:
         """Contents of config.json."""
@@ -231,12 +205,6 @@ class Classifier(nn.Module):
             "preprocessing": self.preprocessing.to_dict(),
             "calibration": self.calibration and self.calibration.to_dict(),
         }
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write model.safetensors and config.json; `aib.from_pretrained` loads them."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        save(self, self.config(), folder)
 
 
 def model_name(model: Classifier) -> str:
@@ -259,12 +227,6 @@ def check_model(model: nn.Module, caller: str) -> None:
         )
 
 
-def check_classes(num_classes: int) -> int:
+def check_classes(num_classes: int) -> None:
     """Raise an error unless this is a possible number of classes."""
     check("num_classes", num_classes, Annotated[int, at_least(2)])
-    return num_classes
-
-
-def _autocast_takes(x: Tensor) -> bool:
-    # Autocast converts any float to the type of an operation, except float64.
-    return x.dtype != torch.float64 and torch.is_autocast_enabled(x.device.type)

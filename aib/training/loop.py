@@ -155,6 +155,7 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
+            self.take_step.set_stretch(self.take_step.final_stretch)
         final, seconds = self.take_step.finish(), time.monotonic() - self.began
         if self.last_validation is None and self.validation and self.fabric.is_global_zero:
             self.last_validation = self.validate(final, last=True)  # no step was left
@@ -231,7 +232,7 @@ class Loop:
         last = epoch == s.epochs - 1
         due = last or (epoch + 1) % s.evaluate_every == 0
         if last:
-            self.take_step.end_stretch()
+            self.take_step.set_stretch(self.take_step.final_stretch)
         few_steps = last and self.total_steps < FEW_STEPS
         if (due and s.ema_batch_norm and (last or self.validation is not None)) or few_steps:
             count = s.ema_batch_norm or len(self.batches)

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from aib.config.network_options import options_for
 from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load, require_trainable
@@ -15,7 +14,7 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
-from aib.models.networks.attachment import attach
+from aib.models.networks.attachment import attach, attach_options, form_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CHECKPOINT, CONFIG, WEIGHTS, read_preprocessing
 from aib.runs.files import final_split, is_training, measured_split, read_held_out, reported
@@ -168,10 +167,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
-        layout=s.layout,
-        prefix_tokens=s.prefix_tokens,
-        grid=s.token_grid,
-        **options_for(s.model, s.masked, s.options),
+        **attach_options(s.model, form_of(s.masked, s.evaluator), s.options),
     )
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)

@@ -19,7 +19,7 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
 from aib.evaluation.error import EvaluationMetrics, default_batch, evaluate, wilson_interval
 from aib.evaluation.matching import match_classes
-from aib.models.precision import passes_in
+from aib.models.modes import passes_in
 from aib.models.types import Output
 from aib.runs.run import open_run
 from aib.training.folder import RunFolder

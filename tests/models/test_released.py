@@ -8,6 +8,7 @@ from torch import nn
 
 import aib
 from aib.models import gaussian
+from aib.training.step import kl_weight
 from tests.helpers import Numbers, fill
 
 # Computed once in float64 by the authors' classes `Vgg16_bn_lrn_VANet_QT` and `WideResNet_QT` and
@@ -45,8 +46,9 @@ def test_outputs_and_loss_are_those_of_the_authors_code(name, monkeypatch):
     numbers = fill(model, Numbers(0))
     x, eps_a, eps_z = (2 * numbers(*s) for s in ((2, 3, 32, 32), (2, 2, 16, 16), (2, 2, 2, 4)))
     out = model(x, samples=(2, 2), noise=(eps_a, eps_z))
-    terms = aib.aib_loss(out, torch.tensor([0, 2]))
-    assert_close(out.logits, AUTHORS[name]["logits"])
+    beta = 0.01 * kl_weight(model)
+    terms = aib.aib_loss(out, torch.tensor([0, 2]), beta, profile="released")
+    assert_close(out.average("logits"), AUTHORS[name]["logits"])
     assert_close(out.attention.a[0, 0, 5, 7], AUTHORS[name]["a"])
     for term in ("kl", "quantization", "total"):
         assert_close(getattr(terms, term), AUTHORS[name][term])
@@ -61,9 +63,7 @@ def test_vgg_at_32_halves_the_kl_and_no_other():
     models = [("vgg_aib", 32), ("vgg_aib_qt", 32), ("vgg_aib", 224), ("wrn_aib", 32)]
     for profile, expected in (("paper", [1, 1, 1, 1]), ("released", [0.5, 0.5, 1, 1])):
         found = [
-            aib.create_model(name, 3, size, width=1 / 32, profile=profile)(
-                torch.zeros(2, 3, 32, 32)
-            ).kl_weight
+            kl_weight(aib.create_model(name, 3, size, width=1 / 32, profile=profile))
             for name, size in models
         ]
         assert found == expected
@@ -99,3 +99,14 @@ def test_wrn_starts_from_he_weights_by_fan_out_and_ours_by_fan_in(profile, fan):
     for weight in uneven:
         expected = math.sqrt(2 / (weight.shape[fan] * weight[0, 0].numel()))
         assert weight.std().item() == pytest.approx(expected, rel=0.05)
+
+
+def test_released_wrn_zeroes_the_biases_of_linear_layers_only():
+    """The only convolution with a bias is the one of sigma_a; PyTorch's default draws it."""
+    torch.manual_seed(0)
+    model = aib.create_model("wrn_aib", width=1 / 16, profile="released")
+    linear = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
+    assert linear and not any(layer.bias.any() for layer in linear)
+    assert model.attention.to_sigma.bias.any()
+    ours = aib.create_model("wrn_aib", width=1 / 16)
+    assert ours.head.encode.bias.any() and not ours.attention.to_sigma.bias.any()

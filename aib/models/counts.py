@@ -1,0 +1,73 @@
+"""Parameters and multiply-adds of the models, with the paper's counts."""
+
+from dataclasses import dataclass
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from aib.config.paper import PAPER_MULTIPLY_ADDS, PAPER_PARAMETERS
+from aib.config.validation import ProfileName
+from aib.models.registry import MODELS, create_model
+
+
+@dataclass(frozen=True)
+class Row:
+    """Counts of one model at one image size."""
+
+    name: str
+    image_size: int
+    num_classes: int
+    parameters: int
+    multiply_adds: int  # per image and sample
+    attention: list[int] | None  # h, w of the map
+    paper_parameters: int | None
+    paper_multiply_adds: int | None
+    summary: str
+
+
+def measure(
+    name: str,
+    num_classes: int = 10,
+    image_size: int = 32,
+    width: float = 1.0,
+    profile: ProfileName = "paper",
+) -> Row:
+    """Count parameters and multiply-adds on the meta device: shapes only, no computation."""
+    with torch.device("meta"):
+        model = create_model(name, num_classes, image_size, width=width, profile=profile).eval()
+        x = torch.empty(1, 3, image_size, image_size)
+    with FlopCounterMode(display=False) as counter:
+        out = model(x, samples=(1, 1))
+    key = (name, image_size, num_classes)
+    comparable = width == 1.0
+    return Row(
+        name=name,
+        image_size=image_size,
+        num_classes=num_classes,
+        parameters=sum(p.numel() for p in model.parameters()),
+        multiply_adds=counter.get_total_flops() // 2,
+        attention=None if out.attention is None else list(out.attention.mu.shape[1:]),
+        paper_parameters=PAPER_PARAMETERS.get(key) if comparable else None,
+        paper_multiply_adds=PAPER_MULTIPLY_ADDS.get(key) if comparable else None,
+        summary=MODELS[name].summary,
+    )
+
+
+def remarks(rows: list[Row]) -> list[str]:
+    """Notes on why some counts differ from the paper's."""
+    notes = []
+    shown = {(row.name, row.image_size) for row in rows if row.paper_parameters is not None}
+    if any(name.startswith("vgg_aib") and size == 32 for name, size in shown):
+        notes.append(
+            "The paper's 20.05 M for vgg_aib counts BatchNorm's running statistics as well."
+        )
+    if any(name.startswith("wrn_aib") and size == 224 for name, size in shown):
+        notes.append(
+            "The paper's 130.73 M for wrn_aib at 224 includes 20.74 M that are never used."
+        )
+    if any(name.startswith("wrn_aib") for name, _ in shown):
+        notes.append(
+            "The paper's multiply-adds for wrn_aib are an artefact of the way they were counted; "
+            "ours follow from the layers."
+        )
+    return notes
