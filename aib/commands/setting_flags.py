@@ -23,7 +23,7 @@ from aib.config.settings import Settings, setting_types
 GROUPS = {
     "data": ("data", "root", "holdout", "strict", "cache", "workers"),
     "model": (
-        "model", "at", "layout", "prefix_tokens", "token_grid", "pretrained", "backbone", "init",
+        "model", "at", "pretrained", "backbone", "init",
         "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
         "num_anchors", "modulation", "profile",
     ),

@@ -26,6 +26,7 @@ LATENT = {"needs": "latent"}
 ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
+NOISE = {"needs": "pixel noise"}
 
 Propose = Literal["separate", "twice"]
 STRETCH = 1.1  # of masks, where nothing else was chosen
@@ -79,14 +80,14 @@ class ModelOptions:
 
     If not given 16 at 32 x 32 and 14 at 224 x 224.
     """
-    noise_std: Positive = field(default=1.0, metadata=MASK)
+    noise_std: Positive = field(default=1.0, metadata=NOISE)
     """Std of the noise that replaces pixels."""
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
     """Final steepness of the mask.
 
     A steeper mask has fewer pixels that are half open.
     """
-    propose: Propose | None = field(default=None, metadata=MASK)
+    propose: Propose | None = field(default=None, metadata=NOISE)
     """Map by a "separate" network, or "twice".
 
     "twice" takes the map from a first pass of the classifier. At 32 "separate" is the default.
@@ -109,14 +110,10 @@ class ModelOptions:
         reject_unknown(changes, OPTION_NAMES, "no model option", "aib train --help")
         return replace(self, **changes)
 
-    def changed(self, part: str) -> list[str]:
-        """Names of the options for this part of a model that are not at their defaults.
-
-        `modulation` does not count: `create_model` fills it in for every model.
-        """
-        mine = [f for f in fields(self) if f.metadata.get("needs") == part]
-        changed = [f.name for f in mine if getattr(self, f.name) != f.default]
-        return [name for name in changed if name != "modulation"]
+    def changed(self) -> dict[str, Any]:
+        """The options that are not at their defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
 
 
 def is_library_name(name: str) -> bool:

@@ -15,7 +15,6 @@ from aib.config.validation import (
     Cache,
     Count,
     Fraction,
-    Layout,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -59,18 +58,6 @@ class Settings:
     """
     masked: bool = False
     """Mask a network's pixels, not its features."""
-    layout: Layout | None = None
-    """Layout of a masked network's features.
-
-    Needed if their shape does not tell; tokens are [B,n,c].
-    """
-    prefix_tokens: NonNegativeInt | None = None
-    """Tokens before the grid, such as a class's."""
-    token_grid: tuple[Count, Count] | None = None
-    """Height and width of the grid of tokens.
-
-    Needed if it is not square.
-    """
     pretrained: bool = False
     """Start from the library's pretrained weights."""
     evaluator: bool = False
@@ -315,7 +302,7 @@ MACHINE = {
     "checkpoint_every", "evaluate_every", "loggers",
 }  # fmt: skip
 # Settings of networks, which models of aib do not have.
-NETWORK = ("at", "masked", "layout", "prefix_tokens", "token_grid", "pretrained")
+NETWORK = ("at", "masked", "pretrained")
 # Settings that choose data and model: `fit` is given both.
 CHOICES = {
     "data", "root", "holdout", "strict", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",

@@ -18,8 +18,7 @@ from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
-from aib.models.modes import seeded_evaluation
-from aib.models.precision import autocast
+from aib.models.modes import autocast, seeded_evaluation
 from aib.models.types import widen
 from aib.system.files import read_json
 from aib.system.progress import Tick, silent

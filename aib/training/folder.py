@@ -1,13 +1,11 @@
 """The folder that a training writes: config.json, metrics.jsonl, checkpoint.pt, weights."""
 
 import json
-import os
-import reprlib
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from aib.config.settings import CHOICES, MACHINE, Settings
 from aib.errors import AibError
@@ -56,7 +54,6 @@ class RunFolder:
         self.folder = folder
         self.checkpoint = folder / CHECKPOINT
         self.metrics = folder / METRICS
-        self._lock_file: IO[bytes] | None = None  # open while the lock is held
         self._config: dict[str, Any] = {}  # config.json, flattened, as last read or written
 
     def check_settings(self, settings: Settings) -> None:
@@ -73,8 +70,7 @@ class RunFolder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            reason = f"the folder {self.folder} cannot be created: {error.strerror}"
-            raise AibError(reason) from error
+            raise AibError(f"{self.folder} cannot be created: {error.strerror}") from error
 
     def write_config(
         self, model: Classifier, settings: Settings, held_out: Collection[str | int] | None = None
@@ -138,29 +134,12 @@ class RunFolder:
         with locked(self.folder / LOCK, busy, keep=True):
             for partial in self.folder.glob(f"{CHECKPOINT}.*.partial"):  # of a killed process
                 partial.unlink(missing_ok=True)
-            try:
-                with (self.folder / LOCK).open("rb") as self._lock_file:
-                    yield
-            finally:
-                self._lock_file = None
-
-    def check_unlocked(self) -> None:
-        """Raise if another process is training in the folder."""
-        if (self.folder / LOCK).is_file():
-            with self.locked():
-                pass
+            yield
 
     def check_exists(self) -> None:
-        """Raise if the folder was removed, or replaced by that of another run."""
-        mine, lock = self._lock_file, self.folder / LOCK
-        there = (self.folder / CONFIG).is_file()
-        if there and mine is not None and lock.exists():
-            there = os.path.samestat(os.fstat(mine.fileno()), lock.stat())
-        if not there:
-            raise AibError(
-                f"the run's folder {self.folder} was removed during the run; start again in "
-                "another one"
-            )
+        """Raise if the folder was removed."""
+        if not (self.folder / CONFIG).is_file():
+            raise AibError(f"the run's folder {self.folder} was removed during the run")
 
     def check_space(self, checkpoint: int, weights: int, rows: int) -> None:
         """Raise if the disk cannot hold files of these bytes and this many rows of metrics."""
@@ -198,17 +177,10 @@ class RunFolder:
             saved = dict(json.loads(state["config"]))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise AibError(f"{self.checkpoint} does not hold the settings of its run") from error
-        now = self._config = _flatten(read_config(self.folder / CONFIG))
-        edited = [
-            f"{name} {reprlib.repr(now.get(name))} in {CONFIG}, "
-            f"{reprlib.repr(saved.get(name))} in {CHECKPOINT}"
-            for name in now | saved
-            if now.get(name) != saved.get(name)
-        ]
-        if edited:
+        self._config = _flatten(read_config(self.folder / CONFIG))
+        if edited := describe_changes(saved, self._config, frozenset()):
             raise AibError(
-                f"{self.folder / CONFIG} was edited after the checkpoint was written: "
-                f"{'; '.join(edited)}; restore the old values, or start a new run in another folder"
+                f"{self.folder / CONFIG} was edited after the checkpoint was written: {edited}"
             )
         return state
 

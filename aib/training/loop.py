@@ -28,7 +28,7 @@ from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
 
-TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
+TIMED_PIXELS = 2**16  # that are evaluated to estimate the duration of the training
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
 GPU_WARM_UP = 10  # steps, in which kernels are compiled and chosen and CUDA graphs recorded
 
@@ -191,7 +191,8 @@ class Loop:
         images = self.validation or self.test
         if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
             return 0.0
-        few = images.subset(torch.arange(min(len(images), TIMED_IMAGES)))
+        timed = max(2, TIMED_PIXELS // images.preprocessing.image_size**2)
+        few = images.subset(torch.arange(min(len(images), timed)))
         evaluate_by(s, self.take_step.final_model, few)  # starts workers, chooses algorithms
         began = time.monotonic()
         evaluate_by(s, self.take_step.final_model, few)

@@ -16,7 +16,7 @@ from aib.config.settings import Settings
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
 from aib.models.masked import Masked
-from aib.models.precision import autocast
+from aib.models.modes import autocast
 from aib.models.registry import find_entry
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from aib.config.network_options import options_for
 from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load, require_trainable
@@ -15,7 +14,7 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
-from aib.models.networks.attachment import attach
+from aib.models.networks.attachment import attach, attach_options, form_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CONFIG, WEIGHTS, read_preprocessing
 from aib.runs.files import final_split, measured_split, read_held_out, reported
@@ -27,7 +26,6 @@ from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.fit import fit
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
-from aib.training.optim import nothing_pretrained
 from aib.training.progress import Reporter
 from aib.training.warm_start import (
     VGG16,
@@ -66,9 +64,6 @@ def train(
     if settings.evaluator:
         settings = evaluator_settings(settings)
     settings = with_test_images(settings)
-    warm = settings.pretrained or (settings.init or "").startswith(VGG16)
-    if settings.lr_backbone is not None and not warm:
-        raise nothing_pretrained(settings.lr_backbone)
     fabric = start_fabric(settings, folder)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
     report = report if report and fabric.is_global_zero else Reporter()
@@ -173,10 +168,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
-        layout=s.layout,
-        prefix_tokens=s.prefix_tokens,
-        grid=s.token_grid,
-        **options_for(s.model, s.masked, s.options),
+        **attach_options(s.model, form_of(s.masked, s.evaluator), s.options),
     )
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
