@@ -11,6 +11,7 @@ from aib.config.profiles import get_profile
 from aib.config.validation import ProfileName, at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
+from aib.models.calibration import Calibration
 from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
@@ -47,7 +48,8 @@ class Classifier(nn.Module):
         self.eval_samples = get_profile(profile).eval_samples
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
-        self.recipe: dict[str, Any] = {}
+        self.recipe: dict[str, Any] = {"kind": "custom"}
+        self.calibration: Calibration | None = None  # fitted on held-out images
         self.quantizer: AnchorQuantizer | None = None
         # Parameters from a pretrained network, which are trained with `lr_backbone`.
         self.pretrained_names: frozenset[str] = frozenset()
@@ -116,8 +118,9 @@ class Classifier(nn.Module):
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
-        if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
-            raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
+            found = list(x.shape) if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise AibError(f"images must be a tensor [B, 3, H, W] with B at least 1, not {found}")
         if not x.is_floating_point():
             raise AibError(
                 f"images must be normalised floats, not {x.dtype}; "
@@ -204,6 +207,7 @@ class Classifier(nn.Module):
             "library": "aib",
             "model": self.recipe,
             "preprocessing": self.preprocessing.to_dict(),
+            "calibration": self.calibration and self.calibration.to_dict(),
         }
 
 

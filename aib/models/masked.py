@@ -129,7 +129,7 @@ class Masked(Classifier):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head
         # Where the body has the parts of a model without a mask, whose weights it can start from.
-        self.body_names = body_names or {}
+        self.body_names = body_names or {"stem": "body.0", "tail": "body.1"}
         self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:

@@ -13,8 +13,10 @@ from aib.config.own_images import SMALLEST, own_images
 from aib.config.settings import Settings
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
+from aib.runs.files import measured_split
 from tests.data import official
 from tests.helpers import photo, start_run
+from tests.tools.stored import evaluation
 
 # Data of the runs that the pages name, by the beginning of the name; any other run is of shapes.
 TRAINED_ON = {"photos": "folder:photos:image_size=64", "c10": "cifar10"}
@@ -58,16 +60,6 @@ def write_run(folder: Path) -> None:
     settings = Settings(data=data_name, model=model_name, holdout=0.2).updated(width=0.25)
     run = start_run(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
-    split = "val" if data_name.startswith("folder:") else "test"
-    run.write_evaluation(f"{data_name} {split}", official_evaluation(data.name, split))
+    split = measured_split(data_name)
+    run.write_evaluation(f"{data_name} {split}", evaluation(50.0, data.name, split))
     run.write_weights(model)
-
-
-def official_evaluation(data: str, split: str) -> dict:
-    """A made-up result of `aib eval`."""
-    return {
-        "data": data, "split": split, "classes": "own", "images": 8, "top1_error": 50.0,
-        "top1_interval": (40.0, 60.0), "top5_error": None, "top5_interval": None, "nll": 0.5,
-        "calibration_error": 1.0, "kl_bits": None, "samples": "4x12", "averaged": "probabilities",
-        "images_per_second": 100.0,
-    }  # fmt: skip

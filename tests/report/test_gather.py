@@ -15,7 +15,7 @@ from aib.runs.run import open_run
 from aib.system.files import read_json, sha256, write_json
 from tests.data import official
 from tests.helpers import eval_model, make_run, photo, shapes
-from tests.tools.results.stored import evaluation
+from tests.tools.stored import evaluation
 
 FEW = {"images": 4, "subset": 2}
 

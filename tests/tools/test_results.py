@@ -12,6 +12,7 @@ from aib.config.paper import PAPER_ERRORS
 from aib.config.presets import PRESETS, get_preset
 from aib.config.settings import Settings
 from tests.helpers import start_run
+from tests.tools.stored import evaluation
 from tools.results.__main__ import main
 from tools.results.collect import collect, portable
 from tools.results.pages import documents, make_table, pages
@@ -30,16 +31,6 @@ def finished_run(folder: Path, error: float, **settings) -> Path:
     split = "val" if s.holdout else "test"
     run.write_evaluation(f"{s.data} {split}", evaluation(error, s.data, split))
     return folder
-
-
-def evaluation(error: float, data="cifar10", split="test", classes="own") -> dict:
-    """The result of `aib eval`."""
-    return {
-        "data": data, "split": split, "classes": classes, "images": 100, "top1_error": error,
-        "top1_interval": [error - 1, error + 1], "top5_error": None, "top5_interval": None,
-        "nll": 0.25, "calibration_error": 1.5, "kl_bits": 8.0, "samples": "4x12",
-        "averaged": "probabilities", "images_per_second": 100.0,
-    }  # fmt: skip
 
 
 def collected(folder: Path, runs: list[Path], *words: str) -> Path:
