@@ -140,9 +140,10 @@ def card(folder: Path) -> str:
     rows = [result_row(f"{name}, before rounding to half precision", before), rounded]
     count, size = sum(p.numel() for p in run.model.parameters()), (folder / WEIGHTS).stat().st_size
     hardware = plain("{device}, torch {torch}".format(**trained["environment"]))
+    command = code(train_command(folder.name, trained["recipe"]))
     notes = [
         f"{count / 1e6:.2f} million parameters in half precision, {size / 1e6:.1f} MB.",
-        f"Recipe: the last epoch of {code(train_command(folder.name, trained['recipe']))}, on {hardware}.",
+        f"Recipe: the last epoch of {command}, on {hardware}.",
         *map(plain, trained["notes"]),
     ]
     data = trained["recipe"].get("data", Settings().data)
