@@ -73,7 +73,4 @@ class AIB(Classifier):
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu_a, or its nearest anchors' values and levels for a quantised model."""
-        if self.quantizer is None:
-            return attention.mu, None
-        indices = self.quantizer.nearest(attention.mu)
-        return self.quantizer.anchors.detach()[indices], self.quantizer.rank(indices)
+        return self.quantizer.snap(attention.mu) if self.quantizer else (attention.mu, None)

@@ -9,7 +9,7 @@ from torch import nn
 
 from aib.config.validation import Precision
 
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from aib.errors import AibError, first_line
-from aib.models.backbones.compose import describe
 from aib.models.modes import evaluating
 from aib.models.networks.grid import ToGrid, read_grid
 from aib.models.networks.layers import find_layer
@@ -117,3 +116,8 @@ def _why(at: str, runs: int, image_size: int, error: Exception) -> str:
         f"{image_size} x {image_size} images do not pass to {at!r} ({first_line(error)}); give the "
         "network's own image_size"
     )
+
+
+def describe(value: object) -> str:
+    """The shape of a tensor, or the type of anything else, for an error message."""
+    return f"{list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
