@@ -19,22 +19,22 @@ MapFunction = Callable[[Tensor], Tensor]  # images x [B,3,H,W] to maps [B,h,w]
 
 
 def draw_blocks(count: int, seed: int) -> ImageSet:
-    """Noise, two grey blocks, and a coloured block that defines the class; its pixels are the mask.
+    """Noise, two grey blocks, and a coloured block that defines the class; its pixels are the object.
 
-    Your own data have the same form: uint8 images [N,3,S,S], labels [N], masks [N,S,S].
+    Your own data have the same form: uint8 images [N,3,S,S], labels [N], objects [N,S,S].
     """
     rng = torch.Generator().manual_seed(seed)
     colors = torch.tensor([[200, 60, 60], [60, 180, 60], [70, 70, 210], [190, 180, 50]])
     images = torch.randint(60, 160, (count, 3, 32, 32), generator=rng, dtype=torch.uint8)
-    masks = torch.zeros(count, 32, 32, dtype=torch.bool)
+    objects = torch.zeros(count, 32, 32, dtype=torch.bool)
     labels = torch.arange(count) % len(colors)
     for i in range(count):
         for color in (torch.full((3,), 90), torch.full((3,), 160), colors[labels[i]]):
             top, left = torch.randint(0, 22, (2,), generator=rng).tolist()
             images[i, :, top : top + 10, left : left + 10] = color[:, None, None]
-        masks[i, top : top + 10, left : left + 10] = True  # the last one lies on top
+        objects[i, top : top + 10, left : left + 10] = True  # the last one lies on top
     return ImageSet.from_tensors(
-        images, labels, masks=masks, class_names="red green blue yellow".split()
+        images, labels, objects=objects, class_names="red green blue yellow".split()
     )
 
 
