@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torchmetrics  # noqa: F401  (not beside a stand-in for torchvision)
 from torch import nn
 
 import aib
