@@ -57,13 +57,6 @@ def test_all_pages_and_tables_are_current():
     assert all(made[path].count("\n") <= 150 for path in pages)
 
 
-def test_each_stored_run_has_what_repeats_and_compares_it():
-    for run in STORED.runs:
-        assert run.evaluation["top1_error"] == run.error and run.environment["torch"]
-        assert run.recipe.get("model", run.model) == run.model
-        assert run.recipe.get("seed", run.seed) == run.seed
-
-
 def test_the_results_stated_by_presets_are_those_measured():
     """Of every preset that a stored run repeats, and of no other."""
     found: dict[str, list] = {}
@@ -154,14 +147,6 @@ def test_new_results_appear_between_the_markers(tmp_path):
     assert "| CIFAR-10 | `vgg_pan` | 5.50 ± 0.71 | 6.29 | 2 |" in page.read_text()
     assert "old" not in page.read_text() and page.read_text().endswith("<!-- end -->\n\nText.\n")
     assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"), [(["walks"], "no table is called"), (["maps", "no"], "no file of runs")]
-)
-def test_an_unknown_table_or_file_is_an_error(words, message):
-    with pytest.raises(aib.AibError, match=message):
-        make_table(STORED, *words)
 
 
 def test_an_unfinished_run_and_a_damaged_file_are_errors(tmp_path):
