@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from aib.interpret.comparison import compare, map_kinds, no_objects
 
 from aib.data import Batches, ImageFiles
 from aib.errors import AibError
 from aib.interpret import WSOL, boxes_to_objects, comparison
-from aib.interpret.comparison import compare, map_kinds, no_objects
 from aib.interpret.maps import make_maps
 from aib.interpret.metrics.wsol import object_boxes
 from tests.helpers import eval_model, shapes

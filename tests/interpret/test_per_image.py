@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from aib.interpret.per_image import measure_images
 from torch.distributions import Normal, kl_divergence
 
 from aib.data import Batches
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.per_image import measure_images
 from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from aib.interpret.metrics.evaluator import EvaluatorResults, kept_curves
 
 from aib.data import Batches
 from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
 from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.evaluator import EvaluatorResults, kept_curves
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.results import Study
 from aib.interpret.verdict import evaluator_weakness

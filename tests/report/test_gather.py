@@ -3,19 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from aib.report.gallery import make_gallery
 
 from aib.data import load
 from aib.errors import AibError
 from aib.evaluation.error import evaluate
 from aib.interpret.results import Information, Study
 from aib.interpret.runs import feed_for
-from aib.report.gallery import make_gallery
 from aib.report.gather import gather
 from aib.runs.run import open_run
 from aib.system.files import read_json, sha256, write_json
 from tests.data import official
 from tests.helpers import eval_model, make_run, photo, shapes
-from tests.tools.results.stored import evaluation
+from tests.tools.stored import evaluation
 
 FEW = {"images": 4, "subset": 2}
 

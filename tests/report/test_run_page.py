@@ -24,7 +24,7 @@ from aib.report.run_page import CAPTIONS, run_page
 from aib.runs.run import open_run
 from aib.system.files import sha256
 from tests.helpers import HtmlPage, make_run
-from tests.tools.results.stored import evaluation
+from tests.tools.stored import evaluation
 
 
 @pytest.fixture(scope="module")

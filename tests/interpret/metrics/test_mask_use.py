@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from aib.interpret.replaced import measure_mask
 from torch import nn
 
 from aib.data import Batches
 from aib.errors import AibError
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.seeded import Stream, normal
-from aib.interpret.replaced import measure_mask
 from aib.models.latent import LinearHead
 from aib.models.masked import Masked
 from tests.helpers import eval_model, shapes
