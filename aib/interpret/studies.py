@@ -32,8 +32,7 @@ from aib.interpret.results import OwnLocalisation, Study
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
-from aib.models.modes import evaluating
-from aib.models.precision import passes_in
+from aib.models.modes import evaluating, passes_in
 from aib.system.progress import Tick, progress_bar, silent
 
 # In the order of their tables.
