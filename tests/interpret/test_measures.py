@@ -103,12 +103,10 @@ def test_a_measure_takes_one_file_and_one_entry_of_the_list(monkeypatch):
             seen.append(("second", view.first, len(view.x)))
 
         def fields(self):
-            return {"paper": {"later": 1.0}}
+            return {"gradcam_layer": "later"}
 
     monkeypatch.setattr(studies, "MEASURES", (*studies.MEASURES, Later))
     data = Batches(DATA, 12)
-    origin = {"papers_form": False}
-    monkeypatch.setattr(studies, "_paper_scores", lambda *_: {})
-    found, _ = study(SmallNet(), data, Plan({}), expensive=False, origin=origin)
+    found, _ = study(SmallNet(), data, Plan({}), expensive=False)
     assert seen == [("first", 0, 12), ("first", 12, 8), ("second", 0, 12), ("second", 12, 8)]
-    assert found.paper == {"later": 1.0}
+    assert found.gradcam_layer == "later"
