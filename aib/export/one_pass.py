@@ -124,7 +124,6 @@ def describe(
         },
         "anchors": anchors,  # the values of a quantised map, rising
         "samples": "deterministic",
-        "int8": None,
     }
 
 

@@ -12,6 +12,7 @@ from aib.config.profiles import get_profile
 from aib.config.validation import ProfileName, at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
+from aib.models.calibration import Calibration
 from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
@@ -47,6 +48,7 @@ class Classifier(nn.Module):
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
         self.recipe: dict[str, Any] = {"kind": "custom"}
+        self.calibration: Calibration | None = None  # fitted on held-out images
         self.quantizer: AnchorQuantizer | None = None
         # Parameters from a pretrained network, and mean and std of the images that they expect.
         self.pretrained_names: frozenset[str] = frozenset()
@@ -201,6 +203,7 @@ class Classifier(nn.Module):
             "library": "aib",
             "model": self.recipe,
             "preprocessing": self.preprocessing.to_dict(),
+            "calibration": self.calibration and self.calibration.to_dict(),
         }
 
 

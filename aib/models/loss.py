@@ -12,10 +12,6 @@ from aib.errors import AibError
 from aib.models.gaussian import kl_released, kl_to_standard_normal
 from aib.models.types import LossTerms, Output, widen
 
-# Weight of each of a network's auxiliary heads, by their number: Inception v3 has one (PyTorch's
-# fine-tuning tutorial) and GoogLeNet two (Szegedy et al. 2015).
-HEAD_WEIGHT = {1: 0.4, 2: 0.3}
-
 
 def aib_loss(
     out: Output,
@@ -59,15 +55,7 @@ def aib_loss(
             opened = area_per_image(out.attention.mu, out.mask)  # [B]
             mean_area, excess = opened.mean(), F.relu(opened - area).mean()
 
-    auxiliary = zero
-    if out.aux_logits is not None:
-        auxiliary = cross_entropy(out.aux_logits, y)
-    for logits in out.aux_heads:
-        labels = torch.cat([y] * (len(logits) // len(y)))  # for each of the attention samples
-        auxiliary = auxiliary + HEAD_WEIGHT.get(len(out.aux_heads), 0.3) * cross_entropy(
-            logits, labels
-        )
-
+    auxiliary = zero if out.aux_logits is None else cross_entropy(out.aux_logits, y)
     unit = 1 / math.log(2) if rules.bits else 1.0
     total = unit * (nll + beta * kl + auxiliary)
     total = total + lambda_q * quantization + lambda_c * commitment + lambda_area * excess

@@ -33,7 +33,6 @@ from aib.models.types import (
     Output,
     Sampling,
     noise_or_sample,
-    split_heads,
     widen,
 )
 
@@ -65,10 +64,10 @@ class Masked(Classifier):
         """Classify what masks [S,B,H,W] (or one for all samples) leave of the images."""
         m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
         seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
-        e, heads = split_heads(self.body(seen.flatten(0, 1)))  # [S*B,d]
+        e = self.body(seen.flatten(0, 1))  # [S*B,d]
         samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
         latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
-        return Output(logits, attention, latent, mask=m, aux_heads=heads)
+        return Output(logits, attention, latent, mask=m)
 
     def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
         """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""

@@ -12,6 +12,7 @@ from torch import nn
 from aib.config.options import is_library_name
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
+from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach
 from aib.models.networks.by_name import build_network
@@ -27,6 +28,7 @@ from aib.models.weights import (
     tensor_shapes,
 )
 from aib.runs.download import fetch_model, is_address
+from aib.runs.files import is_training
 from aib.system.memory import check_image_memory
 
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
@@ -58,6 +60,8 @@ def from_pretrained(
     _check_sizes(recipe, tensor_shapes(weights), path)
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
+    if config.get("calibration") is not None:
+        model.calibration = Calibration.from_dict(config["calibration"], path)
     load_tensors(model, read_tensors(weights), weights)
     return model.eval()
 
@@ -105,7 +109,9 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
     if str(source) in packaged and not saved_here(folder):
         return packaged[str(source)]
     if folder.is_dir():
-        if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
+        if not (folder / WEIGHTS).is_file() and is_training(folder):
+            raise AibError(f"{folder} is being trained: wait until it has ended")
+        if not (folder / WEIGHTS).is_file() and (folder / CHECKPOINT).is_file():
             raise AibError(
                 f"{folder} is an interrupted run, without {WEIGHTS}: finish it with "
                 f"{how_to_resume(folder)}"

@@ -17,6 +17,7 @@ from aib.interpret.maps import explain_batch
 from aib.models.explanation import Explanation
 from aib.runs.run import Run
 
+MAX_PIXELS = 40_000_000  # of an uploaded image
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
 Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the image
 
@@ -37,26 +38,14 @@ class Scene:
 class Viewer:
     """The runs shown, and how they are sampled."""
 
-    def __init__(
-        self,
-        runs: list[Run],
-        *,
-        samples: tuple[int, int] | None = None,
-        max_pixels: int = 40_000_000,
-    ) -> None:
-        self.runs, self.samples, self.max_pixels = runs, samples, max_pixels
+    def __init__(self, runs: list[Run], samples: tuple[int, int] | None = None) -> None:
+        self.runs, self.samples = runs, samples
         self._lock = Lock()  # the seeded noise comes from the global generator
-
-    @property
-    def num_levels(self) -> int:
-        """The largest number of quantisation levels of any run; 0 where none quantises."""
-        quantizers = [run.model.quantizer for run in self.runs]
-        return max(0 if q is None else q.num_anchors for q in quantizers)
 
     def read(self, path: Path) -> Scene:
         """Show an uploaded file; error messages do not name the server's folders."""
         try:
-            image = open_rgb(path, max_pixels=self.max_pixels)
+            image = open_rgb(path, max_pixels=MAX_PIXELS)
         except AibError as error:
             raise AibError(str(error).replace(str(path), path.name)) from error
         return self.show(image, path.name)
@@ -107,10 +96,9 @@ class Viewer:
             device = next(run.model.parameters()).device
             x = run.model.preprocessing.normalise(pixels[None].to(device))  # [1,3,S,S]
             with self._lock:
-                found.append(
-                    explain_batch(run.model, x, method="auto", samples=self.samples, seed=0)
-                )
-        return tuple(explanation.cpu() for explanation in found)
+                one = explain_batch(run.model, x, method="auto", samples=self.samples, seed=0)
+            found.append(one.calibrated(getattr(run.model, "calibration", None)).cpu())
+        return tuple(found)
 
 
 def block(x: float, y: float, side: float, width: int, height: int) -> Box:

@@ -9,8 +9,6 @@ from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import page_options, prepare_gradio
 
-MAX_BYTES = 20 * 2**20  # of an uploaded file
-
 
 def make_page():
     """The page of the model that AIB_RUN names; by default the packaged one."""
@@ -25,4 +23,4 @@ def make_page():
 demo = make_page()
 
 if __name__ == "__main__":
-    demo.launch(**page_options(MAX_BYTES))
+    demo.launch(**page_options())

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
-from aib.bench.counts import measure
+from aib.models.counts import measure
 from tests.helpers import images
 
 NARROW = 1 / 32

@@ -1,0 +1,87 @@
+"""Parameters and multiply-adds of the models, against counts made by hand."""
+
+import pytest
+import torch
+
+import aib
+from aib.models.counts import measure
+
+TWELVE = aib.list_models()
+AT_224 = aib.list_models(image_size=224)
+
+
+def count(name, num_classes=10, image_size=32, **options):
+    with torch.device("meta"):
+        model = aib.create_model(name, num_classes, image_size, **options)
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "num_classes", "image_size", "parameters"),
+    [
+        ("vgg_aib", 10, 32, 20_040_789),
+        ("vgg_aib", 100, 32, 20_063_919),
+        ("vgg_aib_qt", 10, 32, 20_040_789 + 20),
+        ("wrn_aib", 10, 32, 65_004_500),
+        ("wrn_aib", 100, 32, 65_109_260),
+        ("wrn_aib_qt", 10, 32, 65_004_500 + 50),
+        ("vgg_att3", 10, 32, 19_855_434),
+        ("vgg_att3", 100, 32, 19_993_764),
+        ("wrn_abn", 10, 32, 64_349_486),
+        ("wrn_abn", 100, 32, 64_475_666),
+        ("vgg_aib", 200, 224, 17_196_307),
+        ("vgg_aib_qt", 200, 224, 24_275_751),
+        ("wrn_aib", 200, 224, 109_990_675),
+    ],
+)
+def test_released_models_have_exactly_the_parameters_of_the_released_code(
+    name, num_classes, image_size, parameters
+):
+    assert count(name, num_classes, image_size, profile="released") == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "image_size"), [*((n, 32) for n in TWELVE), *((n, 224) for n in AT_224)]
+)
+def test_the_profiles_differ_by_the_kernel_of_sigma_and_by_vgg_aibs_attention_at_224(
+    name, image_size
+):
+    released = count(name, 10, image_size, profile="released")
+    paper = count(name, 10, image_size, profile="paper")
+    difference = 3 * 3 - 1 if "aib" in name else 0
+    if (name, image_size) == ("vgg_aib", 224):
+        difference -= 3 * (512 * 512 * 9 + 512)
+    assert released - paper == difference
+
+
+def by_hand_vgg_aib(k=256, c=10):
+    """Multiply-adds of the layers in the description, added up."""
+
+    def conv(c_in, c_out, size, kernel=3):
+        return c_in * c_out * kernel**2 * size**2
+
+    widths = [(3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 256)]
+    stem = sum(conv(a, b, 32) for a, b in widths)
+    attention = conv(256, 1, 16) + conv(1, 1, 16, 1)
+    tail = conv(256, 512, 16) + 2 * conv(512, 512, 16) + 3 * conv(512, 512, 8)
+    tail += conv(512, 512, 4) + conv(512, 512, 2) + conv(512, 512, 1, 1)
+    return stem + attention + tail + 512 * 2 * k + k * k + k * c
+
+
+def test_multiply_adds_of_vgg_aib_are_those_of_its_layers():
+    assert measure("vgg_aib").multiply_adds == by_hand_vgg_aib()
+
+
+@pytest.mark.parametrize(
+    ("name", "num_classes", "image_size", "giga"),
+    [("vgg_aib", 10, 32, 3.787), ("wrn_aib", 10, 32, 12.38), ("wrn_aib", 200, 224, 19.62)],
+)
+def test_multiply_adds_of_one_sample(name, num_classes, image_size, giga):
+    row = measure(name, num_classes, image_size)
+    assert row.multiply_adds / 1e9 == pytest.approx(giga, abs=0.005)
+
+
+def test_the_papers_counts_stand_beside_models_of_its_form():
+    row = measure("wrn_aib", 100, profile="released")
+    assert (row.parameters, row.paper_parameters) == (65_109_260, 65_110_000)
+    assert measure("vgg_aib", width=0.5).paper_parameters is None
