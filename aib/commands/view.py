@@ -6,16 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-import tyro
-
 from aib.commands.arguments import parse_samples
-from aib.errors import AibError
-
-MAX_RUNS = 2  # side by side
 
 
 def view(
-    run: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+    run: Path | None = None,
     backbone: str | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -29,12 +24,12 @@ def view(
     The page fetches nothing from a network. Only this machine reaches it, unless --host says
     otherwise. Ctrl-C stops it.
 
-    Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
+    Example: aib view --run runs/cifar10
 
     Args:
         run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
-            packaged model by its name, unless there is a model's folder of that name. Give it
-            twice to compare two side by side. The default is the packaged pretrained model.
+            packaged model by its name, unless there is a model's folder of that name. By default
+            the pretrained model of the package.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         host: address to listen on. Other machines reach the page unless it is a loopback address.
         port: port to listen on; 0 takes a free one.
@@ -43,25 +38,20 @@ def view(
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
     from aib.interpret.stored import stored_verdict
-    from aib.runs.run import find_model, open_runs
+    from aib.runs.run import find_model, open_run
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
     from aib.viewer.scene import Viewer
 
-    if len(run) > MAX_RUNS:
-        raise AibError(f"at most {MAX_RUNS} runs fit side by side, not {len(run)}")
     sizes = parse_samples(samples) if samples else None
     # Gradio's folder for files; it is removed when the viewer ends.
     uploads = TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)
     with uploads as folder, serve.listen(host, port) as listener:
         print("starting the viewer ...", flush=True)
         serve.prepare_gradio(folder)
-        opened = open_runs(tuple(find_model(one) for one in run or (None,)), device, backbone)
-        viewer = Viewer(opened, sizes)
-        examples = find_examples(opened)
-        for one in opened:
-            verdict = stored_verdict(one)
-            print(f"{one.label}: {one.name}" + (f". {verdict.line}" if verdict else ""))
+        opened = open_run(find_model(run), device, backbone)
+        verdict = stored_verdict(opened)
+        print(f"{opened.label}: {opened.name}" + (f". {verdict.line}" if verdict else ""))
         url = serve.address_of(listener)
         print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):
@@ -73,7 +63,7 @@ def view(
             # In a thread: some browsers return only when they are closed.
             Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         try:
-            serve.serve(viewer, examples, listener, host)
+            serve.serve(Viewer(opened, sizes), find_examples(opened), listener, host)
         except KeyboardInterrupt:
             print("closed")
 

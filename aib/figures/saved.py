@@ -1,7 +1,6 @@
 """The files of an explanation: NAME.png, NAME.npy, NAME.mask.png, NAME.json, NAME.classes.npy."""
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from aib.system.files import finite, sha256, write_json, write_whole
 
 if TYPE_CHECKING:
     from aib.models.explanation import Explanation
-
-LONGEST = 200  # bytes: with number, suffix and that of `write_whole` a file name may have 255
 
 
 def save(
@@ -96,12 +93,10 @@ def record(found: "Explanation", image: int = 0) -> dict[str, Any]:
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """The names in order, each cut to `LONGEST` bytes; one that is taken gets a number: cat-2."""
+    """The names in order; one whose files are taken gets a number: cat, cat-2."""
     taken: set[str] = set()
     found = []
     for name in names:
-        while len(os.fsencode(name)) > LONGEST:
-            name = name[:-1]
         candidate, number = name, 2
         while taken & (stems := {candidate, f"{candidate}.mask", f"{candidate}.classes"}):
             candidate, number = f"{name}-{number}", number + 1

@@ -47,8 +47,8 @@ class Classifier(nn.Module):
         self.eval_samples = get_profile(profile).eval_samples
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
-        self.recipe: dict[str, Any] = {"kind": "custom"}
         self.calibration: Calibration | None = None  # fitted on held-out images
+        self.recipe: dict[str, Any] = {"kind": "custom"}
         self.quantizer: AnchorQuantizer | None = None
         # Parameters from a pretrained network, and mean and std of the images that they expect.
         self.pretrained_names: frozenset[str] = frozenset()
@@ -99,20 +99,6 @@ class Classifier(nn.Module):
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """Images to an Output; input and samples are already checked. Each model implements it."""
         raise NotImplementedError
-
-    def training_mask(self, x: Tensor) -> Tensor | None:
-        """[B,H,W], the mask under which training shows images; None if none is given there."""
-        return None
-
-    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[S,B,H,W], bits of each pixel that the mask lets through; None without a mask."""
-        return None
-
-    @torch.no_grad()
-    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[B], bits of each image that its mask lets through, averaged over the samples."""
-        bits = self.pixel_bits(x, out)
-        return None if bits is None else bits.sum((2, 3)).mean(0)
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""

@@ -21,7 +21,7 @@ from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
 OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
 THUMBNAIL = 96  # pixels of an example's longer side
-COLUMN = ("decision", "details", "maps", "samples", "change", "change-maps")
+PARTS = ("decision", "details", "maps", "samples", "change", "change-maps")
 SESSIONS = 50  # kept on the server; a page that was never closed makes room for a newer one
 # Galleries as high as their pictures, with captions below them instead of on them. An example's
 # caption is the text that stands for its picture, and is not shown.
@@ -84,15 +84,10 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
                 file, gallery, picture, side, clear = _inputs(examples)
-            with gr.Column(scale=1 + len(viewer.runs), min_width=320):
-                opacity = _slider(
-                    "Opacity of the map, %", 0, 100, OPACITY, step=1, elem_id="aib-opacity"
-                )
-                with gr.Row(equal_height=False):
-                    columns = [_column(opened, i) for i, opened in enumerate(viewer.runs)]
+            with gr.Column(scale=2, min_width=320):
+                opacity, parts = _outputs(viewer.run)
         act = Handlers(viewer, examples, thumbnails=gallery.keep_in_cache)
-        maps = [column[COLUMN.index("maps")] for column in columns]
-        everything = [scene, picture, *(part for column in columns for part in column)]
+        everything = [scene, picture, *parts]
         # Nothing here is an API. Every event is answered, one after another, so that each starts
         # from the picture that the one before left; a slider that is dragged sends its last value.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -104,7 +99,7 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         gallery.select(act.pick, opacity, everything, **quiet)
         picture.select(act.hide, [scene, side, opacity], everything, **quiet)
         clear.click(act.clear, [scene, opacity], everything, **quiet)
-        opacity.input(act.redraw, [scene, opacity], maps, **last)
+        opacity.input(act.redraw, [scene, opacity], parts[PARTS.index("maps")], **last)
     page.state_session_capacity = SESSIONS
     # Answers that were never fetched: of a page closed while it waited.
     page._queue.pending_messages_per_session.max_size = SESSIONS
@@ -131,23 +126,23 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
 
 
-def _column(opened: Run, run: int) -> list[gr.components.Component]:
-    """One run's column, in the order of COLUMN."""
-    with gr.Column(min_width=320):
-        _markdown(f"### {panels.escape(opened.label)} ({panels.escape(opened.name)})")
-        found = stored_verdict(opened)
-        _markdown(panels.verdict(found), visible=found is not None, elem_id=f"aib-verdict-{run}")
-        parts = [
-            gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
-            _markdown(),
-            _gallery(3),
-            _gallery(5),
-            _markdown(),
-            _gallery(3),
-        ]
-    for name, part in zip(COLUMN, parts, strict=True):
-        part.elem_id = f"aib-{name}-{run}"
-    return parts
+def _outputs(run: Run) -> tuple[gr.Slider, list[gr.components.Component]]:
+    """The opacity of the map, and what the model makes of the picture, in the order of PARTS."""
+    _markdown(f"### {panels.escape(run.label)} ({panels.escape(run.name)})")
+    found = stored_verdict(run)
+    _markdown(panels.verdict(found), visible=found is not None, elem_id="aib-verdict")
+    opacity = _slider("Opacity of the map, %", 0, 100, OPACITY, step=1, elem_id="aib-opacity")
+    parts = [
+        gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
+        _markdown(),
+        _gallery(3),
+        _gallery(5),
+        _markdown(),
+        _gallery(3),
+    ]
+    for name, part in zip(PARTS, parts, strict=True):
+        part.elem_id = f"aib-{name}"
+    return opacity, parts
 
 
 def _slider(label: str, low: int, high: int, value: int, **options: Any) -> gr.Slider:
@@ -194,7 +189,7 @@ class Handlers:
             return [None, *self._draw(self.viewer.read(Path(path)), opacity)]
         except AibError as error:  # the picture before it stays
             gr.Warning(escape_html(str(error)), duration=None)
-            return [None, *[gr.skip()] * (2 + len(COLUMN) * len(self.viewer.runs))]
+            return [None, *[gr.skip()] * (2 + len(PARTS))]
         finally:
             if path not in self.thumbnails:
                 Path(path).unlink(missing_ok=True)
@@ -204,7 +199,7 @@ class Handlers:
     ) -> list[Any]:
         """Hide a block where the picture was clicked on."""
         scene = present(scene)
-        height, width = magnified(scene.shown, SHOWN_SIDE).shape[:2]
+        height, width = magnified(self.viewer.picture(scene), SHOWN_SIDE).shape[:2]
         x, y = clicked.index
         covered = self.viewer.cover(scene, (x + 0.5) / width, (y + 0.5) / height, side / 100)
         return self._draw(covered, opacity)
@@ -212,40 +207,31 @@ class Handlers:
     def clear(self, scene: Scene | None, opacity: int) -> list[Any]:
         return self._draw(self.viewer.uncover(present(scene)), opacity)
 
-    def redraw(self, scene: Scene | None, opacity: int) -> Any:
-        """Draw the maps again; no model runs. Gradio takes a single output without a list."""
+    def redraw(self, scene: Scene | None, opacity: int) -> dict[str, Any]:
+        """Draw the maps again; no model runs."""
         scene = present(scene)
-        drawn = [self._maps(scene, run, opacity) for run in range(len(self.viewer.runs))]
-        return drawn if len(drawn) > 1 else drawn[0]
-
-    def column(self, scene: Scene, run: int, opacity: int) -> list[Any]:
-        before, now = scene.before[run], scene.now[run]
-        changed = bool(scene.blocks)
-        return [
-            panels.decision(now),
-            panels.details(now),
-            self._maps(scene, run, opacity),
-            panels.samples(self.viewer.inputs(scene)[run], now),
-            panels.change_text(before, now) if changed else "",
-            _shown_if_any(panels.change_maps(before, now) if changed else []),
-        ]
-
-    def _maps(self, scene: Scene, run: int, opacity: int) -> dict[str, Any]:
-        picture = self.viewer.shown(scene, run)
-        return _shown_if_any(panels.maps(picture, scene.now[run], opacity / 100))
+        return _tiles(panels.maps(self.viewer.picture(scene), scene.now, opacity / 100))
 
     def _example(self, index: int, opacity: int) -> list[Any]:
         example = self.examples[index]
         return self._draw(self.viewer.show(example.image, example.name), opacity)
 
     def _draw(self, scene: Scene, opacity: int) -> list[Any]:
-        picture = magnified(self.viewer.shown(scene), SHOWN_SIDE)
-        columns = [self.column(scene, r, opacity) for r in range(len(self.viewer.runs))]
-        parts = [part for column in columns for part in column]
-        return [scene, gr.update(value=picture, label=scene.name), *parts]
+        before, now = scene.before, scene.now
+        picture = magnified(self.viewer.picture(scene), SHOWN_SIDE)
+        return [
+            scene,
+            gr.update(value=picture, label=scene.name),
+            panels.decision(now),
+            panels.details(now),
+            self.redraw(scene, opacity),
+            panels.samples(self.viewer.pixels(scene), now),
+            panels.change_text(before, now) if scene.blocks else "",
+            _tiles(panels.change_maps(before, now) if scene.blocks else []),
+        ]
 
 
-def _shown_if_any(tiles: list[panels.Tile]) -> dict[str, Any]:
+def _tiles(tiles: list[panels.Tile]) -> dict[str, Any]:
     return gr.update(value=tiles, visible=bool(tiles))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from aib.errors import install
 from aib.figures.explanation import panels
 from aib.figures.fonts import in_order
-from aib.figures.overlay import MAP_COLORS, Array, colored, overlay
+from aib.figures.overlay import Array, colored
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.row import Panel
 from aib.figures.scale import FLAT
@@ -118,21 +118,16 @@ def samples(pixels: Tensor, found: Explanation) -> list[Tile]:
     if found.sample_maps is None or found.map is None:
         return tiles
     scale = limits(torch.cat([found.sample_maps[:, 0], found.map]))
-    drawn = (coloured(sample, scale) for sample in found.sample_maps[:SHOWN_SAMPLES])
-    return tiles + [(tile, f"sample {number}") for number, tile in enumerate(drawn, 1)]
+    for number, sample in enumerate(found.sample_maps[:SHOWN_SAMPLES], 1):
+        tiles.append(_tile(Panel(f"sample {number}", sample[0].numpy(), scale), SIDE, SIDE))
+    return tiles
 
 
 def change_text(before: Explanation, now: Explanation) -> str:
     """What the blocks do to the decision and to the map."""
-    old, new = int(before.prediction), int(now.prediction)
     p_old, p_new = before.probabilities[0], now.probabilities[0]
-    shares = f"{float(p_old[old]):.1%} to {float(p_new[old]):.1%}"
-    text = f"The decision stays {escape(before.name_of(old))}: {shares}."
-    if old != new:
-        text = (
-            f"The decision changes from {escape(before.name_of(old))} ({shares}) to "
-            f"{escape(now.name_of(new))} ({float(p_new[new]):.1%})."
-        )
+    old, new = (escape(found.names()[0]) for found in (before, now))
+    text = f"The decision stays {old}." if old == new else f"The decision changes: {old} to {new}."
     if before.map is not None and now.map is not None:
         scaled = min_max(before.map), min_max(now.map)
         centred = float(centred_cosine(*scaled))
@@ -152,21 +147,14 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
     old, new = before.shown_map, now.shown_map
     if old is None or new is None:
         return []
-    scale = limits(torch.cat([old, new]))
-    moved = new - old
-    most = max(float(moved.abs().max()), FLAT)
-    return [
-        (coloured(old, scale), "map before"),
-        (coloured(new, scale), "map with the blocks"),
-        (coloured(moved, (-most, most), CHANGE_COLORS), f"difference, ±{most:.2g}"),
-    ]
-
-
-def coloured(map: Tensor, scale: tuple[float, float], colors: str = MAP_COLORS) -> Array:
-    """A map [1,h,w] in colours alone, between two values."""
-    low, high = scale
-    values, blank = (map[0] - low) / max(high - low, FLAT), np.zeros((SIDE, SIDE, 3), np.uint8)
-    return overlay(blank, values, colors, alpha=1.0, scale=False)
+    ends = limits(torch.cat([old, new]))
+    most = max(float((new - old).abs().max()), FLAT)
+    row = (
+        Panel("map before", old[0].numpy(), ends),
+        Panel("map with the blocks", new[0].numpy(), ends),
+        Panel("difference", (new - old)[0].numpy(), (-most, most), CHANGE_COLORS),
+    )
+    return [_tile(panel, SIDE, SIDE) for panel in row]
 
 
 def escape(text: str) -> str:

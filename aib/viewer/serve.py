@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -45,26 +44,19 @@ def prepare_gradio(folder: str) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Open a port; 0 takes any free one."""
-    if not 0 <= port <= 65535:
-        raise AibError(f"--port must lie between 0 and 65535, not {port}")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
-        raise AibError(f"--host {host} is not an address ({error.strerror})") from error
-    except UnicodeError as error:  # a name that is too long, for example
-        raise AibError(f"--host {host[:40]}... is not an address") from error
-    listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise AibError(f"--host {host[:40]} is not an address of this machine") from error
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
         listener.listen(128)  # requests wait here until the server runs
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        reason = error.strerror or str(error)
-        raise AibError(
-            f"port {port} of {host} cannot be opened ({reason}); "
-            "leave --port out to take a free one"
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise AibError(f"--port {port} of {host} cannot be opened ({reason})") from error
     return listener
 
 
@@ -86,9 +78,8 @@ def serve(viewer: Viewer, examples: list[Example], listener: socket.socket, host
     """Answer requests until Ctrl-C or SIGTERM."""
     import uvicorn
 
-    if threading.current_thread() is threading.main_thread():
-        # Through the `finally` clauses, so that the upload folder is removed as well.
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    # Through the `finally` clauses, so that the upload folder is removed as well.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     config = uvicorn.Config(
         make_app(viewer, examples, host),
         # An open page holds a connection, which is cut after a second; uvicorn would log that with

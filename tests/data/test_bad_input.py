@@ -8,8 +8,7 @@ import torch
 from PIL import Image
 
 from aib.cli import main
-from aib.data import ImageSet, load
-from aib.data.decode import to_image
+from aib.data import ImageSet
 from aib.errors import AibError
 from tests.data import official
 
@@ -98,13 +97,6 @@ def test_more_images_than_fit_into_memory_are_an_error(capsys, monkeypatch):
     assert "smaller images" in failure(capsys, "show", "shapes:count=20,image_size=512")
 
 
-def test_a_class_with_one_image_cannot_be_split(capsys, tmp_path):
-    official.write_folder(tmp_path, per_class=1)
-    error = failure(capsys, "show", f"folder:{tmp_path}", "--split", "val")
-    assert "class_0" in error and "one image" in error
-    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 3
-
-
 def bad_images(folder):
     """A truncated JPEG, a file that is no image, a 1 x 1 image, two bombs, a link without its
     target; next to good ones."""
@@ -147,12 +139,6 @@ def test_damaged_files_are_named_and_skipped_or_with_strict_an_error(capsys, tmp
 def test_tensors_of_the_wrong_form_are_an_error(images, labels, word):
     with pytest.raises(AibError, match=word):
         ImageSet.from_tensors(images, torch.tensor(labels).long(), class_names=("a", "b"))
-
-
-@pytest.mark.parametrize("image", [np.zeros((0, 9, 3), np.uint8), Image.new("RGB", (9, 0))])
-def test_an_image_without_pixels_is_an_error(image):
-    with pytest.raises(AibError, match="9 x 0 pixels"):
-        to_image(image)
 
 
 def test_arrays_and_lists_are_as_good_as_tensors_and_labels_are_integers():

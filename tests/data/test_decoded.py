@@ -14,7 +14,6 @@ from aib.data.augment import EpochPlan, crop_image
 from aib.data.decode import to_tensor
 from aib.data.decoded import crop_copies, decode_once
 from aib.data.preprocessing import Preprocessing
-from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.training.fit import fit
 from tests.helpers import small_model
@@ -92,18 +91,6 @@ def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache
             assert (x - want).abs().max() <= 6 / 127.5 and x.shape == want.shape
     resumed = list(copied.epoch(1, start=1))
     assert torch.equal(resumed[0][0], epochs[1][1][0])
-
-
-@pytest.mark.parametrize("cache", ["none", "memory"])
-def test_one_operation_is_applied_to_each_crop_of_a_file(photos: ImageSet, cache) -> None:
-    plain, changed = (
-        next(Batches(photos, 6, train=True, cache=cache, trivial_augment=on).epoch(2))
-        for on in (False, True)
-    )
-    crops, found = (photos.preprocessing.to_pixels(x) for x, _ in (plain, changed))
-    uniform = EpochPlan.sample(6, seed=0, epoch=2).uniform
-    assert torch.equal(found, TrivialAugment(SIZE, SIZE)(crops, uniform))
-    assert not torch.equal(found, crops)
 
 
 def test_memory_decides_whether_there_is_a_copy(photos: ImageSet, monkeypatch) -> None:

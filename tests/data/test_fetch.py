@@ -111,18 +111,6 @@ def test_a_wrong_checksum_or_a_dead_server_leaves_nothing(site, tmp_path, wrong,
     assert names_in(root) == []
 
 
-def test_a_lost_connection_is_tried_again(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "RETRIES", 1)
-    spec, answer, asked = cifar_at(site), Handler.do_GET, []
-
-    def fail_once(handler):
-        asked.append(handler.path)
-        answer(handler) if len(asked) > 1 else handler.send_error(503)
-
-    monkeypatch.setattr(Handler, "do_GET", fail_once)
-    assert locate(CIFAR10, fetch(spec, tmp_path / "root")) and len(asked) == 2
-
-
 def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

@@ -6,7 +6,7 @@ import pytest
 
 import aib
 from aib.cli import main
-from aib.data import at_most, has_split, hf, load, same_images
+from aib.data import has_split, hf, load, same_images
 from aib.data.dataset import from_dataset
 from aib.runs.files import measured_split
 from aib.training.train import train
@@ -94,14 +94,6 @@ def test_a_config_a_held_out_part_and_a_secret_test_set() -> None:
     assert not same_images("hf:beans", "hf:secret")
 
 
-@pytest.mark.parametrize("feature", [ClassLabel(NAMES), Value()])
-@pytest.mark.parametrize("label", [-1, None])
-def test_a_test_set_without_labels_counts_as_none(feature, label, hub) -> None:
-    columns = {"image": [photo()] * 2, "label": [label] * 2}
-    hub["beans", None]["test"] = Dataset(columns, {"image": Image(), "label": feature})
-    assert not has_split("hf:beans", "test")
-
-
 def test_columns_may_be_chosen() -> None:
     data = load("hf:cifar:label=coarse,resize=crop", "train", holdout=0)
     assert data.class_names == ("x", "y") and data.labels.tolist() == [0, 1, 0]
@@ -167,8 +159,3 @@ def test_commands(hub, tmp_path, capsys, monkeypatch) -> None:
     assert "hf:beans test" in capsys.readouterr().out
     assert main(f"train --data hf:one {words} --out other".split()) == 2
     assert "hf:one has one class, '0'" in capsys.readouterr().err
-
-
-def test_the_default_size_is_not_above_that_of_the_images(hub) -> None:
-    assert at_most("hf:beans", 96) == ("hf:beans", 40)
-    assert at_most("hf:cifar:label=coarse", 96) == ("hf:cifar:label=coarse,image_size=96", 96)

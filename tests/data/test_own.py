@@ -12,9 +12,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 import aib
 from aib.data import Batches, ImageSet, adapt, as_images, from_dataset
 from aib.data.decode import to_tensor
-from aib.data.prepared import Prepared
 from aib.errors import AibWarning
-from tests.helpers import RecordingReporter, image_set, photo, pixels, same_weights, small_model
+from tests.helpers import image_set, photo, pixels, same_weights, small_model
 
 SMALL = aib.Settings(epochs=2, batch_size=8, lr=0.01, workers=0, augment=False)
 LABELS = torch.arange(24) % 4
@@ -84,14 +83,6 @@ def test_pixels_are_resized_as_the_user_or_else_the_model_says() -> None:
         middle = photo(60, 30).resize((40, 40), Image.Resampling.BILINEAR, (15, 0, 45, 30))
         assert torch.equal(found.pixels(0), to_tensor(middle))
         assert found.class_names == ("0", "1")
-
-
-def test_a_part_of_an_image_set_is_an_image_set() -> None:
-    whole, part = image_set(24, size=40), range(3, 21)
-    aib.fit(trained := model(), Subset(Subset(whole, range(24)), part), SMALL)
-    aib.fit(same := model(), whole.subset(torch.tensor(part)), SMALL)
-    assert same_weights(trained, same)
-    assert trained.preprocessing == same.preprocessing == whole.preprocessing
 
 
 def test_large_images_are_read_on_access_and_labels_without_reading_images() -> None:
@@ -167,12 +158,6 @@ def test_transformed_labels_are_the_model_s_and_not_matched_by_name() -> None:
     assert found.nll == wanted.nll and (found.classes, wanted.classes) == ("own", "matched")
 
 
-@pytest.mark.parametrize("transform", [None, lambda image: POLICY.normalise(to_tensor(image))])
-def test_training_takes_no_class_names_for_transformed_labels(transform) -> None:
-    aib.fit(trained := model(), Relabelled(transform, size=32), SMALL)
-    assert not set(trained.preprocessing.class_names) & set(Photos.classes)
-
-
 @pytest.mark.parametrize("kind", ["loader", "data set"])
 def test_tensors_train_as_they_are(kind: str) -> None:
     """One batch with all images: no order, and nothing that is not in the tensors."""
@@ -213,14 +198,6 @@ def test_a_loader_gives_the_batch_size_and_drops_an_incomplete_batch() -> None:
     assert aib.fit(model(), loader, SMALL).steps == 2 * 4
     assert aib.fit(model(), loader, aib.Settings(epochs=2, accumulate=2)).steps == 2 * 2
     assert aib.evaluate(model(), loader).images == 24
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_images_that_no_epoch_uses_are_named(shuffle: bool, capsys) -> None:
-    loader = DataLoader(TensorDataset(normalised(), LABELS), batch_size=5, shuffle=shuffle)
-    aib.fit(model(), loader, SMALL)
-    which = "others each time" if shuffle else "always the last ones"
-    assert f"4 of 24 training images are left out of each epoch, {which}" in capsys.readouterr().out
 
 
 def test_tensors_of_a_data_set_come_in_another_order_in_each_epoch_but_the_same_in_each_run() -> (
@@ -268,12 +245,6 @@ def test_a_study_gets_pixels_of_anything(kind: str) -> None:
         as_images(data, unknown, 4, preprocessing=POLICY)
 
 
-def test_validation_may_be_a_data_set() -> None:
-    seen = RecordingReporter()
-    aib.fit(model(), image_set(24), SMALL.updated(epochs=1), validation=pictures(8), report=seen)
-    assert "epoch 1: held-out error" in seen.messages[-1]
-
-
 def test_preprocessing_may_be_given() -> None:
     trained = model()
     loader = DataLoader(Photos(lambda image: torch.zeros(3, 32, 32)), 8)
@@ -315,22 +286,17 @@ REFUSED = [
     ("folder:photos", "a DataLoader with batches .*, not a str"),
     (Stream(), "a map-style Dataset .*, not a Stream"),
     (DataLoader(Stream(), 8), "needs a map-style data set"),
-    (DataLoader(TensorDataset(FLOATS, LABELS), None), "needs .* a batch_size"),
     (DataLoader(TensorDataset(BYTES, LABELS), 8), r"normalised floats .*, not uint8 \[8, 3, 32"),
     (DataLoader(TensorDataset(FLOATS[:0], LABELS[:0]), 8), "the DataLoader is empty"),
     ([], "the data set is empty"),
-    (TensorDataset(FLOATS), r"must be \(image, label\), and the first one is 1 parts"),
     ([photo()], r"must be \(image, label\), and the first one is Image \(48, 32\)"),
     ([{"x": photo(), "label": 0}], "one column for the image, not none: it has x, label"),
     ([("missing.jpg", 0)], "item 0 of the data cannot be read: missing.jpg does not exist"),
     (Broken(), "item 7 of the data cannot be read: KeyError: 'image'"),
     (TensorDataset(BYTES[:, :2], LABELS), r"item 0 .* not Tensor \(uint8, shape \[32, 32, 2\]\)"),
-    (TensorDataset(FLOATS[:, :1], LABELS), r"\[B,3,S,S\], not \[8, 1, 32, 32\]"),
     (TensorDataset(FLOATS[:, :, :20], LABELS), r"square, \[B,3,S,S\], not \[8, 3, 20, 32\]"),
     (TensorDataset(FLOATS, LABELS - 1), "labels from -1 to 2, and the model 4 classes, 0 to 3"),
-    (TensorDataset(BYTES, LABELS + 1), "labels of custom run from 1 to 4, but it has 4 classes"),
     (TensorDataset(FLOATS, LABELS.float()), r"labels \[B\] of an integer type, not float32 \[8\]"),
-    (TensorDataset(BYTES, LABELS.float()), r"labels must be integers, .* not float32 \[\]"),
     ([(photo(), None)], "labels must be integers, or all of them text, not NoneType"),
 ]  # fmt: skip
 
@@ -345,21 +311,10 @@ def test_what_cannot_be_taken_is_named_in_one_sentence(data, message: str) -> No
 
 def test_what_changes_pixels_is_refused_for_tensors() -> None:
     data = TensorDataset(normalised(), LABELS)
-    for option in ({"cutout": 4}, {"trivial_augment": True}, {"alternate_flip": True}):
-        with pytest.raises(aib.AibError, match=f"{next(iter(option))} changes pixels"):
-            aib.fit(model(), data, SMALL.updated(**option))
+    with pytest.raises(aib.AibError, match="cutout changes pixels"):
+        aib.fit(model(), data, SMALL.updated(cutout=4))
     with pytest.raises(aib.AibError, match="several devices share out pixels"):
         aib.fit(model(), data, SMALL.updated(devices=2))
-
-
-def test_batches_of_another_size_in_between_are_an_error() -> None:
-    batches = [(normalised()[:5], LABELS[:5]), (normalised()[:4], LABELS[:4])]
-    loader = DataLoader(TensorDataset(normalised()[:10], LABELS[:10]), 5)
-    found = adapt(loader, POLICY, 4, batch_size=5, train=True)
-    assert isinstance(found, Prepared)
-    loader.collate_fn = lambda items: batches.pop(0)
-    with pytest.raises(aib.AibError, match="every training batch must have 5 images, not 4"):
-        list(found.epoch(0))
 
 
 def test_classes_of_data_and_model_must_be_as_many() -> None:
@@ -382,10 +337,8 @@ class Named(TensorDataset):
     ("data", "warns"),
     [
         (Named("abcd"), False),
-        (Named("abc"), False),  # the last class is missing
         (Named("abd"), True),  # d has the index of c
         (DataLoader(Named("dcba"), 7), True),
-        (Named("wxyz"), False),  # other names for the same classes
         (Named("abd", target_transform=lambda y: y + (y == 2)), False),  # corrects the labels
     ],
 )

@@ -45,16 +45,6 @@ def test_segmentations_may_lie_beside_the_set_and_without_any_the_boxes_remain(b
     assert shows_the_red_box(data)
 
 
-def test_a_segmentation_with_an_alpha_channel_has_the_same_mask(birds):
-    path = birds / "CUB_200_2011/segmentations/002.Bird_1/Bird_1.png"
-    data = load("cub200:partial", "test", root=birds)
-    before = data.mask(0)
-    with Image.open(path) as grey:
-        grey.putalpha(Image.linear_gradient("L").resize(grey.size))
-        grey.save(path)
-    assert torch.equal(data.mask(0), before)
-
-
 def test_a_box_that_overruns_is_clipped_to_the_image(birds):
     boxes = birds / "CUB_200_2011/bounding_boxes.txt"
     boxes.write_text(boxes.read_text().replace("1 10.0 5.0 20.0 15.0\n2", "1 10 5 31 40\n2"))

@@ -5,7 +5,6 @@ import hashlib
 import numpy as np
 import pytest
 import torch
-from aib.data.verify import SHAPES_SHA256, shapes_sha256
 
 from aib.data import load
 from aib.data.shapes import BLOCK, TEST_SEED, Difficulty, generate

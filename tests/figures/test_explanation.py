@@ -175,8 +175,6 @@ def test_saving_needs_maps_a_name_per_image_and_leave_to_overwrite(tmp_path):
     assert (tmp_path / "three.png").exists()
 
 
-def test_files_of_long_or_equal_names_are_distinct():
-    names = ["cat", "cat", "cat.mask", "cat.classes", "a" * 250, "a" * 251, "ä" * 120]
-    found = distinct_names(names)
-    assert found[:4] == ["cat", "cat-2", "cat.mask-2", "cat.classes-2"]
-    assert found[4:] == ["a" * 200, "a" * 200 + "-2", "ä" * 100]
+def test_files_of_equal_names_are_distinct():
+    found = distinct_names(["cat", "cat", "cat.mask", "cat.classes", "cat-2"])
+    assert found == ["cat", "cat-2", "cat.mask-2", "cat.classes-2", "cat-2-2"]

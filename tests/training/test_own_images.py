@@ -78,7 +78,7 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     started: list[Settings] = []
     command = "aib.commands.train.start"
-    monkeypatch.setattr(command, lambda options, _: started.append(options.settings))
+    monkeypatch.setattr(command, lambda settings, *_: started.append(settings))
     data = f"folder:{tmp_path}/my photos"
     main(["train", "--data", data, "--epochs", "3"])
     flags = "--model vgg_aib_masked --init pets_masked --freeze body propose"

@@ -1,6 +1,6 @@
 """Add attention with an information bottleneck to any network, at one of its layers."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -124,8 +124,7 @@ def form_of(masked: bool, evaluator: bool) -> Form:
 
 def attach_options(name: str, form: Form, options: ModelOptions) -> dict[str, Any]:
     """The arguments of `attach` among the options; one of another form is an error."""
-    default = asdict(ModelOptions())
-    changed = {key: value for key, value in asdict(options).items() if value != default[key]}
+    changed = options.changed()
     if "num_anchors" in changed:
         changed["quantizer"] = changed.pop("num_anchors")
     _check_options(name, form, list(changed))

@@ -143,6 +143,11 @@ def test_parts_of_a_layer_are_counted_from_its_end_too():
     assert name_from_start(network, "-1") == "3"
 
 
+def test_images_that_are_no_tensor_are_an_error():
+    with pytest.raises(aib.AibError, match="images must be a tensor .*, not a ndarray"):
+        attached()(images().numpy())
+
+
 def test_an_attached_network_does_not_load_into_another_one(tmp_path):
     attached(DenseNet, "features").save_pretrained(tmp_path)
     with pytest.raises(aib.AibError, match=r"from a ResNet: .* has no layer"):
