@@ -132,7 +132,7 @@ def explain(
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
     """The files named and the images inside folders, without those in folders of masks."""
-    from aib.data.image_files import image_files
+    from aib.data.folder import image_files
 
     found: list[Path] = []
     for path in paths:
