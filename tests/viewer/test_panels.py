@@ -151,7 +151,9 @@ def test_what_the_blocks_change():
     assert "cosine" not in panels.change_text(before, found([0.7, 0.2, 0.1], None))
     tiles = panels.change_maps(before, found([0.7, 0.2, 0.1], other))
     expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
-    assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
+    assert np.array([tile[panels.SIDE - 1, 0] for tile, _ in tiles]) == pytest.approx(
+        expected, abs=1
+    )
     *_, (unchanged, _) = panels.change_maps(before, before)
     assert unchanged[0, 0] == pytest.approx(colour(0.5, "RdBu_r"), abs=1)  # white
     assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
@@ -163,7 +165,9 @@ def test_the_change_of_a_masked_model_is_that_of_its_mask():
     masks[1], masks[1, ..., 0] = 0, 0.9  # both on the scale 0 to 0.9, the difference on -0.5 to 0.5
     tiles = panels.change_maps(*(explanation(mask=mask) for mask in masks))
     expected = np.array([colour(5 / 9), colour(1), colour(0.9, "RdBu_r")])
-    assert np.array([tile[-1, 0] for tile, _ in tiles]) == pytest.approx(expected, abs=1)
+    assert np.array([tile[panels.SIDE - 1, 0] for tile, _ in tiles]) == pytest.approx(
+        expected, abs=1
+    )
 
 
 def test_class_names_cannot_become_markup():
