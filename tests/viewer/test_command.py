@@ -41,7 +41,7 @@ def no_gradio_needed(monkeypatch):
         (["--samples", "many"], "samples are written SxM"),
         (["--host", "not a host"], "--host not a host is not an address"),
         (["--host", "a" * 300], f"--host {'a' * 40} is not an address"),
-        (["--port", "70000"], "--port 70000 of 127.0.0.1 cannot be opened"),
+        (["--port", "70000"], "between 0 and 65535, not 70000"),
         (["--port", "PORT"], "PORT of 127.0.0.1 cannot be opened"),
     ],
 )

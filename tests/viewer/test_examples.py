@@ -13,7 +13,9 @@ def test_examples_are_test_images_of_the_runs_data_if_it_is_there(tmp_path):
     saved = opened(tmp_path)  # a saved model names no data
     gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
     assert find_examples(saved) == find_examples(gone) == []
-    photos = write_folder(tmp_path / "photos" / "test", classes=2).parent
+    photos = tmp_path / "photos"
+    for split in ("train", "test"):
+        write_folder(photos / split, classes=2)
     own = Settings(data=f"folder:{photos}:image_size=80")
     found = find_examples(replace(saved, settings=own))
     assert {one.name.split(", ")[1] for one in found} == {"test: class_0", "test: class_1"}
