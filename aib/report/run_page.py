@@ -138,9 +138,9 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
         low, high = own.top1_interval
         what = f"{describe_split(own.split)} error ({low:.2f} to {high:.2f})"
         cards.append((f"{own.top1_error:.2f}%", what))
+        cards.append((f"{own.calibration_error:.2f}%", "calibration error"))
     if _paper(run) != NOTHING:
         cards.append((f"{_paper(run)}%", "the paper's error"))
-        cards.append((f"{own.calibration_error:.2f}%", "calibration error"))
     if study and (auroc := own_localisation(study).auroc) is not None:
         count = study.subset_images if "own" in study.localisation else study.images
         cards.append((f"{auroc:.3f}", f"AUROC of the map against the object ({count:,} images)"))
