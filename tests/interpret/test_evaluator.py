@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
 
 from aib.cli import main
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret import Plan, study
-from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
 from tests.helpers import eval_model, make_run, photo, shapes
 from tests.interpret.planted import CLASSES, SIDE, evaluator, glyph_images
