@@ -59,14 +59,6 @@ def test_a_wrong_word_is_named_with_the_right_one_and_without_a_traceback(
     assert code == 2 and out == "" and meant in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("command", ["explain --out=", "report --run", "eval", "export --out"])
-def test_an_empty_string_is_an_error(capsys, command):
-    """As a path it would be the current folder."""
-    words = command.split() if "=" in command else [*command.split(), ""]
-    code, out, err = run(capsys, *words)
-    assert code == 2 and out == "" and "empty" in err
-
-
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_the_help_of_a_command_has_an_example(capsys, command):
     code, out, _ = run(capsys, command, "--help")

@@ -11,7 +11,8 @@ from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, number, table_of, without, without_empty_columns
-from aib.interpret.results import ClassMetrics, Information, Study
+from aib.interpret.images import ClassMetrics, Information
+from aib.interpret.results import Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.report.blocks import Section, blocks, render
 from aib.report.charts import (

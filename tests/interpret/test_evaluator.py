@@ -7,7 +7,6 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from aib.interpret.metrics.evaluator import SHARES, kept_curves
 
 from aib.cli import main
 from aib.data.preprocessing import Preprocessing

@@ -12,7 +12,8 @@ import pytest
 from aib.cli import main
 from aib.config.settings import Settings
 from aib.figures.table import Table
-from aib.interpret.results import ClassMetrics, Information, Study
+from aib.interpret.images import ClassMetrics, Information
+from aib.interpret.results import Study
 from aib.report.blocks import blocks, meaning, render
 from aib.report.gather import gather
 from aib.report.reproduce import training_command
