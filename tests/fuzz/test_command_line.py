@@ -34,7 +34,8 @@ DATA = [
         "folder: folder:. folder:.. folder:/proc folder:nowhere folder:../given/photos folder:run "
         "folder:../given/photos:image_size=1 folder:../given/photos:image_size=8,resize=crop "
         "folder:../given/photos:resize=melt shapes:count=20 shapes:count=-1 shapes:: "
-        "shapes:count=0 shapes:count=20,size=huge shapes:,, shapes:image_size=0 shapes:count=20,image_size=99999 "
+        "shapes:count=0 shapes:count=20,size=huge shapes:,, shapes:image_size=0 "
+        "shapes:count=20,image_size=99999 "
         "shapes:count=20,clutter=nan shapes:count shapes_spurious:count=20 cifar10 cifar10:partial "
         "cifar100:labels=x svhn cub200 stl10:classes=raw"
     ).split(),

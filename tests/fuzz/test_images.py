@@ -127,7 +127,7 @@ def test_a_folder_with_anything_in_it(
     except AibError as error:
         assert strict and "odd" in str(error)
     else:
-        assert len(data) >= 4
+        assert len(data) >= 2  # others are held out
         assert all(image.shape == (3, *[data.preprocessing.image_size] * 2) for image in pixels)
 
 
