@@ -53,7 +53,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 Cache = Literal["auto", "memory", "none"]  # of decoded images
 Averaging = Literal["probabilities", "logits"]
 Format = Literal["onnx", "torch-export"]
-PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
+PosthocMethod = Literal["gradcam", "integrated_gradients"]
 Method = Literal["own", PosthocMethod]
 THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
 

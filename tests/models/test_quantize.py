@@ -108,15 +108,6 @@ def test_usage_counts_what_was_chosen_in_training(scores, num_anchors):
     assert quantizer.usage.tolist() == np.bincount(chosen, minlength=num_anchors).tolist()
 
 
-def test_evaluation_does_not_count_and_a_reset_forgets():
-    quantizer = AnchorQuantizer(3).train()
-    quantizer(torch.rand(10))
-    quantizer.eval()(torch.rand(10))
-    assert quantizer.usage.sum() == 10
-    quantizer.reset_usage()
-    assert quantizer.usage.sum() == 0
-
-
 @pytest.mark.parametrize(
     ("usage", "perplexity"),
     [
@@ -155,13 +146,6 @@ def test_revival_moves_the_unused_next_to_used_ones_and_leaves_those_alone(usage
     # each newcomer stands alone: it would otherwise be as unused as before
     assert len(set(after[~used].tolist())) == moved
     assert not set(after[~used].tolist()) & set(after[used].tolist())
-
-
-def test_below_the_highest_value_of_a_map_revived_anchors_can_be_used():
-    quantizer = quantizer_with([0.0, 0.5, 1.0])
-    quantizer.usage = torch.tensor([0.0, 0.0, 9.0])
-    assert quantizer.revive_unused() == 2
-    assert sorted(quantizer.anchors.tolist())[:2] == pytest.approx([0.875, 0.90625])
 
 
 TWO_PROCESSES = textwrap.dedent(

@@ -119,14 +119,6 @@ def test_options_that_a_model_does_not_have_are_refused(name, options, sentence)
         aib.create_model(name, width=1 / 16, **options)
 
 
-def test_a_saved_model_loads_with_options_of_parts_that_it_does_not_have(tmp_path):
-    model = aib.create_model("tiny", width=1 / 16).eval()
-    assert {"dropout", "latent_dim", "num_anchors"} <= set(model.recipe)
-    model.save_pretrained(tmp_path)
-    x = torch.rand(1, 3, 32, 32)
-    assert torch.equal(aib.from_pretrained(tmp_path)(x).logits, model(x).logits)
-
-
 def test_pool_size_is_the_grid_that_the_head_reads():
     x = torch.rand(1, 3, 64, 64)
     for given, side in ((None, 3), (1, 1), (2, 2)):
