@@ -4,8 +4,6 @@ To add a measurement, write one file with its result and a subclass of `Measure`
 `studies.MEASURES`, and the result to the fields of `Study`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -103,7 +101,7 @@ class Measure:
         return {}
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """The tables of several studies, by the labels of their runs."""
         return []
 

@@ -10,12 +10,10 @@ import pytest
 from PIL import Image
 
 from aib.cli import main
-from aib.commands.interpret import check_kept
 from aib.data import load
 from aib.data.split import sample_indices
-from aib.errors import AibError
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.results import Information, Study
+from aib.interpret.results import Study
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import open_run
 from aib.system.files import sha256
@@ -43,7 +41,7 @@ def study_of(lost: float) -> dict:
     drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
     replaced = dict.fromkeys(("mean", "shuffled", "another"), drop)
     reliance = {"images": 1000, "accuracy": 0.9, "replaced": replaced, "harm": 0.01, "chance": 0.1}
-    study = Study("tiny_aib_qt", 1000, 90.0, {}, "not measured", Information(), data="shapes")
+    study = Study("tiny_aib_qt", 1000, 90.0, {}, data="shapes")
     return study.to_dict() | {"split": "test", "reliance": reliance | {"verdict": "stored"}}
 
 
@@ -164,52 +162,6 @@ def test_runs_of_one_folder_name_get_a_picture_each(tmp_path):
         label = str(folder).replace("/", "_")
         pictures.append(len(list(folder.glob(f"figures/wrong_{label}_right_*.png"))))
     assert pictures == [2, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("parts", "words", "lost"),
-    [
-        (("faithfulness", "evaluator"), ["--quick"], "faithfulness, evaluator, 996 images"),
-        (("faithfulness", "evaluator"), [], "evaluator, 996 images"),
-        (("faithfulness",), [], "996 images"),
-    ],
-)
-def test_a_study_that_holds_more_is_not_replaced(parts, words, lost, tmp_path, capsys):
-    folder = make_run(tmp_path / "run")
-    parts = {key: {"own": 1} for key in parts}
-    stored = study_of(0.3) | parts | {"weights_sha256": sha256(folder / "model.safetensors")}
-    (folder / "interpret.json").write_text(json.dumps(stored))
-    assert main(["interpret", str(folder), "--images", "4", *words]) == 2
-    error = " ".join(capsys.readouterr().err.split())
-    assert f"would lose its {lost}, measured with the same weights" in error and "--out" in error
-    assert json.loads((folder / "interpret.json").read_text()) == stored
-
-
-@pytest.mark.parametrize(
-    ("words", "other"),
-    [(["--data", "shapes_spurious"], "shapes_spurious test"), (["--split", "val"], "shapes val")],
-)
-def test_a_study_of_other_images_is_not_replaced(words, other, tmp_path, capsys):
-    folder = make_run(tmp_path / "run", holdout=0.1)
-    stored = study_of(0.3) | {"weights_sha256": sha256(folder / "model.safetensors")}
-    (folder / "interpret.json").write_text(json.dumps(stored))
-    few = ["--images", "4", "--quick", "--foreign", "shapes"]
-    assert main(["interpret", str(folder), *few, *words]) == 2
-    error = " ".join(capsys.readouterr().err.split())
-    assert f"of these weights on shapes test: write that on {other} elsewhere with --out" in error
-    assert json.loads((folder / "interpret.json").read_text()) == stored
-    assert main(["interpret", str(folder), *few, *words, "--out", str(tmp_path / "other")]) == 0
-
-
-def test_the_same_images_by_another_name_are_no_other_images(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "interpret.json"
-    origin = {"weights_sha256": "0", "split": "test"}
-    path.write_text(json.dumps(origin | {"data": "folder:photos", "images": 10}))
-    planned = origin | {"data": f"folder:{tmp_path}/photos:image_size=32", "images": 10}
-    check_kept(path, planned)
-    with pytest.raises(AibError, match="would lose its 6 images"):
-        check_kept(path, planned | {"images": 4})
 
 
 @pytest.mark.parametrize("words", [["--out", "file"], ["--csv", "file/a.csv"]])

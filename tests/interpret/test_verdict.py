@@ -8,11 +8,10 @@ import torch
 from aib.data import Batches
 from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
+from aib.interpret.measures.evaluator import EvaluatorResults, kept_curves
 from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.evaluator import EvaluatorResults, kept_curves
 from aib.interpret.metrics.reliance import Drop, Reliance
 from aib.interpret.results import Study
-from aib.interpret.verdict import evaluator_weakness
 from tests.interpret import planted
 
 
@@ -263,7 +262,7 @@ def test_five_points_above_guessing_are_enough_to_lose(accuracy, enough):
     """10% is guessing, for the model and for the evaluator."""
     verdict = judge(replace(reliance(), accuracy=accuracy), encoding())
     assert verdict.name == ("decorative" if enough else "undecided")
-    weakness = evaluator_weakness(EvaluatorResults("run", 100 * accuracy, {}, 10.0), 60)
+    weakness = EvaluatorResults("run", 100 * accuracy, {}, 10.0).weakness(60)
     assert (weakness is None) == enough
 
 

@@ -6,8 +6,6 @@ that encodes the class in its shape gains nothing here; one that selects evidenc
 controls.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,7 +117,7 @@ class EvaluatorMeasure(Measure):
         return logits.argmax(dim=1) == labels
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """Accuracy of an evaluator with the best pixels of each kind of map."""
         judged = {label: study.evaluator for label, study in studies.items() if study.evaluator}
         rows = [

@@ -1,7 +1,5 @@
 """Does the probability go where the map says? Deletion, insertion and ROAD of each kind of map."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -96,7 +94,7 @@ class FaithfulnessMeasure(Measure):
         return Faithfulness(**found, road_fractions=[round(f, 6) for f in fractions])
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """Areas under the curves by kind of map."""
         rows = [
             {

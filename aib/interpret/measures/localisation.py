@@ -1,7 +1,5 @@
 """Where is the object? Each kind of map against the ground-truth masks or boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -77,7 +75,7 @@ class LocalisationMeasure(Measure):
         }
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """Maps as they are, then cut at a threshold."""
         found = [
             ({"map": map_name(kind), "run": label}, located)
@@ -134,7 +132,7 @@ def outside(inside: float | None) -> str:
     return number(None if inside is None else 1 - inside, 1, 100)
 
 
-def subset_size(studies: Mapping[str, Study]) -> str:
+def subset_size(studies: Mapping[str, "Study"]) -> str:
     """How many images the expensive measures saw."""
     counts = sorted({study.subset_images for study in studies.values()})
     return " or ".join(f"{count:,}" for count in counts)

@@ -1,7 +1,5 @@
 """Does closed mean closed? A masked model's mask, and the accuracy with the mask changed."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -42,7 +40,7 @@ class MaskMeasure(Measure):
         return {"mask": found}
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """How much of each image the mask opens, and accuracy lost with the mask changed."""
         masks = {label: study.mask for label, study in studies.items() if study.mask}
         through = [

@@ -1,7 +1,5 @@
 """Do maps stay put when a modification leaves the prediction unchanged? (The paper's Table 2.)"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -104,7 +102,7 @@ class StabilityMeasure(Measure):
         return Stability.from_flat(values)
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """The score at three thresholds, the centred cosine, and the paper's score."""
         rows = []
         for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
@@ -147,7 +145,7 @@ class GivenStability(StabilityMeasure):
         return {"map_stability": {kind: self.results(kind) for kind in self.context.given}}
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """None: the other class has them."""
         return []
 

@@ -1,7 +1,5 @@
 """What becomes of the decisions under other maps: is the map used, does it give the class away?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -57,7 +55,7 @@ class SwapMeasure(Measure):
         }
 
     @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
+    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
         """What the swaps of maps cost, and how well the map alone tells the class."""
         rows, left_out = [], 0
         for label, study in studies.items():
