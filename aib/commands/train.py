@@ -14,8 +14,7 @@ from aib.commands.arguments import parse, run_name, wide_console
 from aib.commands.eval import print_evaluation
 from aib.commands.setting_flags import given_settings, with_setting_flags
 from aib.config.own_images import largest_size, own_images
-from aib.config.preset import Preset
-from aib.config.presets import PRESETS, get_preset
+from aib.config.presets import PRESETS, Preset, get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.system.files import quoted
@@ -177,12 +176,11 @@ def start(settings: Settings, folder: Path, resume: Path | None) -> None:
 
 
 def print_presets() -> None:
-    """Print a table of the presets: name, model, data, the paper's error and ours."""
-    columns = ("preset", "model", "data", "epochs", "paper, % error", "ours, % error")
+    """Print a table of the presets: name, model, data, the paper's error."""
+    columns = ("preset", "model", "data", "epochs", "paper, % error")
     table = Table(*(Column(name, no_wrap=True) for name in columns), "description")
     for preset in PRESETS.values():
         s = preset.settings
         error = "-" if preset.paper_error is None else f"{preset.paper_error:.2f}"
-        ours = "-" if preset.ours is None else str(preset.ours)
-        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
+        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, preset.about)
     wide_console().print(table)

@@ -20,7 +20,6 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
-from aib.training.warm_start import check_statistics
 
 
 def fit(
@@ -88,19 +87,16 @@ def fit(
     fabric = fabric or start_fabric(s, folder.folder if folder else None)
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
-    if warning := check_statistics(model):
-        report.message(warning)
     with ExitStack() as lock:
         if folder is not None and folder is not run:  # `aib train` has opened its own
             count = images.num_images if isinstance(images, Prepared) else len(images)
             opened = folder.for_fit(model, s, count, resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, unseen, folder, report, fabric)
+        loop = Loop(model, images, s, held_out, folder, report, fabric)
         if resume:
             loop.restore()
         elif folder is not None and fabric.is_global_zero:
             folder.update_config(model)
-        run_on_rank_zero(fabric, loop.check_space)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
         if folder is not None:  # all wait: a process that returned earlier might read the weights
