@@ -19,10 +19,6 @@ from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.system.files import quoted
 
-LITTLE = 0.05  # of each image: less, and a map that was not trained closes what the class needs
-# Pretrained weights need other settings than random ones.
-FOR_RANDOM_WEIGHTS = {"lr", "lr_backbone", "epochs", "optimizer"}
-
 
 @dataclass(frozen=True)
 class Options:
@@ -76,11 +72,6 @@ def main(argv: list[str]) -> None:
         settings = own_settings(given)
     else:
         settings = Settings().updated(**given)
-        if settings.pretrained and not FOR_RANDOM_WEIGHTS & set(given):
-            print(
-                f"lr {settings.lr:g} and {settings.epochs} epochs are for random weights: "
-                "pretrained ones need less, such as --lr 0.01 --schedule cosine --epochs 30"
-            )
     if {"model", "backbone"} <= set(given):
         raise AibError("--backbone is a network in place of --model: leave out one of them")
     start(settings, options.resume or options.out or new_folder(preset, settings), options.resume)
@@ -131,11 +122,6 @@ def own_settings(given: dict[str, Any]) -> Settings:
         f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
         f"{frozen} --data {quoted(s.data)}"
     )
-    if s.evaluator and s.init is None and s.model.startswith("vgg"):
-        print(
-            "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
-            "from ImageNet's VGG-16"
-        )
     return s
 
 
@@ -164,12 +150,6 @@ def start(settings: Settings, folder: Path, resume: Path | None) -> None:
     what = "the test set" if split == "test" else "the held-out images"
     print(f"trained in {trained.seconds:.0f} s; results of the last epoch on {what}:")
     print_evaluation(trained.evaluation)
-    area = trained.evaluation.area
-    if area is not None and area < LITTLE and "propose" in settings.freeze:
-        print(
-            "the map opens little of these images and was not trained on them: "
-            "`--freeze body` trains it as well, and takes longer"
-        )
     print(f"the run is in {trained.folder}")
     if split != measured_split(settings.data):
         print(f"the test images were not used; `aib eval {quoted(trained.folder)}` evaluates them")
