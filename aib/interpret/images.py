@@ -186,7 +186,8 @@ def measure_images(model: Classifier, feed: Batches, *, tick: Tick = silent) -> 
 
 def write_image_metrics(path: Path, runs: Mapping[str, ImageMetrics], data: ImageSet) -> None:
     """One row per run and image of `data`, one column per metric; empty where undefined."""
-    classes, files = data.class_names, data.paths
+    classes = data.class_names
+    files = data.keys if isinstance(data.keys[0], str) else ()
     columns = dict.fromkeys(n.replace(" ", "_") for m in runs.values() for n in m.columns)
     rows = []
     for label, metrics in runs.items():
