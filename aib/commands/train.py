@@ -104,9 +104,12 @@ def resumed_settings(options: Any, given: dict[str, Any]) -> Settings:
 
 def needs_model(given: dict[str, Any]) -> bool:
     """Whether the data is the user's own, and no model is named for it."""
+    data = given.get("data", "")
+    if {"model", "backbone"} & set(given) or ":" not in data:
+        return False
     from aib.data import is_own
 
-    return not {"model", "backbone"} & set(given) and is_own(given.get("data", ""))
+    return is_own(data)
 
 
 def own_settings(given: dict[str, Any]) -> Settings:

@@ -49,7 +49,7 @@ def evaluate_by(
     s: Settings, model: Classifier, data: ImageSet | Prepared, **options: Any
 ) -> Evaluation:
     """`evaluate` on the machine that the settings describe."""
-    machine = {"channels_last": s.channels_last, "workers": s.workers}
+    machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
     return evaluate(model, data, precision=s.precision, **machine, **options)
 
 

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -181,7 +182,12 @@ def with_test_images(s: Settings) -> Settings:
 
 def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
     """Load one split of the settings' data set, with the images held out that a run recorded."""
-    options = {"root": s.root, "seed": s.seed, "holdout": s.holdout, "strict": s.strict}
+    options: dict[str, Any] = {
+        "root": s.root,
+        "seed": s.seed,
+        "holdout": s.holdout,
+        "strict": s.strict,
+    }
     return load(s.data, split, held_out=held_out, **options)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from aib.interpret.metrics.evaluator import EvaluatorResults, kept_curves
 
 from aib.data import Batches
 from aib.errors import AibError, AibWarning

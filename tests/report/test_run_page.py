@@ -86,15 +86,15 @@ def test_the_page_has_every_part_and_is_self_contained(run):
 
 
 def test_what_is_missing_is_named_with_the_command_that_measures_it(tmp_path):
-    folder = make_run(tmp_path / "my run", data="shapes:count=20", holdout=0.2)
+    folder = make_run(tmp_path / "my run", data="shapes:count=200", holdout=0.2)
     text = page_of(folder)
     for command, what in (("eval", "error"), ("interpret", "map")):
         assert f"{what}: not measured; run <code>aib {command} '{folder}'</code>" in text
-    write_evaluations(folder, **{"shapes:count=20 val": evaluation(14.5, split="val")})
+    write_evaluations(folder, **{"shapes:count=200 val": evaluation(14.5, split="val")})
     text = page_of(folder)
     assert "held-out error" in text and "test images: not evaluated; run" in text
-    more = {"shapes:count=20 test": evaluation(12.5)}
-    write_evaluations(folder, **{"shapes:count=20 val": evaluation(14.5, split="val")}, **more)
+    more = {"shapes:count=200 test": evaluation(12.5)}
+    write_evaluations(folder, **{"shapes:count=200 val": evaluation(14.5, split="val")}, **more)
     text = page_of(folder)
     assert "test error" in text and "not evaluated" not in text
 

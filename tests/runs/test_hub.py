@@ -17,7 +17,6 @@ from aib.interpret.stored import stored_verdict
 from aib.report.card import NO_TRUST, Card, card_of, code, plain
 from aib.report.gather import gather
 from aib.report.push import write_upload
-from aib.report.run_page import run_page
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import open_run
 from aib.system.files import read_json, sha256, without_folders, write_json
@@ -345,16 +344,16 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
         assert cli.main(words.format("hf:me/mine").split()) == 0
     opened = open_run(Path("hf:me/mine"), "cpu")
     [test] = read_json(opened.output / "evaluation.json")
-    content = gather(opened, stored=True)
+    content = gather(opened)
     assert set(content.evaluations) == {"shapes test", test}
-    assert content.study.data == "shapes:count=8" and content.notes == ()
+    assert content.study.data == "shapes:count=8"
     [picture] = content.pictures
     assert picture == opened.output / "figures" / "modified.png"
     assert stored_verdict(opened).measured.endswith("images of shapes:count=8")
     small_model(seed=5).save_pretrained(tmp_path / "5")
     hub.upload("me/mine", tmp_path / "5")
     opened = open_run(Path("hf:me/mine"), "cpu")
-    content = gather(opened, stored=True)
+    content = gather(opened)
     assert not content.evaluations.keys() & {test} and content.study is None
     assert "images of pets" in stored_verdict(opened).measured  # the repository's own
 
@@ -377,21 +376,6 @@ def test_results_of_one_revision_are_not_those_of_another(hub, tmp_path):
     for pattern in ("hub/**/interpret.json", "compared/**/interpret.json"):
         found = [read_json(path) for path in tmp_path.glob(pattern)]
         assert {one["run"] for one in found} == {first.source, second.source}
-
-
-def test_a_quick_study_made_here_does_not_hide_a_full_one_of_the_repository(hub, run, tmp_path):
-    study = read_json(run / "interpret.json")
-    full = study | {"data": "shapes:count=8", "split": "test", "images": 8}
-    write_json(run / "interpret.json", full)
-    aib.push_to_hub(run, "me/mine")
-    words = ["interpret", "hf:me/mine", "--data", "shapes:count=8", "--quick", "--workers", "0"]
-    assert cli.main(words) == 0
-    opened = open_run(Path("hf:me/mine"), "cpu")
-    assert (opened.output / "interpret.json").is_file()
-    assert stored_verdict(opened).verdict.name == "faithful"
-    content = gather(opened, stored=True)
-    assert content.study.evaluator is not None
-    assert "the study of the maps are those of the repository me/mine" in run_page([content])
 
 
 def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):
@@ -420,7 +404,7 @@ def test_results_that_the_repository_lacks_are_no_warning(
     [
         ("eval hf:me/mine --data shapes:count=8", "evaluation.json"),
         ("interpret hf:me/mine --data shapes:count=8 --quick --workers 0", "interpret.json"),
-        ("report hf:me/mine --stored", "report.html"),
+        ("report hf:me/mine", "report.html"),
         ("export hf:me/mine --format torch-export", "model.pt2"),
     ],
 )

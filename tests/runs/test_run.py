@@ -11,7 +11,6 @@ import torch
 import aib
 from aib.config.settings import Settings
 from aib.data import load
-from aib.report.gather import gather
 from aib.runs.files import read_settings, write_evaluation, write_held_out
 from aib.runs.run import Run, find_model, open_run, open_runs
 from aib.system.files import write_whole
@@ -163,4 +162,3 @@ def test_evaluations_of_weights_that_were_replaced_are_left_out(tmp_path: Path) 
     for name, checksum in (("now", run.checksum), ("before", "0" * 64), ("unknown", None)):
         write_evaluation(tmp_path, name, replace(found, weights_sha256=checksum).to_dict())
     assert list(run.evaluations()) == ["now", "unknown"]
-    assert "results of other weights" in gather(run, stored=True).notes[-1]
