@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from aib.interpret.replaced import measure_mask
 from torch import nn
 
 from aib.errors import AibError
