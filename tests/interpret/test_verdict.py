@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from aib.interpret.metrics.evaluator import EvaluatorResults, kept_curves
 
 from aib.data import Batches
 from aib.errors import AibError, AibWarning
