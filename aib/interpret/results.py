@@ -16,6 +16,7 @@ from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
+from aib.interpret.metrics.transplant import Transplant
 from aib.interpret.verdict import Verdict, judge
 from aib.system.files import finite
 
@@ -43,6 +44,7 @@ class Study:
     reliance: Reliance | str = NO_MAP_TO_REPLACE  # or why there is none
     information: Information = field(default_factory=Information)
     encoding: Encoding | None = None
+    transplant: Transplant | None = None
     paper: dict[str, float] = field(default_factory=dict)  # the paper's scores, by modification
     own_localisation: OwnLocalisation = OwnLocalisation()
     subset_images: int = 0  # of localisation and faithfulness

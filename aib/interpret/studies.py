@@ -27,6 +27,7 @@ from aib.interpret.measures.mask import MaskMeasure
 from aib.interpret.measures.randomisation import RandomisationMeasure
 from aib.interpret.measures.stability import GivenStability, StabilityMeasure
 from aib.interpret.measures.swaps import SwapMeasure
+from aib.interpret.measures.transplant import TransplantMeasure
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.results import OwnLocalisation, Study
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
@@ -37,8 +38,8 @@ from aib.system.progress import Tick, progress_bar, silent
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
-    SwapMeasure, StabilityMeasure, GivenStability, LocalisationMeasure, FaithfulnessMeasure,
-    EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
+    SwapMeasure, TransplantMeasure, StabilityMeasure, GivenStability, LocalisationMeasure,
+    FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
 )  # fmt: skip
 ALL = modifications()
 
