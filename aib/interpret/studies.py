@@ -98,7 +98,8 @@ def study(
     plan, maps = plan or Plan(), maps or {}
     _check_request(model, plan, maps, expensive)
     few = feed.sample(plan.subset, plan.seed)
-    context, layer, remarks = _context(model, feed, few, plan, maps, expensive)
+    with evaluating(model):
+        context, layer, remarks = _context(model, feed, few, plan, maps, expensive)
     found: dict[str, Any] = {"gradcam_layer": layer, "notes": (*notes, *remarks)}
     measures = [m(context) for m in MEASURES if m.needs <= context.has]
     if not expensive:
@@ -146,13 +147,6 @@ def study(
         added = {name: v for m in on_few for name, v in m.columns().items()}
         each = each.with_subset(few.indices, added)
     return results, each
-
-
-def study_work(model: Classifier, feed: Batches, plan: Plan, *, expensive: bool = True) -> int:
-    """About how much work `study` reports to `tick`, for the progress bar of several studies."""
-    on_all = len(plan.modifications) + 2 * model.takes_map + model.takes_mask + 1
-    few = min(plan.subset, feed.num_images) if expensive else 0
-    return on_all * feed.num_images + few * (len(NAMES) * (1 + 5 * bool(plan.evaluator)) + 2)
 
 
 def _work(measures: list[Measure], feed: Batches) -> int:

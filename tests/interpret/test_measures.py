@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 
 from aib.data import Batches, ImageFiles
 from aib.interpret import Plan, boxes_to_objects, kinds, studies, study
-from aib.interpret.maps import make_maps
 from aib.interpret.measure import Context, Measure, run_measures
 from aib.interpret.measures.localisation import LocalisationMeasure
 from aib.interpret.metrics.wsol import object_boxes
@@ -34,23 +32,6 @@ def test_filled_boxes_have_no_scores_of_masks():
     data = replace(data, objects=None, boxes=object_boxes(data.objects).float())
     own = located(data, lambda batch: batch.images.float().mean(1))
     assert own.max_box_acc is not None and own.pxap is own.mask_iou is None
-
-
-def test_the_completeness_gap_of_integrated_gradients_is_measured():
-    pytest.importorskip("captum")
-    model = eval_model("tiny_aib_qt", DATA)
-    found, _ = study(model, Batches(DATA, 8), Plan({}, subset=len(DATA)))
-    assert found.faithfulness["centre"].completeness_gap is None
-    x = model.preprocessing.normalise(DATA.images)
-    with torch.no_grad():
-        scores = model(x, deterministic=True).sample_logits[0, 0]
-        blank = model(torch.zeros_like(x), deterministic=True).sample_logits[0, 0]
-    classes = scores.argmax(1)
-    change = (scores - blank).gather(1, classes[:, None])[:, 0]
-    missed = make_maps(model, x, "integrated_gradients", classes).sum((1, 2)) - change
-    gap = float(missed.abs().sum() / change.abs().sum())
-    exact = found.faithfulness["integrated_gradients"]
-    assert exact.completeness_gap == pytest.approx(gap, rel=1e-3) and gap > 0
 
 
 def test_official_boxes_are_scored_beside_outlines():

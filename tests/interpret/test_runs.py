@@ -3,30 +3,14 @@
 import pytest
 import torch
 
-from aib.data import Batches, load
+from aib.data import Batches
 from aib.interpret.measure import Context, run_measures
 from aib.interpret.measures.swaps import SwapMeasure
-from aib.interpret.runs import check_alike, feed_for, study_run
+from aib.interpret.runs import feed_for, study_run
 from aib.interpret.studies import Plan
 from aib.runs.run import open_run
 from aib.system.progress import silent
-from tests.data import official
 from tests.helpers import eval_model, make_run, shapes
-
-
-@pytest.mark.parametrize("resize", ["crop", "squash"])
-def test_runs_that_see_other_parts_of_a_photograph_are_warned_of(resize, tmp_path, recwarn):
-    data = f"folder:{official.write_folder(tmp_path / 'photos')}:image_size=72"
-    trained = load(f"{data},resize=squash", "train"), load(f"{data},resize={resize}", "train")
-    runs, feeds = [], []
-    for i, own in enumerate(trained):
-        model = eval_model("tiny_aib", own, num_classes=3)
-        runs.append(open_run(make_run(tmp_path / f"run{i}", "tiny_aib", model, data=data), "cpu"))
-        feeds.append(Batches(own, 2))
-    check_alike(feeds, runs)
-    found = [str(one.message) for one in recwarn if "part of an image" in str(one.message)]
-    wanted = "run0 resizes images by squash and run1 by crop: they do not see the same part"
-    assert [text.startswith(wanted) for text in found] == [True] * (resize == "crop")
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a CPU without bf16
