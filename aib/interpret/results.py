@@ -8,7 +8,7 @@ from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.evaluation.error import describe_split
 from aib.interpret.images import ClassMetrics, Information
-from aib.interpret.measures.evaluator import EvaluatorResults
+from aib.interpret.measures.evaluator import KEPT, EvaluatorResults
 from aib.interpret.measures.faithfulness import Faithfulness
 from aib.interpret.measures.localisation import Located
 from aib.interpret.measures.stability import Stability
@@ -17,7 +17,7 @@ from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
 from aib.interpret.metrics.transplant import Transplant
-from aib.interpret.verdict import Verdict, judge
+from aib.interpret.verdict import Judged, Verdict, judge
 from aib.system.files import finite
 
 SCHEMA = 3  # of interpret.json; others are an error
@@ -76,15 +76,15 @@ class Study:
         """What the map is worth, by what was measured; None where nothing could be replaced."""
         if not isinstance(self.reliance, Reliance):
             return None
-        judged = self.evaluator
-        curve = None if judged is None else judged.maps.get("own")
-        return judge(
-            self.reliance,
-            self.encoding,
-            over_centre=curve.over_centre if curve else None,
-            over_random=curve.over_random if curve else None,
-            weakness=judged.weakness(self.subset_images) if judged else None,
-        )
+        judged, found = None, self.evaluator
+        if found and (curve := found.maps.get("own")):
+            judged = Judged(
+                over_centre=curve.over_centre,
+                over_random=curve.over_random,
+                kept=curve.kept.get(KEPT),
+                weakness=found.weakness(self.subset_images),
+            )
+        return judge(self.reliance, self.encoding, self.transplant, judged)
 
     def measured_on(self, part: str = "") -> str:
         """The images, with a remark on which `part` of the data they are, and how many of them
