@@ -14,7 +14,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from aib.config.preset import Preset
-from aib.config.presets import get_preset
 from aib.config.settings import Settings
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
@@ -72,13 +71,6 @@ def parse_samples(text: str) -> tuple[int, int]:
     if match is None:
         raise AibError(f"samples are written SxM, such as 4x12, not {text!r}")
     return int(match[1]), int(match[2])
-
-
-def take_preset(argv: list[str]) -> tuple[Preset | None, list[str]]:
-    """The preset that the first argument names, if it is no option, and the other arguments."""
-    if argv and not argv[0].startswith("-"):
-        return get_preset(argv[0]), argv[1:]
-    return None, argv
 
 
 def run_name(preset: Preset | None, s: Settings) -> str:

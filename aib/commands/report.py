@@ -43,7 +43,11 @@ def report(
         check_suffix(out, ".html", ".htm")
     runs = open_runs((*folders, *run), "cpu", backbone)
     target = out or runs[0].output / PAGE
-    write_text(target, run_page([gather(one) for one in runs]))
+    try:
+        page = run_page([gather(one) for one in runs])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise AibError(f"a run's files were edited and cannot be shown ({error})") from error
+    write_text(target, page)
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
 
 

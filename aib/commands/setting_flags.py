@@ -113,9 +113,9 @@ def _switch(text: str) -> Any:
 def _flag(kind: Any, text: str, default: str) -> Any:
     """The annotation of a setting's flag: its type or None, its help and its default."""
     nullable = type(None) in typing.get_args(kind)  # --clip None undoes what a preset sets
-    kinds = kind | Literal["None"] if nullable else kind
+    kinds: Any = kind | Literal["None"] if nullable else kind
     arg = tyro.conf.arg(help=text, help_behavior_hint=default, metavar=_metavar(kind))
-    return Annotated[tyro.conf.DisallowNone[kinds | None], arg]
+    return Annotated[kinds | None, tyro.conf.DisallowNone, arg]
 
 
 def _metavar(kind: Any) -> str:

@@ -104,22 +104,27 @@ def resumed_settings(options: Any, given: dict[str, Any]) -> Settings:
 
 def needs_model(given: dict[str, Any]) -> bool:
     """Whether the data is the user's own, and no model is named for it."""
+    data = given.get("data", "")
+    if {"model", "backbone"} & set(given) or ":" not in data:
+        return False
     from aib.data import is_own
 
-    return not {"model", "backbone"} & set(given) and is_own(given.get("data", ""))
+    return is_own(data)
 
 
 def own_settings(given: dict[str, Any]) -> Settings:
     """Settings for a user's own images: a model that this machine can train."""
     from torch.cuda import is_available
 
-    from aib.data import at_most
+    from aib.data import at_most, has_split
 
     gpu = given.get("accelerator") != "cpu" and is_available()
     data, size = at_most(given["data"], largest_size(gpu))
     settings = own_images(gpu, size, not {"evaluator", "init", "freeze"} & set(given))
     if "evaluator" in given:  # it must not know the map
         settings = settings.updated(init=None)
+    if "holdout" in given or has_split(data, "val"):  # their error is shown after every epoch
+        settings = settings.updated(evaluate_every=1)
     s = settings.updated(**given | {"data": data})
     start_from = f" --init {quoted(s.init)}" if s.init else ""
     frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""

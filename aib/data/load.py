@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from aib.config.validation import check_seed, reject_unknown
 from aib.data import cifar, cub, folder, hf, pets, shapes, stl10, svhn
 from aib.data.imageset import SMALL_SIDE, ImageSet
@@ -74,20 +76,20 @@ def load(
             parts = recorded_split(dataset, held_out)
         else:
             parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
-        indices = parts[0] if split == "train" else parts[1]
-        if not len(indices):
-            raise AibError(f"no images of {name} are held out: give a holdout above 0")
-        part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
-        dataset = replace(part, split=split)
+        dataset = _part(dataset, split, parts[0] if split == "train" else parts[1])
     policy = dataset.preprocessing
     if image_size is not None:
-        size = _convert("image_size", image_size, int)
-        if size < 2:
-            raise AibError(f"image_size must be at least 2, not {size}")
-        policy = replace(policy, image_size=size)
+        policy = replace(policy, image_size=_convert("image_size", image_size, int))
     dataset = dataset.prepared_for(preprocessing or policy)  # resized once, then in memory
     largest = max(policy.image_size, dataset.preprocessing.image_size)
     return dataset.in_memory() if largest <= SMALL_SIDE else dataset
+
+
+def _part(dataset: ImageSet, split: str, indices: Tensor) -> ImageSet:
+    if not len(indices):
+        raise AibError(f"no images of {dataset.name} are in '{split}': check holdout")
+    part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
+    return replace(part, split=split)
 
 
 def require_trainable(name: str, data: ImageSet) -> None:

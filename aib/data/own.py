@@ -73,8 +73,7 @@ def as_images(
     Normalised tensors are read into memory, and turned back into pixels by `preprocessing` or the
     model's.
     """
-    options = {"batch_size": 64, "preprocessing": preprocessing}
-    found = adapt(data, model, num_classes, **options)
+    found = adapt(data, model, num_classes, batch_size=64, preprocessing=preprocessing)
     return found.to_images(model) if isinstance(found, Prepared) else found
 
 

@@ -18,6 +18,7 @@ from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
+from aib.models.masked import Masked
 from aib.models.modes import autocast, seeded_evaluation
 from aib.models.types import widen
 from aib.system.files import read_json
@@ -169,9 +170,9 @@ def evaluate(
             if out.latent is not None:
                 kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0)
                 extra["kl_bits"] = nats_to_bits(kl)
-            bits = model.mask_bits(x, out)
-            if bits is not None and out.mask is not None:
+            if isinstance(model, Masked) and out.mask is not None:
                 area = widen(out.mask).mean((0, 2, 3))
+                bits = model.mask_bits(x, out.mask)
                 extra |= {"area": area, "mask_bits": bits, "closed_share": area < CLOSED}
             averaged = out.average(average)
             metrics.add(averaged, y, extra)

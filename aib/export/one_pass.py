@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from aib.config.validation import Format
 from aib.data.preprocessing import normalise
 from aib.models.classifier import Classifier, model_name
+from aib.models.masked import Masked
 from aib.models.quantize import AnchorQuantizer, Quantized
 from aib.models.types import Output, widen
 from aib.models.weights import weights_sha256
@@ -47,9 +48,8 @@ class OnePass(nn.Module):
         found = {"logits": out.logits}
         if out.attention is None:
             return found
-        bits = self.model.pixel_bits(x, out)
-        if out.mask is not None and bits is not None:
-            found["map"], found["bits"] = out.mask[0], bits[0]
+        if isinstance(self.model, Masked) and out.mask is not None:
+            found["map"], found["bits"] = out.mask[0], self.model.pixel_bits(x, out.mask)[0]
         found["map" if out.mask is None else "attention"] = out.attention.a_q[0]
         if out.attention.sigma is not None:
             found["sigma"] = out.attention.sigma

@@ -78,7 +78,7 @@ def explain(
     if found.map is None:
         raise AibError(NO_MAP)
     check_decided(int(found.probability.isnan().sum()), len(found))
-    found = found.calibrated(getattr(model, "calibration", None))
+    found = found.calibrated(model.calibration)
     if label is not None:
         found = _with_class_maps(model, x, found, label)
     found = found.cpu()

@@ -100,20 +100,6 @@ class Classifier(nn.Module):
         """Images to an Output; input and samples are already checked. Each model implements it."""
         raise NotImplementedError
 
-    def training_mask(self, x: Tensor) -> Tensor | None:
-        """[B,H,W], the mask under which training shows images; None if none is given there."""
-        return None
-
-    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[S,B,H,W], bits of each pixel that the mask lets through; None without a mask."""
-        return None
-
-    @torch.no_grad()
-    def mask_bits(self, x: Tensor, out: Output) -> Tensor | None:
-        """[B], bits of each image that its mask lets through, averaged over the samples."""
-        bits = self.pixel_bits(x, out)
-        return None if bits is None else bits.sum((2, 3)).mean(0)
-
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
         if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
@@ -188,7 +174,12 @@ class Classifier(nn.Module):
         anchors = None if self.quantizer is None else self.quantizer.anchors.detach().sort().values
         sigma = out.attention.sigma
         sampled = None if sigma is None else out.attention.a_q
-        own = {"method": "own", "map": mean_map, "sigma": sigma, "sample_maps": sampled}
+        own: dict[str, Any] = {
+            "method": "own",
+            "map": mean_map,
+            "sigma": sigma,
+            "sample_maps": sampled,
+        }
         return replace(found, **own, level_indices=levels, anchors=anchors)
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from aib.models.calibration import Calibration
 from aib.models.gaussian import nats_to_bits
 
 # Without a calibration a decision is unsure above this share of the entropy of a guess.
@@ -62,7 +63,7 @@ class Decision:
             return self.probability < self.unsure_below
         return self.entropy_bits > UNSURE * self.max_entropy_bits
 
-    def calibrated(self, calibration: Any) -> Self:
+    def calibrated(self, calibration: Calibration | None) -> Self:
         """With probabilities at the `temperature` of a calibration, unsure where it says so.
 
         Without a calibration, None, the decision stays as it is.

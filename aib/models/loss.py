@@ -55,10 +55,7 @@ def aib_loss(
             opened = area_per_image(out.attention.mu, out.mask)  # [B]
             mean_area, excess = opened.mean(), F.relu(opened - area).mean()
 
-    auxiliary = zero
-    if out.aux_logits is not None:
-        auxiliary = cross_entropy(out.aux_logits, y)
-
+    auxiliary = zero if out.aux_logits is None else cross_entropy(out.aux_logits, y)
     unit = 1 / math.log(2) if rules.bits else 1.0
     total = unit * (nll + beta * kl + auxiliary)
     total = total + lambda_q * quantization + lambda_c * commitment + lambda_area * excess

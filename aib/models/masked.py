@@ -147,11 +147,14 @@ class Masked(Classifier):
         """The nearest anchors' values, where the map is quantised."""
         return self.quantizer.snap(mean_map)[0].clamp(0, 1) if self.quantizer else mean_map
 
-    def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
+    @torch.no_grad()
+    def pixel_bits(self, x: Tensor, mask: Tensor) -> Tensor:
         """[S,B,H,W], bits of each pixel that the mask lets through."""
-        if out.mask is None:
-            return None
-        return information_bits(widen(x), widen(out.mask), self.noise_std)
+        return information_bits(widen(x), widen(mask), self.noise_std)
+
+    def mask_bits(self, x: Tensor, mask: Tensor) -> Tensor:
+        """[B], bits of each image that its mask lets through, averaged over the samples."""
+        return self.pixel_bits(x, mask).sum((2, 3)).mean(0)
 
 
 def replace_closed(x: Tensor, m: Tensor, noise: Tensor) -> Tensor:

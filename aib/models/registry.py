@@ -1,6 +1,6 @@
 """The models by name: a table of backbones, a table of models, and `create_model`.
 
-docs/adding.md shows how to add one. A builder makes the model from its backbone's `Parts`.
+docs/networks.md shows how to add one. A builder makes the model from its backbone's `Parts`.
 """
 
 import fnmatch

@@ -11,13 +11,13 @@ import numpy as np
 
 from aib.evaluation.error import CalibrationBins
 from aib.figures.embed import COLORS, HOVER, page_style, to_svg
+from aib.interpret.images import Information
+from aib.interpret.measures.faithfulness import Faithfulness
 from aib.interpret.metrics.sanity import LayerChange
-from aib.interpret.results import Faithfulness, Information
-from aib.interpret.tables import NAMES
 
 SIZE = (4.4, 2.5)  # inches
 MAX_POINTS = 400  # of a curve; more than the pixels it has
-SHORT_NAMES = NAMES | {"own": "own", "centre": "centre", "random": "random"}
+SHORT_NAMES = {"gradcam": "Grad-CAM", "integrated_gradients": "Int. Grad."}
 FAITHFULNESS = {
     "deletion": ("Deletion: falling early is good", "pixels removed, %"),
     "insertion": ("Insertion: rising early is good", "pixels inserted, %"),

@@ -11,7 +11,8 @@ from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
 from aib.figures.table import NOTHING, number, table_of, without, without_empty_columns
-from aib.interpret.results import ClassMetrics, Information, Study
+from aib.interpret.images import ClassMetrics, Information
+from aib.interpret.results import Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.report.blocks import Section, blocks, render
 from aib.report.charts import (
@@ -138,9 +139,9 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
         low, high = own.top1_interval
         what = f"{describe_split(own.split)} error ({low:.2f} to {high:.2f})"
         cards.append((f"{own.top1_error:.2f}%", what))
+        cards.append((f"{own.calibration_error:.2f}%", "calibration error"))
     if _paper(run) != NOTHING:
         cards.append((f"{_paper(run)}%", "the paper's error"))
-        cards.append((f"{own.calibration_error:.2f}%", "calibration error"))
     if study and (auroc := own_localisation(study).auroc) is not None:
         count = study.subset_images if "own" in study.localisation else study.images
         cards.append((f"{auroc:.3f}", f"AUROC of the map against the object ({count:,} images)"))

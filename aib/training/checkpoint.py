@@ -53,7 +53,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _check_content(path: Path) -> None:
-    """Check that loading takes no more memory than the size of the file.
+    """Check every CRC, and that loading takes no more memory than the size of the file.
 
     torch.save neither compresses nor stores anything but tensors, while a file that torch.load
     accepts could make it allocate any amount.
@@ -66,6 +66,8 @@ def _check_content(path: Path) -> None:
         stored = all(entry.compress_type == ZIP_STORED for entry in entries)
         if not stored or sum(entry.file_size for entry in entries) > size:
             raise ValueError("it is compressed, which a checkpoint never is")
+        if damaged := archive.testzip():  # torch.load checks no CRC
+            raise ValueError(f"{damaged} is damaged; start a new run in another folder")
         [pickled] = [entry for entry in entries if entry.filename.endswith("/data.pkl")]
         operations = list(pickletools.genops(archive.read(pickled)))
     for operation, name, _ in operations:

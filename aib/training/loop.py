@@ -14,7 +14,7 @@ from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
 from aib.errors import AibError, first_line
 from aib.evaluation.calibration import fit_calibration
-from aib.evaluation.error import Evaluation, evaluate
+from aib.evaluation.error import Evaluation, describe_split, evaluate
 from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.weights import how_to_resume
@@ -49,7 +49,7 @@ def evaluate_by(
     s: Settings, model: Classifier, data: ImageSet | Prepared, **options: Any
 ) -> Evaluation:
     """`evaluate` on the machine that the settings describe."""
-    machine = {"channels_last": s.channels_last, "workers": s.workers}
+    machine: dict[str, Any] = {"channels_last": s.channels_last, "workers": s.workers}
     return evaluate(model, data, precision=s.precision, **machine, **options)
 
 
@@ -175,6 +175,8 @@ class Loop:
     def evaluate(self, model: Classifier, data: ImageSet | Prepared, **options: Any) -> Evaluation:
         """Evaluate with a progress bar."""
         total = data.num_images if isinstance(data, Prepared) else len(data)
+        if self.step == self.total_steps:
+            self.report.message(f"evaluating {total:,} {describe_split(data.split)} images")
         with self.report.task("evaluating", total) as tick:
             return evaluate_by(self.settings, model, data, tick=tick, **options)
 

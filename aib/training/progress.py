@@ -70,12 +70,12 @@ class BarReporter(Reporter):
 
     def begin(self, total_steps: int, done: int, epochs: int) -> None:
         self.epochs = epochs
-        self.task = self.bar.add_task("starting", total=total_steps, completed=done)
+        self.steps = self.bar.add_task("starting", total=total_steps, completed=done)
         self.live.start()
 
     def metrics(self, row: dict[str, Any]) -> None:
         position = f"epoch {row['epoch'] + 1}/{self.epochs}"
-        self.bar.update(self.task, completed=row["step"], description=position)
+        self.bar.update(self.steps, completed=row["step"], description=position)
         self.latest.plain = format_metrics(row)
 
     def message(self, text: str) -> None:

@@ -49,8 +49,9 @@ class Objective(nn.Module):
         beta, profile = beta * self.kl_weight, self.model.profile
         terms = aib_loss(out, target, beta, area=area, profile=profile, **self.weights)
         wrong = (out.logits.detach().argmax(-1) != y).sum()
-        bits = self.model.mask_bits(x, out)
-        passed = torch.zeros_like(terms.total) if bits is None else bits.mean()
+        passed = torch.zeros_like(terms.total)
+        if isinstance(self.model, Masked) and out.mask is not None:
+            passed = self.model.mask_bits(x, out.mask).mean()
         logged = [*terms.detached().values(), passed, wrong.float()]
         return terms.total, torch.stack(logged)
 

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -16,8 +17,8 @@ from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach, attach_options, form_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
-from aib.models.weights import CONFIG, WEIGHTS, read_preprocessing
-from aib.runs.files import final_split, measured_split, read_held_out, reported
+from aib.models.weights import CHECKPOINT, CONFIG, WEIGHTS, read_preprocessing
+from aib.runs.files import final_split, is_training, measured_split, read_held_out, reported
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import find_model
 from aib.system.files import sha256
@@ -53,10 +54,9 @@ def train(
     """Train by these settings into `folder`. Processes other than the first return None."""
     # Fail before any work is done.
     if resume:
-        run = RunFolder(folder)
-        if not run.checkpoint.is_file():
-            run.check_unlocked()
-        require_checkpoint(run.checkpoint)
+        if is_training(folder):
+            raise AibError(f"another process is training in {folder}; wait until it has ended")
+        require_checkpoint(folder / CHECKPOINT)
     else:
         check_unused(folder)
     if not settings.trains_network:
@@ -182,7 +182,12 @@ def with_test_images(s: Settings) -> Settings:
 
 def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
     """Load one split of the settings' data set, with the images held out that a run recorded."""
-    options = {"root": s.root, "seed": s.seed, "holdout": s.holdout, "strict": s.strict}
+    options: dict[str, Any] = {
+        "root": s.root,
+        "seed": s.seed,
+        "holdout": s.holdout,
+        "strict": s.strict,
+    }
     return load(s.data, split, held_out=held_out, **options)
 
 

@@ -89,7 +89,7 @@ class Viewer:
         x = self.policy.normalise(pixels[None].to(next(model.parameters()).device))  # [1,3,S,S]
         with self._lock:
             found = explain_batch(model, x, method="auto", samples=self.samples, seed=0)
-        return found.calibrated(getattr(model, "calibration", None)).cpu()
+        return found.calibrated(model.calibration).cpu()
 
 
 def block(x: float, y: float, side: float, width: int, height: int) -> Box:

@@ -44,6 +44,8 @@ def prepare_gradio(folder: str) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Open a port; 0 takes any free one."""
+    if not 0 <= port <= 65535:
+        raise AibError(f"--port must lie between 0 and 65535, not {port}")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -53,10 +55,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind(address)
         listener.listen(128)  # requests wait here until the server runs
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
-        reason = getattr(error, "strerror", None) or error
-        raise AibError(f"--port {port} of {host} cannot be opened ({reason})") from error
+        raise AibError(f"--port {port} of {host} cannot be opened ({error.strerror})") from error
     return listener
 
 

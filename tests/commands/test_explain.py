@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from aib.errors import AibError
 from aib.figures.row import draw_row
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Information, Study
+from aib.models.calibration import Calibration
 from aib.runs.run import open_run
 from aib.system.files import sha256
 from tests.helpers import eval_model, make_run, photo, shapes
@@ -217,8 +217,7 @@ def test_probabilities_are_calibrated_where_the_model_has_a_calibration(monkeypa
     model, image = eval_model(data=shapes(2)), photo()
     plain = aib.explain(model, image)
     for threshold, unsure in ((0.0, False), (0.999, True)):
-        calibration = SimpleNamespace(temperature=0.5, unsure_below=threshold)
-        monkeypatch.setattr(model, "calibration", calibration, raising=False)
+        monkeypatch.setattr(model, "calibration", Calibration(0.5, threshold))
         found = aib.explain(model, image)
         squared = plain.probabilities.double() ** 2
         expected = (squared / squared.sum()).float()

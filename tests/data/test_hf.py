@@ -128,11 +128,7 @@ def test_labels_that_are_text_are_classes_in_alphabetical_order_over_all_splits(
         ("hf:secret", "val2", "hf:secret has no split 'val2'; it has train, test"),
         ("hf:empty", "train", "hf:empty has no images in split 'train'"),
         ("hf:secret", "test", "labels of hf:secret run from -1 to -1"),
-        (
-            "hf:cifar",
-            "train",
-            "one column for the label, not fine, coarse: it has img",
-        ),
+        ("hf:cifar", "train", "one column for the label, not fine, coarse: it has img"),
         ("hf:mixed", "train", "labels must be integers, or all of them text, not NoneType"),
         ("hf:cifar:label=age", "train", "one column for the label, not age"),
         ("hf:beans:size=3", "train", "hf has no option 'size'"),

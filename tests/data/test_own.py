@@ -261,9 +261,9 @@ def test_unknown_preprocessing_explains_tensors_but_no_photo(tmp_path) -> None:
     trained = small_model("tiny_aib_masked", 4)
     aib.fit(trained, TensorDataset(normalised(), LABELS), SMALL.updated(epochs=1))
     trained.save_pretrained(tmp_path)
-    for loaded in (trained, aib.from_pretrained(tmp_path)):
+    for name, loaded in (("a", trained), ("b", aib.from_pretrained(tmp_path))):
         found = aib.explain(loaded, normalised()[:2])
-        assert len(found.save(tmp_path / "maps")) == 2
+        assert len(found.save(tmp_path / name)) == 2
         for source in (photo(), pixels(2)):
             with pytest.raises(aib.AibError, match="not known how to normalise images"):
                 aib.explain(loaded, source)

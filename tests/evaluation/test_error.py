@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -16,10 +17,12 @@ from aib.commands.eval import print_evaluation
 from aib.data import ImageSet, load
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
-from aib.evaluation.error import EvaluationMetrics, evaluate, wilson_interval
+from aib.evaluation.error import EvaluationMetrics, default_batch, evaluate, wilson_interval
 from aib.evaluation.matching import match_classes
 from aib.models.modes import passes_in
+from aib.models.types import Output
 from aib.runs.run import open_run
+from aib.training.folder import RunFolder
 from tests.data import official
 from tests.helpers import image_set, make_run, shapes, small_model
 
@@ -138,13 +141,6 @@ def test_averaging_is_recorded_and_makes_a_difference():
     assert (logits.averaged, probabilities.averaged) == ("logits", "probabilities")
     assert logits.nll != probabilities.nll
     assert evaluate(small_model(num_classes=8, profile="released"), data).averaged == "logits"
-
-
-def test_only_samples_are_said_to_be_averaged(capsys: pytest.CaptureFixture):
-    model, data = tiny(), images()
-    for deterministic, said in ((True, "  no noise; "), (False, "  4x12 samples, averaged over ")):
-        print_evaluation(evaluate(model, data, deterministic=deterministic))
-        assert said in capsys.readouterr().out
 
 
 def test_only_the_passes_themselves_are_in_another_precision():
@@ -309,73 +305,75 @@ def test_a_folder_without_test_images_is_evaluated_on_held_out_images(tmp_path, 
         assert (own["split"], own["images"]) == ("val", 6)  # a fifth of thirty
 
 
-@pytest.mark.filterwarnings("ignore:1 unreadable file")
-def test_a_moved_folder_is_the_runs_own(tmp_path, capsys):
-    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
-    (photos / "class_0" / "bad.png").write_bytes(b"not a picture")
-    assert train(run, f"folder:{photos}:image_size=32", "--seed", "1") == 0
-    before = evaluated(capsys, run)
-    moved = photos.rename(tmp_path / "moved")
-    name, same = f"folder:{moved}", f"has the file names and classes that {run} was trained on"
-    with pytest.warns(AibWarning, match=same):
-        after = evaluated(capsys, run, "--data", name)
-    assert (after["split"], after["images"]) == ("val", 6)  # a fifth of thirty
-    assert after["nll"] == before["nll"]
-    with pytest.warns(AibWarning, match=same):
-        assert len(open_run(run, "cpu").images(name, "train")) == 24
-    (moved / "class_0" / "0.png").rename(moved / "class_0" / "other.png")
-    other = evaluated(capsys, run, "--data", name)
-    assert (other["split"], other["images"]) == ("train", 30)
-
-
-@pytest.mark.filterwarnings("ignore:1 unreadable file")
-def test_held_out_images_of_a_changed_folder_are_not_known(tmp_path, capsys):
-    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
-    assert train(run, f"folder:{photos}:image_size=32") == 0
-    (run / "model.safetensors").rename(tmp_path / "weights")
-    added = photos / "class_0" / "10.png"
-    shutil.copy(photos / "class_0" / "0.png", added)
-    changed = f"{photos} has changed since the training of {run} (30 image files then, 31 now"
-    assert main(["train", "--resume", str(run)]) == 2
-    assert changed in capsys.readouterr().err
-    (tmp_path / "weights").rename(run / "model.safetensors")
-    before = (run / "evaluation.json").read_bytes()
-    assert main(["eval", str(run)]) == 2
-    assert changed in capsys.readouterr().err
-    assert (run / "evaluation.json").read_bytes() == before
-    added.write_bytes(b"not a picture")  # it is skipped, so the split is the same
-    assert evaluated(capsys, run)["images"] == 6
-    config = json.loads((run / "config.json").read_text())
-    del config["data_files"]  # a run of an earlier version
-    (run / "config.json").write_text(json.dumps(config))
-    (photos / "class_1" / "0.png").unlink()
-    assert evaluated(capsys, run)["images"] == 6
-
-
-def test_a_runs_folder_of_images_is_found_from_elsewhere(tmp_path, capsys, monkeypatch):
+def test_a_run_whose_images_moved_is_evaluated_on_those_it_held_out(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    photos, run = official.write_folder(tmp_path / "my photos", per_class=10), tmp_path / "run"
-    (tmp_path / "x").mkdir()
-    assert train(run, "folder:my photos:image_size=32") == 0
-    monkeypatch.chdir(tmp_path / "x")
+    photos, run = official.write_folder(tmp_path / "photos", per_class=10), tmp_path / "run"
+    assert train(run, "folder:photos:image_size=32", "--seed", "1") == 0
+    before = evaluated(capsys, run)
+    held_out = json.loads((run / "split.json").read_text())["held_out"]
+    assert len(held_out) == 6 and all((photos / name).is_file() for name in held_out)
+    shutil.copy(photos / "class_0/0.png", photos / "class_0/10.png")  # the split does not change
+    moved = f"folder:{photos.rename(tmp_path / 'moved')}"
     assert main(["eval", str(run)]) == 2
-    said = capsys.readouterr().err
-    assert f"photos is not a folder: it is relative to where the training of {run} ran" in said
-    assert said.endswith(f"--data 'folder:{photos}'\n")
-    named = ("--data", f"folder:{photos}:image_size=32")
-    own = evaluated(capsys, run, *named)
-    assert (own["split"], own["images"]) == ("val", 6)  # not the training images
-    (photos / "train").mkdir()
-    for name in ("class_0", "class_1", "class_2"):
-        (photos / name).rename(photos / "train" / name)
-    official.write_folder(photos / "test", per_class=1)
-    assert evaluated(capsys, run, *named)["split"] == "test"
+    assert "photos is no folder here" in capsys.readouterr().err
+    after = evaluated(capsys, run, "--data", moved)
+    assert (after["split"], after["images"], after["nll"]) == ("val", 6, before["nll"])
+    assert len(open_run(run, "cpu").images(moved, "train")) == 25
+    (tmp_path / "moved" / held_out[0]).unlink()
+    assert main(["eval", str(run), "--data", moved]) == 2
+    assert f"lacks 1 of the 6 held-out images, such as {held_out[0]}" in capsys.readouterr().err
+
+
+def test_nearly_closed_masks_are_counted_and_warned_of(capsys):
+    class Half(aib.Classifier):
+        """Masks of 1% for even images, and of 3% for odd ones."""
+
+        takes_mask = True
+
+        def decide(self, x, sampling, given):
+            areas = torch.where(torch.arange(len(x)) % 2 == 0, 0.01, 0.03)
+            mask = areas[None, :, None, None].expand(1, -1, *x.shape[2:])
+            logits = torch.zeros(1, 1, len(x), self.num_classes)
+            return Output(sample_logits=logits, mask=mask)
+
+        def pixel_bits(self, x, out):
+            return torch.zeros_like(out.mask)
+
+    model = Half(8)
+    model.weight = torch.nn.Parameter(torch.zeros(1))
+    found = evaluate(model, images(), batch_size=10)
+    assert found.closed_share == 0.5 and found.area == pytest.approx(0.02)
+    print_evaluation(found)
+    assert "warning: the mask keeps less than 2% of 50% of the images" in capsys.readouterr().out
+    assert replace(found, closed_share=0.05).warning is None
+
+
+@pytest.mark.parametrize(
+    ("size", "samples", "batch"), [(32, 4, 256), (112, 4, 20), (224, 4, 5), (224, 1, 20)]
+)
+def test_a_cpu_evaluates_few_large_images_at_once(size, samples, batch):
+    assert default_batch(torch.device("cpu"), size, samples) == batch
+    assert default_batch(torch.device("cuda"), size, samples) == 256
+
+
+def test_a_run_that_is_being_trained_is_named_as_such(tmp_path, capsys):
+    run = make_run(tmp_path / "run")
+    (run / "model.safetensors").unlink()
+    with RunFolder(run).locked():
+        assert main(["eval", "--run", str(run)]) == 2
+    assert "is being trained" in capsys.readouterr().err
+
+
+def test_a_backbone_that_no_run_needs_is_an_error(tmp_path, capsys):
+    run = make_run(tmp_path / "run")
+    assert main(["eval", str(run), "--backbone", "tests.helpers:SmallNet"]) == 2
+    assert "no model here needs one" in capsys.readouterr().err
 
 
 def test_with_a_holdout_training_leaves_the_test_images_to_aib_eval(tmp_path, capsys, monkeypatch):
     run, loaded = tmp_path / "my run", []
 
-    def load_data(settings, split):
+    def load_data(settings, split, held_out=None):
         loaded.append(split)
         return load(settings.data, split, holdout=settings.holdout)
 
@@ -401,7 +399,7 @@ def test_a_damaged_image_is_skipped_with_a_message_or_stops_the_run(tmp_path, ca
     data = f"folder:{photos}:image_size=32"
     assert train(tmp_path / "run", data, model="tiny") == 0
     out = capsys.readouterr().out
-    wording = r"1 unreadable file left out: .*bad\.png.*`aib data verify '?folder:"
+    wording = r"1 unreadable file left out: .*bad\.png"
     assert re.search(wording, out) and " 1 epoch," in out
     with pytest.warns(AibWarning, match=wording):
         assert main(["eval", str(tmp_path / "run")]) == 0

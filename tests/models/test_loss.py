@@ -81,12 +81,6 @@ def test_the_released_total_has_likelihood_and_kl_in_bits_and_the_quantisers_ter
     assert 0.693147 * terms.total.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_default_weights_are_the_papers():
-    out, y = output(), labels()
-    default = aib.aib_loss(out, y).total
-    assert torch.equal(default, aib.aib_loss(out, y, beta=0.01, lambda_q=0.4, lambda_c=0.1).total)
-
-
 def test_terms_that_a_model_does_not_have_are_zero():
     terms = aib.aib_loss(Output(torch.randn(1, 1, B, C)), labels())
     assert terms.kl == terms.quantization == terms.commitment == terms.auxiliary == 0

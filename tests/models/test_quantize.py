@@ -85,20 +85,6 @@ def test_each_term_is_the_mean_squared_distance_and_moves_only_its_part():
     torch.testing.assert_close(to_a, 2 * (a - q.a_q).detach() / 100)
 
 
-def test_no_table_of_positions_by_anchors_is_kept_for_the_backward_pass():
-    positions, largest = 1000, 0
-
-    def note(tensor):
-        nonlocal largest
-        largest = max(largest, tensor.numel())
-        return tensor
-
-    a = torch.rand(positions, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        AnchorQuantizer(50).train()(a)
-    assert 0 < largest <= positions
-
-
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=60), st.integers(2, 9))
 def test_usage_counts_what_was_chosen_in_training(scores, num_anchors):
     quantizer = AnchorQuantizer(num_anchors).train()

@@ -92,11 +92,6 @@ def test_impossible_options_are_refused_with_their_value(options, named):
         aib.create_model("vgg_aib_qt", **options)
 
 
-def test_dropout_is_wrns_and_can_be_set():
-    model = aib.create_model("wrn_aib", width=NARROW, dropout=0.1)
-    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.1}
-
-
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [

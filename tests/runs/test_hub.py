@@ -1,11 +1,9 @@
 """Models on the Hub: uploaded with a card, loaded by their address, opened by every command."""
 
 import json
-import os
 import pickle
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ from aib.interpret.stored import stored_verdict
 from aib.report.card import NO_TRUST, Card, card_of, code, plain
 from aib.report.gather import gather
 from aib.report.push import write_upload
-from aib.report.run_page import run_page
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import open_run
 from aib.system.files import read_json, sha256, without_folders, write_json
@@ -146,51 +143,6 @@ def test_the_card_publishes_one_accuracy_per_data_set_and_none_on_training_image
     ]
 
 
-def test_the_cards_rows_keep_the_options_of_the_data(run, tmp_path):
-    [found] = read_json(run / "evaluation.json").values()
-    how, names = "over probabilities, fp32, seed 0", {}
-    for data, split in (
-        ("folder:/home/me/photos:holdout=0.2", "val"),
-        ("cifar100:labels=coarse", "test"),
-    ):
-        names[f"{data} {split} own 4x1 {how}"] = found | {"split": split}
-    write_json(run / "evaluation.json", names)
-    (tmp_path / "upload").mkdir()
-    write_upload(open_run(run, "cpu"), tmp_path / "upload", "me/mine")
-    card = (tmp_path / "upload" / "README.md").read_text()
-    assert f"\n| folder:photos:holdout=0.2 val, {how} |" in card
-    assert f"\n| cifar100:labels=coarse test, {how} |" in card
-
-
-def test_no_folder_of_this_machine_is_uploaded(hub, run, tmp_path):
-    config = json.loads((run / "config.json").read_text())
-    config["data_files"] = {"folder": str(tmp_path / "photos")}
-    config["settings"]["data"] = "folder:/home/me/photos"
-    (run / "config.json").write_text(json.dumps(config))
-    aib.push_to_hub(run, "me/mine")
-    for name, content in hub.files("me/mine").items():
-        assert str(tmp_path).encode() not in content and b"/home/me" not in content, name
-    uploaded = json.loads(hub.files("me/mine")["config.json"])
-    settings = uploaded["settings"]
-    assert "data_files" not in uploaded
-    assert settings["data"] == "folder:photos" and "root" not in settings
-
-
-def test_names_of_classes_are_no_paths(tmp_path, run):
-    """Open Images names its classes so."""
-    model, names = small_model(), [f"/m/01g31{i}" for i in range(10)]
-    rows = [{"class": name, "images": 1} for name in names]
-    study = read_json(run / "interpret.json") | {"classes": rows, "run": "/home/me/saved"}
-    model.preprocessing = replace(model.preprocessing, class_names=tuple(names))
-    model.save_pretrained(tmp_path / "saved")
-    (tmp_path / "upload").mkdir()
-    write_json(tmp_path / "saved" / "interpret.json", study)
-    write_upload(open_run(tmp_path / "saved", "cpu"), tmp_path / "upload", "me/mine")
-    assert read_json(tmp_path / "upload" / "config.json")["preprocessing"]["class_names"] == names
-    uploaded = read_json(tmp_path / "upload" / "interpret.json")
-    assert uploaded["classes"] == rows and uploaded["run"] == "saved"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -204,14 +156,6 @@ def test_names_of_classes_are_no_paths(tmp_path, run):
 )
 def test_absolute_paths_are_cut(text, expected):
     assert without_folders({text: [text, 1, None]}) == {expected: [expected, 1, None]}
-
-
-def test_maps_of_other_weights_are_not_shown(hub, run):
-    study = read_json(run / "interpret.json")
-    write_json(run / "interpret.json", study | {"weights_sha256": "0"})
-    aib.push_to_hub(run, "me/mine")
-    assert "maps.png" not in hub.files("me/mine")
-    assert b"with other weights than these" in hub.files("me/mine")["README.md"]
 
 
 def test_results_of_an_earlier_upload_are_not_left_beside_other_weights(hub, run, tmp_path):
@@ -232,19 +176,6 @@ def test_evaluations_of_replaced_weights_are_not_uploaded(hub, run):
     aib.push_to_hub(run, "me/mine")
     assert list(json.loads(hub.files("me/mine")["evaluation.json"])) == ["shapes test"]
     assert b"old test" not in hub.files("me/mine")["README.md"]
-
-
-def test_an_upload_can_be_private_on_a_branch_and_without_images_of_the_data(hub, run, monkeypatch):
-    token = os.environ["HF_TOKEN"]
-    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    push = partial(aib.push_to_hub, run, "me/mine", picture=False, token=token)
-    push(private=True)
-    found = hub.files("me/mine")
-    assert hub.private == {"me/mine"}
-    assert "maps.png" not in found and b"maps.png" not in found["README.md"]
-    hub.commit("me/mine", {}, "next")
-    push(branch="next")
-    assert hub.files("me/mine", "next") == found
 
 
 def test_a_model_of_an_own_network_is_uploaded(hub):
@@ -413,16 +344,16 @@ def test_a_report_shows_what_was_measured_here_with_the_same_weights(hub, run, t
         assert cli.main(words.format("hf:me/mine").split()) == 0
     opened = open_run(Path("hf:me/mine"), "cpu")
     [test] = read_json(opened.output / "evaluation.json")
-    content = gather(opened, stored=True)
+    content = gather(opened)
     assert set(content.evaluations) == {"shapes test", test}
-    assert content.study.data == "shapes:count=8" and content.notes == ()
+    assert content.study.data == "shapes:count=8"
     [picture] = content.pictures
     assert picture == opened.output / "figures" / "modified.png"
     assert stored_verdict(opened).measured.endswith("images of shapes:count=8")
     small_model(seed=5).save_pretrained(tmp_path / "5")
     hub.upload("me/mine", tmp_path / "5")
     opened = open_run(Path("hf:me/mine"), "cpu")
-    content = gather(opened, stored=True)
+    content = gather(opened)
     assert not content.evaluations.keys() & {test} and content.study is None
     assert "images of pets" in stored_verdict(opened).measured  # the repository's own
 
@@ -445,21 +376,6 @@ def test_results_of_one_revision_are_not_those_of_another(hub, tmp_path):
     for pattern in ("hub/**/interpret.json", "compared/**/interpret.json"):
         found = [read_json(path) for path in tmp_path.glob(pattern)]
         assert {one["run"] for one in found} == {first.source, second.source}
-
-
-def test_a_quick_study_made_here_does_not_hide_a_full_one_of_the_repository(hub, run, tmp_path):
-    study = read_json(run / "interpret.json")
-    full = study | {"data": "shapes:count=8", "split": "test", "images": 8}
-    write_json(run / "interpret.json", full)
-    aib.push_to_hub(run, "me/mine")
-    words = ["interpret", "hf:me/mine", "--data", "shapes:count=8", "--quick", "--workers", "0"]
-    assert cli.main(words) == 0
-    opened = open_run(Path("hf:me/mine"), "cpu")
-    assert (opened.output / "interpret.json").is_file()
-    assert stored_verdict(opened).verdict.name == "faithful"
-    content = gather(opened, stored=True)
-    assert content.study.evaluator is not None
-    assert "the study of the maps are those of the repository me/mine" in run_page([content])
 
 
 def test_results_that_could_not_be_downloaded_are_a_warning(hub, run, monkeypatch):
@@ -488,7 +404,7 @@ def test_results_that_the_repository_lacks_are_no_warning(
     [
         ("eval hf:me/mine --data shapes:count=8", "evaluation.json"),
         ("interpret hf:me/mine --data shapes:count=8 --quick --workers 0", "interpret.json"),
-        ("report hf:me/mine --stored", "report.html"),
+        ("report hf:me/mine", "report.html"),
         ("export hf:me/mine --format torch-export", "model.pt2"),
     ],
 )

@@ -70,3 +70,14 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, content: bytes) -> Non
     (tmp_path / "checkpoint.pt").write_bytes(content)
     with pytest.raises(aib.AibError, match="cannot be read as a checkpoint"):
         load_checkpoint(tmp_path / "checkpoint.pt")
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, {"weights": torch.ones(1000)})
+    content = bytearray(path.read_bytes())
+    where = content.index(torch.ones(4).numpy().tobytes()) + 40
+    content[where] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(aib.AibError, match=r"checkpoint\.pt .* damaged; start a new run"):
+        load_checkpoint(path)

@@ -30,8 +30,10 @@ def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
     return Run(folder=folder / name, label=name, model=model, settings=None)
 
 
-def viewer(folder: Path, *names: str, samples: tuple[int, int] | None = None) -> Viewer:
-    return Viewer([opened(folder, name) for name in names or ("tiny_aib_qt",)], samples)
+def viewer(
+    folder: Path, name: str = "tiny_aib_qt", samples: tuple[int, int] | None = None
+) -> Viewer:
+    return Viewer(opened(folder, name), samples)
 
 
 @contextmanager
