@@ -54,6 +54,7 @@ class Transplant(FlatResults):
         own, foreign = _ends_of(self.own_map), _ends_of(self.foreign_map)
         return (
             self.measured
+            and own.low > chance.high  # else resampling alone makes the model guess
             and map.low <= chance.value + MARGIN
             and pixels.value >= FOLLOWED * foreign.value
             and foreign.value >= FOREIGN * own.value
@@ -64,7 +65,7 @@ class Transplant(FlatResults):
         """Whether the decision follows the map instead of the pixels, beyond the intervals."""
         pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
         half = 0.5 * _ends_of(self.foreign_map).value
-        return self.measured and map.low > chance.high and pixels.value < half
+        return self.measured and map.low > chance.high and pixels.value <= half
 
 
 class _Ends(NamedTuple):
@@ -192,9 +193,10 @@ def transplant(
             )
         )
     values = torch.cat(rows).double()
-    # An image D of A's class says nothing about chance.
     estimates = mean_estimates(values, seed=seed)
+    # An image D of A's class says nothing about chance; of two classes one is right by chance.
     other = own[d] != own[a]
+    estimates[2] = Estimate(0.5, 0.5, 0.5)
     if bool(other.any()):
         estimates[2] = mean_estimates(values[other][:, 2:3], seed=seed)[0]
     return Transplant(len(a), len(own) - len(a), *estimates)
