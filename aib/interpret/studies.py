@@ -19,7 +19,7 @@ from aib.interpret.foreign import prepare
 from aib.interpret.images import ImageMetrics, Images
 from aib.interpret.kinds import NAMES, first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
-from aib.interpret.measure import Context, Measure, run_measures
+from aib.interpret.measure import Context, MapMaker, Measure, run_measures
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
 from aib.interpret.measures.localisation import LocalisationMeasure
@@ -185,7 +185,8 @@ def _context(
         remarks.append(f"blocks larger than the images of {size} x {size} were left out")
     if plan.precision != "fp32":
         remarks.append(f"forward passes in {plan.precision}")
-    makers, layer = {}, None
+    makers: dict[str, MapMaker] = {}
+    layer = None
     if expensive:
         makers, layer, problems = map_makers(model, few, maps, has_maps=has_maps, seed=plan.seed)
         remarks += problems

@@ -8,60 +8,24 @@ controls.
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from aib.errors import AibWarning
-from aib.evaluation.intervals import Estimate, FlatResults, mean_estimates, ratio_interval
+from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
 from aib.figures.table import NOTHING, Table, table_of
 from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measures.localisation import subset_size
+from aib.interpret.measure import Context, Measure, View, subset_size
 from aib.interpret.metrics.faithfulness import ranked_pixels
-from aib.interpret.metrics.reliance import HARM, ROOM, guessing
+from aib.interpret.metrics.reliance import guessing
+from aib.interpret.results import KEPT, EvaluatorResults, KeptCurve, Study
 from aib.models.modes import evaluating
 
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
-
-KEPT = 0.3  # of the pixels: the share that the verdict looks at
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
 TITLE = "Would another classifier decide the same from these pixels?"
-
-
-@dataclass(frozen=True)
-class KeptCurve(FlatResults):
-    """The evaluator's accuracy with the best pixels of one kind of map, in percent."""
-
-    accuracy: dict[float, Estimate]  # by share of the pixels that are kept
-    area: Estimate  # under the curve, divided by its width: a mean accuracy
-    over_random: Estimate | None = None  # area minus that control's, points, paired by image
-    over_centre: Estimate | None = None
-    # Of the model's predictions that the evaluator gives for whole images, it gives so many from
-    # the best pixels, in percent.
-    kept: dict[float, Estimate] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class EvaluatorResults:
-    """What an evaluator decides from the pixels that each kind of map keeps."""
-
-    run: str  # where the evaluator comes from
-    accuracy: float  # with all pixels, in percent
-    maps: dict[str, KeptCurve]  # by kind of map
-    chance: float | None = None  # accuracy of guessing, in percent
-
-    def weakness(self, images: int) -> str | None:
-        """Why it cannot judge maps, measured on so many images; None if it can."""
-        if self.chance is None or self.accuracy - self.chance >= 100 * ROOM * HARM:
-            return None
-        return (
-            f"it gets {self.accuracy:.1f}% of {images:,} whole images right, and guessing would "
-            f"get {self.chance:.1f}%"
-        )
 
 
 class EvaluatorMeasure(Measure):
@@ -128,7 +92,7 @@ class EvaluatorMeasure(Measure):
             return evaluator(x, deterministic=True, mask=mask).logits.argmax(dim=1)
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """Accuracy of an evaluator with the best pixels of each kind of map."""
         judged = {label: study.evaluator for label, study in studies.items() if study.evaluator}
         rows = [

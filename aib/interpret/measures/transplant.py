@@ -1,7 +1,7 @@
 """Does the decision follow the pixels or the map? Objects under the maps of other images."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,11 +10,9 @@ from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.seeded import Stream, random_words
 from aib.interpret.metrics.transplant import ENOUGH, mask_boxes, mass_boxes, transplant
+from aib.interpret.results import Study
 from aib.models.masked import Masked
 from aib.models.types import Attention
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
 
 IMAGES = 2048  # of a random choice at most: their pixels stay in memory
 
@@ -84,7 +82,7 @@ class TransplantMeasure(Measure):
         return {"transplant": result}
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """What the decision follows, beside both controls."""
         rows = []
         for label, study in studies.items():
