@@ -50,9 +50,7 @@ class Classifier(nn.Module):
         self.calibration: Calibration | None = None  # fitted on held-out images
         self.recipe: dict[str, Any] = {"kind": "custom"}
         self.quantizer: AnchorQuantizer | None = None
-        # Parameters from a pretrained network, and mean and std of the images that they expect.
-        self.pretrained_names: frozenset[str] = frozenset()
-        self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+        self.pretrained_names: frozenset[str] = frozenset()  # parameters of a pretrained network
 
     @property
     def preprocessing(self) -> Preprocessing:
