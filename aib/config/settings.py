@@ -39,7 +39,7 @@ class Settings:
 
     # --- what is trained, on what
     data: str = "shapes"
-    """folder:PATH, hf:NAME or a name.
+    """folder:PATH or a name.
 
     `aib data list` lists the names.
     """
@@ -171,8 +171,6 @@ class Settings:
 
     Which epochs is random for each image; otherwise every flip is.
     """
-    strict: bool = False
-    """Stop at a damaged file instead of skipping it."""
     cache: Cache = "auto"
     """Where decoded images above 64 pixels stay.
 
@@ -305,6 +303,6 @@ MACHINE = {
 NETWORK = ("at", "masked", "pretrained")
 # Settings that choose data and model: `fit` is given both.
 CHOICES = {
-    "data", "root", "holdout", "strict", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
+    "data", "root", "holdout", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
     "init",
 }  # fmt: skip

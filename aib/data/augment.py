@@ -8,8 +8,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.errors import AibError
-
 # Smallest area of a training crop of a large image. ImageNet's recipe goes down to 0.08, which on a
 # few thousand fine-grained images often loses the object.
 MIN_AREA = 0.25
@@ -72,12 +70,6 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
     pixels = images.view(-1, width).index_select(0, lines.flatten()).view(count, -1, width)
     picked = pixels.gather(2, columns[:, None, :].expand_as(pixels))  # [B,CH,W]
     return picked.view(count, channels, height, width)
-
-
-def check_cutout(side: int, size: int) -> None:
-    """Raise an error for a square that is negative or would always cover the whole image."""
-    if not 0 <= side < 2 * size - 1:
-        raise AibError(f"a cut-out of {side} does not suit images of {size} x {size}")
 
 
 def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:

@@ -16,8 +16,6 @@ from aib.data.specs import Archive, Spec
 from aib.errors import AibError
 from aib.system.files import locked
 
-RETRIES = 2
-
 
 def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) -> Path:
     """Download a data set to `root` unless it is there, and return its folder.
@@ -39,7 +37,11 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
         for archive in missing:
             path = _download(archive, temporary)
             if archive.is_tar:
-                extract(path, temporary)
+                try:  # the filter stops at paths and links out of the folder, and at devices
+                    with tarfile.open(path) as tar:
+                        tar.extractall(temporary, filter="data")
+                except (tarfile.TarError, EOFError, OSError) as error:
+                    raise AibError(f"{path.name} cannot be unpacked: {error}") from error
                 path = temporary / (archive.part or spec.folders[0])
                 if not path.is_dir():
                     raise AibError(f"{archive.file_name} does not contain {path.name}/")
@@ -48,30 +50,13 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
     return folder
 
 
-def extract(archive: Path, target: Path) -> None:
-    """Unpack a tar archive; the filter stops at paths and links out of `target`, and at devices."""
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(target, filter="data")
-    except tarfile.FilterError as error:
-        raise AibError(f"{archive.name} is not safe to unpack: {error}") from error
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise AibError(f"{archive.name} cannot be unpacked: {error}") from error
-
-
 def _download(archive: Archive, folder: Path) -> Path:
-    """Download one file; pooch checks its hash and retries after a lost connection."""
+    """Download one file; pooch checks its hash."""
     pooch.get_logger().setLevel(logging.WARNING)
-    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
-    store = pooch.create(
-        path=folder,
-        base_url="",
-        registry={archive.file_name: f"md5:{archive.md5}"},
-        urls={archive.file_name: archive.url},
-        retry_if_failed=RETRIES,
-    )
+    bar = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)
+    known = f"md5:{archive.md5}"
     try:
-        return Path(store.fetch(archive.file_name, downloader=downloader))
+        return Path(pooch.retrieve(archive.url, known, archive.file_name, folder, downloader=bar))
     except ValueError as error:  # what pooch raises for a wrong checksum
         raise AibError(f"{archive.url} is not the published file, its checksum differs") from error
     except Exception as error:  # requests and urllib3 raise many kinds

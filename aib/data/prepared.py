@@ -82,7 +82,12 @@ class Prepared:
 
 
 def prepare_batches(
-    loader: DataLoader, given: Preprocessing | None, *, num_classes: int, train: bool, **options: Any
+    loader: DataLoader,
+    given: Preprocessing | None,
+    *,
+    num_classes: int,
+    train: bool,
+    **options: Any,
 ) -> Prepared:
     """Batches of a loader, once its first one has been checked."""
     batch = next(iter(loader), None) if len(loader) else None

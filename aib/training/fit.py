@@ -46,7 +46,7 @@ def fit(
     `Normalize` in the data set's `transform` does.
 
     The model takes over the preprocessing and class names of the data, since its weights depend on
-    them from now on. Settings of the data (`data`, `root`, `holdout`, `strict`) and of the model
+    them from now on. Settings of the data (`data`, `root`, `holdout`) and of the model
     (`model`, its options, `init`, ...) are for `aib train` and change nothing here. `validation` is
     evaluated every `evaluate_every` epochs and at the end, when the temperature of the
     probabilities is fitted on it. `test` is evaluated once, with the final weights.
