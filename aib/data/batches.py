@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from aib.config.validation import Cache, Count, NonNegativeInt, check, check_seed
 from aib.data.augment import EpochPlan, crop_batch, crop_image, cut_out
 from aib.data.decode import to_tensor
-from aib.data.decoded import DecodedCopy, decode_once, move
+from aib.data.decoded import DecodedCopy, crop_copies, decode_once, move
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.objects import boxes_to_objects
 from aib.data.preprocessing import normalise
@@ -178,20 +178,22 @@ class Batches:
             known.to(self.device) if objects and known is not None else None
             for known in (self.data.objects, self.data.boxes)
         )
-        for on_host, index, u in zip(index.split(sizes), on_device, uniform, strict=True):
+        for on_host, rows, u in zip(index.split(sizes), on_device, uniform, strict=True):
             if self.decoded is not None:
-                images = self.decoded.crops(on_host, index, u, size, self.flip)
+                squares = self.decoded.squares(on_host, rows)
+                ratios = self.decoded.ratios.index_select(0, rows)
+                images = crop_copies(squares, ratios, u, size, self.flip)
             elif self.train:
-                images = crop_batch(self._images, index, u, pad=self.pad, flip=self.flip)
+                images = crop_batch(self._images, rows, u, pad=self.pad, flip=self.flip)
             else:
-                images = self._images.index_select(0, index)
+                images = self._images.index_select(0, rows)
             if self._operations:
                 images = self._operations(images, u)
-            box = None if boxes is None else boxes.index_select(0, index).clamp(0, size)
-            mask = None if stored is None else stored.index_select(0, index)
+            box = None if boxes is None else boxes.index_select(0, rows).clamp(0, size)
+            mask = None if stored is None else stored.index_select(0, rows)
             if mask is None and box is not None:
                 mask = boxes_to_objects(box, (size, size)).to(torch.uint8)
-            yield Batch(index, images, self._labels.index_select(0, index), mask, box)
+            yield Batch(rows, images, self._labels.index_select(0, rows), mask, box)
 
     def _from_files(
         self, index: Tensor, uniform: Tensor, sizes: list[int], objects: bool, epoch: int

@@ -37,15 +37,11 @@ class DecodedCopy:
     images: Tensor  # uint8 [N,3,C,C], in memory or on the device
     ratios: Tensor  # float32 [N], width / height of each image
 
-    def crops(
-        self, on_host: Tensor, index: Tensor, uniform: Tensor, size: int, flip: bool
-    ) -> Tensor:
-        """Random crops uint8 [B,3,size,size] of images; `index` [B] is on the device of training."""
+    def squares(self, on_host: Tensor, index: Tensor) -> Tensor:
+        """Images uint8 [B,3,C,C] on the device of `index` [B]."""
         if self.images.device == index.device:
-            squares = self.images.index_select(0, index)
-        else:
-            squares = move(self.images.index_select(0, on_host), index.device)
-        return crop_copies(squares, self.ratios.index_select(0, index), uniform, size, flip)
+            return self.images.index_select(0, index)
+        return move(self.images.index_select(0, on_host), index.device)
 
     def __str__(self) -> str:
         count, side, size = len(self.images), self.images.shape[-1], self.images.nbytes / 1e6

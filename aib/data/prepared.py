@@ -84,10 +84,9 @@ class Prepared:
 def prepare_batches(
     loader: DataLoader,
     given: Preprocessing | None,
-    *,
     num_classes: int,
     train: bool,
-    **options: Any,
+    seed: int | None = None,
 ) -> Prepared:
     """Batches of a loader, once its first one has been checked."""
     batch = next(iter(loader), None) if len(loader) else None
@@ -108,4 +107,4 @@ def prepare_batches(
         )
     names = policy.class_names or names_of_classes(loader.dataset, columns[1])
     policy = replace(policy, class_names=names)
-    return Prepared(loader, columns, policy, num_classes, loader.batch_size, train, **options)
+    return Prepared(loader, columns, policy, num_classes, loader.batch_size, train, seed)

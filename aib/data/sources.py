@@ -69,6 +69,7 @@ class ImageItems:
     dataset: Any  # map-style: dataset[i] gives an item
     image: int | str  # where an item has its image
     indices: Tensor  # [N], of the items
+    crops: None = None
 
     def __len__(self) -> int:
         return len(self.indices)
