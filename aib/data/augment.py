@@ -54,9 +54,8 @@ class EpochPlan:
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
     """Random crops of images[indices] with reflect padding, half of them mirrored if `flip`.
 
-    images uint8 [N,C,H,W], indices [B], uniform [B,10] -> uint8 [B,C,H,W]. Nothing is padded in
-    memory: the indices of rows and columns are reflected. Selecting rows first and then columns is
-    faster on a CPU than one gather of single pixels.
+    images uint8 [N,C,H,W], indices [B], uniform [B,10] -> uint8 [B,C,H,W]. Selecting rows first and
+    then columns is faster on a CPU than one gather of single pixels.
     """
     count, (channels, height, width) = len(indices), images.shape[1:]
     shift = (uniform[:, :2] * (2 * pad + 1)).long() - pad  # [B,2], -pad..pad

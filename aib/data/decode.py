@@ -76,12 +76,15 @@ def _open(path: Path, decode: Callable[[Image.Image], T], max_pixels: int = MAX_
         # Opened here: if Pillow opens a TIFF itself, it maps the file and loses the rotation.
         with path.open("rb") as file, _header(file, max_pixels) as image:
             return decode(image)
+    except Image.DecompressionBombError as error:
+        raise AibError(f"{path} claims more than {max_pixels:,} pixels") from error
     except AibError as error:
         raise AibError(f"{path} {error}") from error
     except FileNotFoundError as error:
         raise AibError(f"{path} does not exist") from error
     except UnidentifiedImageError as error:
-        raise AibError(f"{path} is not an image ({', '.join(FORMATS)})") from error
+        known = ", ".join(FORMATS)
+        raise AibError(f"{path} is not an image of any known format ({known})") from error
     except Exception as error:  # damaged bytes can raise any exception in a decoder
         raise AibError(f"{path} cannot be read as an image ({first_line(error)})") from error
 
@@ -94,7 +97,7 @@ def _header(file: IO[bytes], max_pixels: int) -> Image.Image:
         image = Image.open(file, formats=FORMATS)
     width, height = image.size
     if width * height > max_pixels:
-        raise AibError(f"has {width} x {height} pixels, and the limit is {max_pixels:,}")
+        raise Image.DecompressionBombError
     if min(width, height) < MIN_SIDE:
         raise AibError(f"has {width} x {height} pixels, and needs {MIN_SIDE} x {MIN_SIDE}")
     return image
@@ -124,8 +127,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        small = 1 if image.mode == "F" and values.max() <= 1 else 255
-        white = 2**16 - 1 if values.max() > 255 else small
+        white = 2**16 - 1 if values.max() > 255 else 255 if values.max() > 1 else 1
         return Image.fromarray((values * 255 / white).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         # Transparent pixels hold arbitrary colours; white is what viewers show.

@@ -1,11 +1,8 @@
 """Download official files: check, unpack in a temporary folder, move into place when complete."""
 
-import contextlib
 import logging
-import shutil
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +11,6 @@ import pooch
 from aib.data.files import locate, root_folder
 from aib.data.specs import Archive, Spec
 from aib.errors import AibError
-from aib.system.files import locked
 
 
 def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) -> Path:
@@ -33,7 +29,9 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
     ]
     if not missing:
         return folder
-    with _temporary_folder(base, spec.name) as temporary:
+    base.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".fetch-", dir=base) as name:  # the last step is a rename
+        temporary = Path(name)
         for archive in missing:
             path = _download(archive, temporary)
             if archive.is_tar:
@@ -64,19 +62,3 @@ def _download(archive: Archive, folder: Path) -> Path:
             f"{archive.url} could not be fetched ({type(error).__name__}): try again later, "
             f"or put the files in a folder yourself and name it with --root"
         ) from error
-
-
-@contextlib.contextmanager
-def _temporary_folder(base: Path, name: str) -> Iterator[Path]:
-    """A hidden folder under `base`, on the same file system, so that the last step is a rename.
-
-    It is removed at the end; what a killed process left is removed by the next fetch. The lock
-    prevents two fetches of one set at the same time, and ends with its process.
-    """
-    prefix = f".fetch-{name}-"
-    busy = f"another process is fetching {name} here: wait for it"
-    with locked(base / f".fetch-{name}.lock", busy):
-        for stale in base.glob(f"{prefix}*/"):
-            shutil.rmtree(stale, ignore_errors=True)
-        with TemporaryDirectory("", prefix, base, ignore_cleanup_errors=True) as temporary:
-            yield Path(temporary)

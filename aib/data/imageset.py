@@ -54,10 +54,8 @@ class ImageSet(Dataset):
             object.__setattr__(self, "keys", tuple(range(count)))
         _require("labels", self.labels, torch.int64, (count,))
         found = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
-        if found != count:
-            raise AibError(f"{self.name} has {found} images and {count} labels")
-        if count == 0:
-            raise AibError(f"{self.name} has no images in split '{self.split}'")
+        if found != count or not count:
+            raise AibError(f"{self.name} {self.split} has {found} images and {count} labels")
         side = self.preprocessing.image_size
         _require("images", self.images, torch.uint8, (count, 3, side, side))
         _require("objects", self.objects, torch.uint8, (count, side, side))
@@ -65,16 +63,11 @@ class ImageSet(Dataset):
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.num_classes:
             raise AibError(
-                f"labels of {self.name} run from {low} to {high}, but it has {self.num_classes} "
-                "classes"
+                f"{self.name} has labels {low} to {high}, but {self.num_classes} classes"
             )
 
     def __repr__(self) -> str:
-        side = self.preprocessing.image_size
-        return (
-            f"ImageSet({self.name} {self.split}: {len(self):,} images of {side} x {side} pixels, "
-            f"{self.num_classes} classes, in {'memory' if self.files is None else 'files'})"
-        )
+        return f"ImageSet({self.name} {self.split}: {counted(len(self), 'image')})"
 
     def describe_skipped(self) -> str:
         """A sentence on the files that could not be read."""

@@ -42,8 +42,8 @@ def load(
 
     name: a known data set, `shapes_spurious`, or `folder:PATH`, with options after a
         colon: `shapes:clutter=0.5,size=small`, `cub200:crop`, `folder:photos:image_size=96`.
-    split: `train`, `test`, `val` (a seeded, stratified, held-out part of `train`), and `extra` for
-        svhn. If the data has its own `val`, that is it.
+    split: `train`, `test`, `val` (a folder's own, or a seeded, stratified part of `train`), and
+        `extra` for svhn.
     seed: of the held-out part and of generated training images; test images do not depend on it.
     holdout: the share of `train` that is held out; with 0 `train` is complete.
     held_out: the keys (`ImageSet.keys`) of the images that a run held out; then `holdout` and
