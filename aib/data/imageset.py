@@ -62,9 +62,7 @@ class ImageSet(Dataset):
         _require("boxes", self.boxes, torch.float32, (count, 4))
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.num_classes:
-            raise AibError(
-                f"{self.name} has labels {low} to {high}, but {self.num_classes} classes"
-            )
+            raise AibError(f"{self.name} has labels {low} to {high} of {self.num_classes} classes")
 
     def __repr__(self) -> str:
         return f"ImageSet({self.name} {self.split}: {counted(len(self), 'image')})"
