@@ -147,7 +147,6 @@ class Classifier(nn.Module):
         """Classify images [B,3,H,W] and return the prediction with its attention map."""
         with evaluating(self):
             out = self(x, samples, deterministic=deterministic)
-        self.preprocessing.warn_of_pixels(x)
         if out.attention is None:
             raise AibError(
                 "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"

@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -103,7 +102,7 @@ def _train(
         run_on_rank_zero(fabric, begin)
     loaded = [data, *([validation] if validation else []), *test]
     for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
-        report.message(f"warning: {left_out}; --strict stops at one")
+        report.message(f"warning: {left_out}")
     report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, "
         f"{counted(settings.epochs, 'epoch')}, {fabric.device}; writing to {run.folder}"
@@ -178,13 +177,7 @@ def with_test_images(s: Settings) -> Settings:
 
 def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
     """Load one split of the settings' data set, with the images held out that a run recorded."""
-    options: dict[str, Any] = {
-        "root": s.root,
-        "seed": s.seed,
-        "holdout": s.holdout,
-        "strict": s.strict,
-    }
-    return load(s.data, split, held_out=held_out, **options)
+    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, held_out=held_out)
 
 
 def build_model(
