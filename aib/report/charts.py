@@ -116,7 +116,7 @@ def _chart(
         else:
             axis.set_title(y_label, loc="left")
         if handles:
-            place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+            place: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
             axis.legend(ncols=len(handles), handlelength=1.4, columnspacing=1.2, **place)
         return caption, to_svg(figure, f"{caption}, against {x_label}: {content}")
 
