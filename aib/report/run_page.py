@@ -10,7 +10,7 @@ from aib.config.paper import paper_error
 from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, number, table_of, without, without_empty_columns
+from aib.figures.table import NOTHING, number, table_of, without_empty_columns
 from aib.interpret.images import ClassMetrics, Information
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
@@ -54,42 +54,36 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
         {
             "run": run.label,
             "model": run.model,
-            "data": _measured_data(run),
-            "images": describe_split(e.split) if (e := run.own_evaluation) else NOTHING,
+            "data": f"{run.settings.data}, {e.images:,} images" if e and run.settings else NOTHING,
+            "images": describe_split(e.split) if e else NOTHING,
             "error %": number(e.top1_error if e else None, 2),
             "paper %": _paper(run),
         }
         for run in runs
+        for e in [run.own_evaluation]
     ]
-    table, same = table_of("Error", errors), {_images(run) for run in runs} - {None}
-    if len(same) > 1:
-        note = "The errors were not measured on the same images: compare with care."
-        shown = [blocks.table(table), blocks.text(note)]
-    else:
-        shown = [blocks.table(without(table, "data"))]
     studies = {run.label: run.study for run in runs if run.study is not None}
-    if len({_studied_images(run) for run in runs} - {None}) > 1:
-        shown.append(
-            blocks.text("The maps were not measured on the same images: compare with care.")
-        )
+    shown = [blocks.table(table_of("Error", errors))]
+    for what, same in (
+        ("errors", {_evaluated_images(run) for run in runs}),
+        ("maps", {_studied_images(run) for run in runs}),
+    ):
+        if len(same - {None}) > 1:
+            note = f"The {what} were not measured on the same images: compare with care."
+            shown.append(blocks.text(note))
     return Section("Comparison", "comparison", [*shown, *_study_tables(studies)])
 
 
-def _measured_data(run: RunContent) -> str:
+def _evaluated_images(run: RunContent) -> tuple[Any, ...] | None:
+    """What tells the images of the run's evaluation; held-out ones depend on the run's seed."""
     e, s = run.own_evaluation, run.settings
-    return f"{s.data}, {e.images:,} images" if e and s else NOTHING
-
-
-def _images(run: RunContent) -> tuple[str, str, int] | None:
-    """What tells the images of the run's own evaluation; held-out ones depend on the seed."""
-    e, s = run.own_evaluation, run.settings
-    return (_measured_data(run), e.split, s.seed if e.split == "val" else 0) if e and s else None
+    return (s.data, e.split, e.images, e.split == "val" and s.seed) if e and s else None
 
 
 def _studied_images(run: RunContent) -> tuple[Any, ...] | None:
-    """What tells the images of the run's study; all but test images depend on the run's seed."""
+    """The same of the run's study, which may be of some images that it drew."""
     study, s = run.study, run.settings
-    drawn = s.seed if s and study and study.split != "test" else 0
+    drawn = study and study.split != "test" and s and s.seed
     return (study.data, study.split, study.images, study.seed, drawn) if study else None
 
 
