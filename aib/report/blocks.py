@@ -27,7 +27,7 @@ blocks: Any = _templates.get_template("blocks.html").module
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with its blocks. A section without blocks is not shown."""
+    """A heading with its blocks. A section whose blocks are empty is not shown."""
 
     title: str
     anchor: str
@@ -38,7 +38,7 @@ def render(
     title: str, sections: Sequence[Section], links: Sequence[tuple[str, str]] | None = None
 ) -> str:
     """The HTML page. `links` are (anchor, name) pairs; one per section if not given."""
-    shown = [section for section in sections if section.blocks]
+    shown = [section for section in sections if "".join(section.blocks).strip()]
     return _templates.get_template("page.html").render(
         title=title,
         sections=shown,
