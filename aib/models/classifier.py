@@ -169,14 +169,7 @@ class Classifier(nn.Module):
             return found
         mean_map, levels = self.mean_map(out.attention)
         anchors = None if self.quantizer is None else self.quantizer.anchors.detach().sort().values
-        sigma = out.attention.sigma
-        sampled = None if sigma is None else out.attention.a_q
-        own: dict[str, Any] = {
-            "method": "own",
-            "map": mean_map,
-            "sigma": sigma,
-            "sample_maps": sampled,
-        }
+        own: dict[str, Any] = {"method": "own", "map": mean_map, "sigma": out.attention.sigma}
         return replace(found, **own, level_indices=levels, anchors=anchors)
 
     def save_pretrained(self, folder: str | Path) -> None:
