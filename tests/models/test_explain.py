@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 import aib
-from aib.models.explanation import Explanation
 from tests.helpers import images
 
 B, C = 3, 4
@@ -44,11 +43,6 @@ def test_the_explanation_is_that_of_the_deterministic_pass():
     torch.testing.assert_close(expl.attention, enlarged[:, 0])
 
 
-def test_the_map_does_not_depend_on_the_draw():
-    model, x = make(), images(B)
-    assert torch.equal(model.explain(x).attention, model.explain(x).attention)
-
-
 def test_a_quantised_map_takes_only_the_anchors_levels():
     model = make(num_anchors=5)
     model.quantizer.anchors.data = torch.tensor([0.9, 0.3, 0.6, 0.5, 0.4])
@@ -82,22 +76,6 @@ def test_the_mode_of_every_layer_is_restored_also_after_an_error():
         assert not any(layer.training for layer in model.stem.modules())
 
 
-def test_predictions_come_by_name_where_the_model_has_names():
-    names = ("ant", "bee", "cat", "dog")
-    model = make(preprocessing=aib.Preprocessing(class_names=names))
-    expl = model.explain(images(B))
-    assert expl.names() == [names[i] for i in expl.prediction]
-    assert make().explain(images(B)).names()[0] in {"0", "1", "2", "3"}
-
-
-def test_a_batch_can_be_iterated_image_by_image():
-    expl = make().explain(images(B))
-    for index in (B, -B - 1):  # without an IndexError iteration would never end
-        with pytest.raises(IndexError, match=f"{B} images"):
-            expl[index]
-    assert [int(one.prediction) for one in expl] == expl.prediction.tolist()
-
-
 def test_a_decision_is_unsure_above_half_of_the_entropy_of_a_guess():
     """By hand: k equally likely classes of 16 have log2 k bits, and a guess has 4."""
     rows = torch.zeros(3, 16)
@@ -108,8 +86,3 @@ def test_a_decision_is_unsure_above_half_of_the_entropy_of_a_guess():
     assert found.unsure.tolist() == [False, False, True]
     assert found.certainty(1) == "entropy 1.58 of 4.00 bits"
     assert found.certainty(2).startswith("entropy 2.32 of 4.00 bits: unsure")
-
-
-def test_the_likeliest_class_is_the_predicted_one_also_of_equal_ones():
-    found = Explanation(torch.full((1, 10), 0.1), (4, 4))
-    assert [name for name, _ in found.top(0, 3)] == ["0", "1", "2"] and found.names() == ["0"]
