@@ -14,7 +14,7 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
-from aib.models.networks.attachment import attach, attach_options, form_of
+from aib.models.networks.attachment import attach, attach_options
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CHECKPOINT, CONFIG, WEIGHTS, read_preprocessing
 from aib.runs.files import (
@@ -163,7 +163,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
-        **attach_options(s.model, form_of(s.masked, s.evaluator), s.options),
+        **attach_options(s.options),
     )
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
