@@ -51,9 +51,7 @@ class Classifier(nn.Module):
         self.calibration: Calibration | None = None  # fitted on held-out images
         self.recipe: dict[str, Any] = {"kind": "custom"}
         self.quantizer: AnchorQuantizer | None = None
-        # Parameters from a pretrained network, and mean and std of the images that they expect.
-        self.pretrained_names: frozenset[str] = frozenset()
-        self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+        self.pretrained_names: frozenset[str] = frozenset()  # parameters of a pretrained network
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -142,7 +140,6 @@ class Classifier(nn.Module):
         """Classify images [B,3,H,W] and return the prediction with its attention map."""
         with evaluating(self):
             out = self(x, samples, deterministic=deterministic)
-        self.preprocessing.warn_of_pixels(x)
         if out.attention is None:
             raise AibError("this model has no attention map of its own; choose a post-hoc one")
         return self.explanation_of(out, x, self.describe_samples(samples, deterministic))
@@ -168,7 +165,6 @@ class Classifier(nn.Module):
             method="own",
             map=mean_map,
             sigma=out.attention.sigma,
-            sample_maps=None if out.attention.sigma is None else out.attention.a_q,
             level_indices=levels,
             anchors=anchors,
         )

@@ -52,7 +52,7 @@ VALUES: dict[str, list[str]] = {
     "format": "onnx torch-export tflite".split(),
     "grid": "beta=1e-3,1 latent_dim=4,8 beta= =1 beta beta=1,1 beta=nan seed=1,2 unknown=1".split(),
 }
-SWITCHES = "json strict extra list quick version help debug no_browser".split()
+SWITCHES = "json extra list quick version help debug no_browser".split()
 HINTS = setting_types()
 SETTINGS = " ".join(name for name in HINTS if name != "compile")
 

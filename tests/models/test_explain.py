@@ -76,6 +76,22 @@ def test_the_mode_of_every_layer_is_restored_also_after_an_error():
         assert not any(layer.training for layer in model.stem.modules())
 
 
+def test_predictions_come_by_name_where_the_model_has_names():
+    names = ("ant", "bee", "cat", "dog")
+    model = make(preprocessing=aib.Preprocessing(class_names=names))
+    expl = model.explain(images(B))
+    assert expl.names() == [names[i] for i in expl.prediction]
+    assert make().explain(images(B)).names()[0] in {"0", "1", "2", "3"}
+
+
+def test_a_batch_can_be_iterated_image_by_image():
+    expl = make().explain(images(B))
+    for index in (B, -B - 1):  # without an IndexError iteration would never end
+        with pytest.raises(IndexError, match="out of range"):
+            expl[index]
+    assert [int(one.prediction) for one in expl] == expl.prediction.tolist()
+
+
 def test_a_decision_is_unsure_above_half_of_the_entropy_of_a_guess():
     """By hand: k equally likely classes of 16 have log2 k bits, and a guess has 4."""
     rows = torch.zeros(3, 16)

@@ -106,7 +106,6 @@ def attach(
     model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
     if pretrained:
         model.pretrained_names = _unchanged_names(model, given)
-        model.pretrained_statistics = None if own is None else (own.mean, own.std)
     return model
 
 
