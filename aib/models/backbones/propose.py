@@ -94,10 +94,7 @@ class FirstPass(nn.Module):
     def statistics_in(
         self, weights: dict[str, Tensor], network: str, own: str
     ) -> dict[str, Tensor]:
-        """The running statistics of a network in `weights`, by the names of this pass's buffers.
-
-        `network` and `own` are how the names of the network and of this module begin.
-        """
+        """A network's running statistics in `weights`, by this pass's names; both are prefixes."""
         prefix = f"{network}.{self.part}." if self.part else f"{network}."
         found = {key: prefix + key.replace("/", ".") for key, _ in self.named_buffers()}
         return {f"{own}.{key}": weights[name] for key, name in found.items() if name in weights}
@@ -158,9 +155,7 @@ def halvings(image_size: int, map_size: int) -> int:
         raise AibError(f"map_size must lie between 1 and the image's {image_size}, not {map_size}")
     steps = math.log2(image_size / map_size)
     if steps != int(steps):
-        raise AibError(
-            f"map_size must be the image's {image_size} divided by a power of two, not {map_size}"
-        )
+        raise AibError(f"map_size must be {image_size} divided by a power of two, not {map_size}")
     return int(steps)
 
 
