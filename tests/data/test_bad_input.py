@@ -33,7 +33,7 @@ def failure(capsys, *argv: str) -> str:
         ("show shapes:clutter=much", "float"),
         ("show shapes:size=huge", "medium"),
         ("show shapes:count=99999999999", "GB"),
-        ("show shapes:count=0", "at least 1, not 0"),
+        ("show shapes:count=0", "count must be an integer of at least 1"),
         ("show shapes --split valid", "val"),
         ("show folder:", "needs a path"),
         ("show folder:nowhere", "one sub-folder of images per class"),
