@@ -39,7 +39,7 @@ GROUPS = {
     ),
     "augmentation": ("augment", "cutout", "trivial_augment", "alternate_flip"),
     "hardware": (
-        "accelerator", "devices", "nodes", "oversubscribe", "precision", "channels_last", "compile",
+        "accelerator", "devices", "nodes", "precision", "channels_last", "compile",
         "graphs",
     ),
     "record": ("log_every", "checkpoint_every", "evaluate_every", "loggers"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader
 
 from aib.data.dataset import find_columns, names_of_classes
 from aib.data.imageset import ImageSet
@@ -37,11 +37,6 @@ class Prepared:
     @property
     def num_images(self) -> int:
         return len(self.loader.sampler)  # type: ignore[arg-type]
-
-    @property
-    def in_order(self) -> bool:
-        """Whether every epoch has the images in the same order."""
-        return isinstance(self.loader.sampler, SequentialSampler)
 
     def __len__(self) -> int:
         """Number of batches per epoch."""
