@@ -22,7 +22,6 @@ COMMANDS = {
     "interpret": "measure how far maps can be trusted: stability, localisation, reliance, bits",
     "report": "write one HTML page about one or more runs",
     "export": "write a model as one ONNX or torch.export file that runs without aib",
-    "bench": "measure speed on this machine, relative to a baseline in the same run",
     "data": "list, fetch, verify and show data sets",
 }
 
@@ -35,7 +34,7 @@ USAGE = "\n".join(
         *(f"  {word:<10} {text}" for word, text in COMMANDS.items()),
         "",
         "`aib COMMAND --help` explains a command with an example; `--debug` shows tracebacks.",
-        "`aib -V` prints the version, `aib --print-completion bash` (zsh, fish) completions.",
+        "`aib -V` prints the version.",
     ]
 )
 
@@ -75,17 +74,7 @@ def main(argv: list[str] | None = None) -> int:
     if words[0] in ("-V", "--version"):
         print(__version__)
         return 0
-    if words[0] == "--complete":  # called by the shell
-        from aib.commands.completion import complete
-
-        print("\n".join(complete(words[1:], list(COMMANDS))))
-        return 0
     try:
-        if words[0] == "--print-completion":
-            from aib.commands.completion import script
-
-            print(script("".join(words[1:2])))
-            return 0
         reject_unknown(words[:1], COMMANDS, "no command", "aib --help")
     except AibError as error:
         print(f"aib: {error}", file=sys.stderr)

@@ -12,7 +12,7 @@ from aib.errors import AibError
 from aib.figures.table import number
 
 if TYPE_CHECKING:
-    from aib.bench.counts import Row
+    from aib.models.counts import Row
 
 
 def models(
@@ -41,8 +41,8 @@ def models(
         profile: the paper's models, or those of the authors' released code.
         json: print JSON instead of a table.
     """
-    from aib.bench.counts import measure, remarks
     from aib.config.options import is_library_name
+    from aib.models.counts import measure, remarks
     from aib.models.registry import list_models
 
     if is_library_name(filter):

@@ -9,7 +9,7 @@ from aib.errors import AibError
 
 # The options of `create_model` that apply to any network, without and with masked=True.
 OPTIONS = {
-    False: ("latent_dim", "modulation", "attention_guide", "profile"),
+    False: ("latent_dim", "modulation", "profile"),
     True: ("latent_dim", "area", "noise_std", "stretch", "sample_map", "profile"),
 }
 READING = ("layout", "prefix_tokens", "grid")  # of the features, with masked=True

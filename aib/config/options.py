@@ -6,14 +6,12 @@ backbone and the builder (`registry.py`).
 """
 
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from aib.config.validation import (
     Count,
     Fraction,
     Modulation,
-    NonNegativeInt,
     NumAnchors,
     Positive,
     ProfileName,
@@ -21,7 +19,6 @@ from aib.config.validation import (
     check_fields,
     reject_unknown,
 )
-from aib.errors import AibError
 
 # The part that a model needs for an option to change anything.
 DROPOUT = {"needs": "dropout"}
@@ -54,12 +51,6 @@ class ModelOptions:
     """Q, the number of anchors; the family's if not given."""
     modulation: Modulation | None = field(default=None, metadata=ATTENTION)
     """How attention acts on the features; the profile's if not given."""
-    attention_depth: NonNegativeInt = field(default=0, metadata=ATTENTION)
-    """Convolutions put in front of the paper's attention, for a larger receptive field."""
-    attention_guide: bool = field(default=False, metadata=ATTENTION)
-    """Build the map from one map per class, trained by a second head as in ABN."""
-    tap: NonNegativeInt = field(default=0, metadata=ATTENTION)
-    """Blocks by which VGG's attention at 32 x 32 comes later; each halves the map's side."""
     area: Area = field(default=0.25, metadata=MASK)
     """Masked models: the share of each image that the map may open; 1 for no budget."""
     map_size: Count | None = field(default=None, metadata=MASK)
@@ -93,21 +84,6 @@ class ModelOptions:
         mine = [f for f in fields(self) if f.metadata.get("needs") == part]
         changed = [f.name for f in mine if getattr(self, f.name) != f.default]
         return [name for name in changed if name != "modulation"]
-
-
-# Options and settings that older files name. At these values they changed nothing.
-REMOVED = {"attention_noise": 0.0, "lambda_a": 0.0}
-
-
-def without_removed(values: dict[str, Any], where: Path) -> dict[str, Any]:
-    """A file's options without the removed ones; one that changed the model is an error."""
-    for name, unused in REMOVED.items():
-        if values.get(name, unused) != unused:
-            raise AibError(
-                f"{where}: {name} is {values[name]!r}, and this version of aib has no {name} any "
-                "more; train again without it"
-            )
-    return {name: value for name, value in values.items() if name not in REMOVED}
 
 
 def is_library_name(name: str) -> bool:

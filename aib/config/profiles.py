@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from aib.config.validation import Modulation, ProfileName, check
+from aib.config.validation import Averaging, Modulation, ProfileName, check
 
 Initialisation = Literal["he", "he_fan_out", "xavier"]
 
@@ -26,7 +26,7 @@ class Profile:
 
     # --- the loss
     exact_kl: bool  # False: the released code takes sigma for the *log* of the std
-    average_logits: bool  # False: the likelihood is averaged over samples, E[log q(y|z)]
+    averaging: Averaging  # over samples; "probabilities": the loss averages the likelihood
     bits: bool  # cross-entropy and KL are divided by ln 2, the quantiser's two terms are not
     kl_weight: Mapping[tuple[str, int], float]  # by backbone and image size; 1 for those not named
 
@@ -43,7 +43,7 @@ PROFILES: dict[ProfileName, Profile] = {
         initialisation={},
         eval_samples=(4, 12),
         exact_kl=True,
-        average_logits=False,
+        averaging="probabilities",
         bits=False,
         kl_weight={},
         nesterov=True,
@@ -56,7 +56,7 @@ PROFILES: dict[ProfileName, Profile] = {
         initialisation={"vgg": "xavier", "wrn": "he_fan_out"},
         eval_samples=(4, 4),
         exact_kl=False,
-        average_logits=True,
+        averaging="logits",
         bits=True,
         kl_weight={("vgg", 32): 0.5},
         nesterov=False,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from aib.config.options import OPTION_NAMES, ModelOptions, without_removed
+from aib.config.options import OPTION_NAMES, ModelOptions
 from aib.config.validation import (
     Cache,
     Count,
@@ -269,7 +269,6 @@ class Settings:
 
         A missing key is one that an older version did not have: its default is what it did.
         """
-        values = without_removed(values, where)
         reject_unknown(values, setting_types(), f"{where}: no setting", "aib train --help")
         options = {name: value for name, value in values.items() if name in OPTION_NAMES}
         read: Settings = parse_json(cls, values, where)

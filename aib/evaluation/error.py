@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from aib.config.profiles import get_profile
 from aib.config.validation import Averaging, Precision, check_decided, parse_json
 from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.evaluation.matching import prepare_images
@@ -133,7 +134,7 @@ def evaluate(
         if classes == "own":
             classes, images = prepare_images(model, images)
         batches = Batches(images, batch_size, train=False, device=device, workers=workers)
-    average = average or ("logits" if model.profile == "released" else "probabilities")
+    average = average or get_profile(model.profile).averaging
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)

@@ -7,7 +7,6 @@
 A model made with `attach` exports the same way.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,13 @@ from aib.export.formats import (
     to_onnx,
     to_torch_export,
 )
-from aib.export.int8 import Int8, quantise
 from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.models.classifier import Classifier, check_model
 from aib.system.files import check_writable, write_whole
-from aib.system.progress import Tick, silent
 
-__all__ = ["Check", "Exported", "Format", "Int8", "export", "quantise", "read_metadata"]
+__all__ = ["Check", "Exported", "Format", "export", "read_metadata"]
 
-STEPS = 3  # of the progress: convert, compare, write
+FORMATS = {"onnx": (to_onnx, open_onnx), "torch-export": (to_torch_export, open_torch_export)}
 
 
 @dataclass(frozen=True)
@@ -53,49 +50,39 @@ def export(
     *,
     data: str | None = None,
     checksum: str | None = None,
-    tick: Tick = silent,
 ) -> Exported:
-    """Write one deterministic pass of `model` to `path`; the model stays as it is.
+    """Write one deterministic pass of `model` to `path`, for any number of images of its size.
 
-    The file takes any number of images of the size in `model.preprocessing`. `data` and `checksum`
-    (of the weights file) go into its metadata. If it does not compute what the model computes,
-    nothing is written. A file that is there already is replaced.
+    `data` and `checksum` (of the weights file) go into the metadata. A file that does not compute
+    what the model computes is not written.
     """
     check_model(model, "export")
     path = check_target(Path(path), format)
     reference, size = settled(model), model.preprocessing.image_size
     about = describe(reference, format, data=data, checksum=checksum)
-    tick("converting", 0)
-    make, reopen = _FORMATS[format]
+    make, reopen = FORMATS[format]
     try:
-        made = make(OnePass(traceable(reference)).eval(), size, about)
-    except AibError:
-        raise
+        content = make(OnePass(traceable(reference)).eval(), size, about)
     except Exception as error:  # a user's network may do what no graph can express
-        cause: BaseException = error
-        # This one of torch lists steps of its developers; the operation is named below it.
-        while str(error).startswith("Failed to convert") and cause.__cause__ is not None:
-            cause = cause.__cause__
-        reason = first_line(cause)
-        if reason.startswith("Constraints violated (batch)"):
-            reason = "it fixes the batch size, as `len(x)` does; use `x.shape[0]` in its forward"
+        reason = _reason(error)
         raise AibError(f"this network cannot be exported as {format}: {reason}") from error
-    tick("comparing with PyTorch", 1)
-    checked = check(reference, reopen(made)).require()
-    tick("writing", 1)
-    write_whole(path, lambda partial: partial.write_bytes(made))
-    tick("written", 1)
-    return Exported(path, len(made), about, checked)
+    checked = check(reference, reopen(content)).require()
+    write_whole(path, lambda partial: partial.write_bytes(content))
+    return Exported(path, len(content), about, checked)
 
 
-_FORMATS: dict[Format, tuple[Callable[..., bytes], Callable[..., Any]]] = {
-    "onnx": (to_onnx, open_onnx),
-    "torch-export": (to_torch_export, open_torch_export),
-}
+def _reason(error: BaseException) -> str:
+    # torch's message lists steps of its developers; its cause names the operation.
+    while str(error).startswith("Failed to convert") and error.__cause__ is not None:
+        error = error.__cause__
+    reason = first_line(error)
+    if reason.startswith("Constraints violated (batch)"):
+        return "it fixes the batch size, as `len(x)` does; use `x.shape[0]` in its forward"
+    return reason
 
 
 def check_target(path: Path, format: Format) -> Path:
-    """Check the format and the path before the work begins."""
+    """Check format and path before the work begins."""
     check_value("format", format, Format)
     if path.suffix != SUFFIXES[format]:
         raise AibError(f"a file of format {format} ends in {SUFFIXES[format]}, unlike {path}")

@@ -4,7 +4,6 @@ import importlib.util
 import io
 import json
 import logging
-import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -21,16 +20,14 @@ from aib.export.one_pass import INPUT, OnePass
 
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
 METADATA = "aib"  # ONNX: the key of metadata_props; torch.export: the extra file aib.json
-MAX_METADATA = 2**24  # bytes; the names of a thousand classes take some thirty thousand
 
 Runner = Callable[[Tensor], dict[str, Tensor]]  # pixels [B,3,S,S] to outputs by name
 
 
 def to_torch_export(one_pass: OnePass, size: int, about: dict[str, Any]) -> bytes:
     """The bytes of a .pt2 file, for `torch.export.load`."""
-    program = trace(one_pass, size)
+    program, file = trace(one_pass, size), io.BytesIO()
     with quietly():
-        file = io.BytesIO()
         torch.export.save(program, file, extra_files={f"{METADATA}.json": json.dumps(about)})
     return file.getvalue()
 
@@ -68,15 +65,14 @@ def trace(one_pass: OnePass, size: int) -> torch.export.ExportedProgram:
     return program
 
 
-def open_onnx(file: bytes | Path) -> Runner:
+def open_onnx(content: bytes) -> Runner:
     """Open an .onnx file in onnxruntime on the CPU, with PyTorch's number of threads."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors only
-    source = file if isinstance(file, bytes) else str(file)
-    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
 
     def run(pixels: Tensor) -> dict[str, Tensor]:
@@ -86,10 +82,9 @@ def open_onnx(file: bytes | Path) -> Runner:
     return run
 
 
-def open_torch_export(file: bytes | Path) -> Runner:
-    source = io.BytesIO(file) if isinstance(file, bytes) else file
+def open_torch_export(content: bytes) -> Runner:
     with quietly():
-        return torch.export.load(source).module()
+        return torch.export.load(io.BytesIO(content)).module()
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
@@ -100,37 +95,23 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     try:
         text = _onnx_metadata(path) if path.suffix == SUFFIXES["onnx"] else _torch_metadata(path)
-        found = json.loads(text) if text else None
-    except AibError:
-        raise
+        return dict(json.loads(text))
     except Exception as error:  # protobuf, zip and JSON each have errors of their own
-        raise AibError(f"{path} cannot be read as an exported model") from error
-    if not isinstance(found, dict):
-        raise AibError(f"{path} was not exported by aib: it has no metadata of aib")
-    return found
+        raise AibError(f"{path} cannot be read as a file that aib exported") from error
 
 
-def _onnx_metadata(path: Path) -> str | None:
-    need_onnx()
+def _onnx_metadata(path: Path) -> str:
     import onnx
 
     entries = onnx.load(path, load_external_data=False).metadata_props
-    return next((entry.value for entry in entries if entry.key == METADATA), None)
+    return next(entry.value for entry in entries if entry.key == METADATA)
 
 
-def _torch_metadata(path: Path) -> bytes | None:
+def _torch_metadata(path: Path) -> bytes:
     """Read the zip directly: `torch.export.load` may unpickle, and so run, what a file holds."""
     with zipfile.ZipFile(path) as archive:
-        # torch before 2.8 writes extra_files/NAME, later versions ARCHIVE/extra/NAME.
-        ours = rf"(extra_files|[^/]+/extra)/{METADATA}\.json"
-        name = next((n for n in archive.namelist() if re.fullmatch(ours, n)), None)
-        if name is None:
-            return None
-        with archive.open(name) as file:  # the size that the zip states need not be true
-            text = file.read(MAX_METADATA + 1)
-    if len(text) > MAX_METADATA:
-        raise AibError(f"the metadata in {path} is larger than {MAX_METADATA:,} bytes")
-    return text
+        name = next(n for n in archive.namelist() if n.endswith(f"/{METADATA}.json"))
+        return archive.read(name)
 
 
 def need_onnx() -> None:

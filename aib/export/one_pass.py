@@ -124,13 +124,12 @@ def describe(
         },
         "anchors": anchors,  # the values of a quantised map, rising
         "samples": "deterministic",
-        "int8": None,
     }
 
 
 def _meaning(name: str, model: Classifier) -> str:
     if name == "logits":
-        return "log-probabilities" if model.profile == "paper" else "logits"
+        return "log-probabilities"
     if name == "bits":
         return "bits per pixel that the mask lets through, at most"
     if name == "map" and model.takes_mask:

@@ -12,14 +12,14 @@ from typing import Literal
 from torch import Tensor, nn
 
 from aib.config.profiles import get_modulation
-from aib.config.validation import Modulation
+from aib.config.validation import Modulation, ProfileName
 from aib.data.preprocessing import Preprocessing
 from aib.models.attention import check_parameters, modulate, sample_attention
 from aib.models.backbones.compose import make_parts
 from aib.models.classifier import Classifier
 from aib.models.latent import LinearHead, VariationalHead
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Given, Output, ProfileName, Sampling
+from aib.models.types import Attention, Given, Output, Sampling
 
 
 class AIB(Classifier):
@@ -41,7 +41,7 @@ class AIB(Classifier):
         samples = (e.shape[0] // x.shape[0], sampling.m)  # a deterministic map has one sample
         eps_z = sampling.noise.z
         latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
-        return Output(logits, attention, latent, aux_logits, self.profile, self.kl_weight)
+        return Output(logits, attention, latent, aux_logits)
 
     def attend(
         self, f: Tensor, sampling: Sampling, attention_map: Tensor | None

@@ -1,36 +1,31 @@
-"""Base class of all models: checks the input, explains the output, saves and loads."""
+"""Base class of all models: checks the input, explains the output, saves."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import torch
-from huggingface_hub import ModelCard, ModelHubMixin
 from torch import Tensor, nn
 
-from aib.config.options import STRETCH, is_library_name
+from aib.config.options import is_library_name
 from aib.config.profiles import get_profile
-from aib.config.validation import at_least, check
+from aib.config.validation import ProfileName, at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import Attention, Given, Noise, Output, ProfileName, Sampling
-from aib.models.weights import MEASURED, SCHEMA, save
-from aib.report.card import PICTURE, Card
-from aib.runs.download import readable_errors
+from aib.models.types import Attention, Given, Noise, Output, Sampling
+from aib.models.weights import SCHEMA, save
 
 
-class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
+class Classifier(nn.Module):
     """A network whose forward pass gives an `Output`. A new model implements `decide`.
 
     `recipe` holds the arguments that rebuild it (plain JSON types), `preprocessing` how its images
     were prepared. Both are written to config.json beside the weights.
     """
 
-    loader: ClassVar[Callable[..., "Classifier"]]  # set by pretrained.py
     takes_map = False
     """Whether the model can be run under a given `attention_map`."""
     takes_mask = False
@@ -50,15 +45,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         self.num_classes = check_classes(num_classes)
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
-        self.kl_weight = 1.0  # the profile's for a named model
-        check("min_size", min_size, int)
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
         self.recipe: dict[str, Any] = {}
         self.quantizer: AnchorQuantizer | None = None
-        self.area = 1.0  # masked models: the budget of the map
-        self.stretch = STRETCH  # masked models: of the mask, in the end
-        self.steepness: float | Tensor = STRETCH  # the same in a step of training
         # Parameters from a pretrained network, which are trained with `lr_backbone`.
         self.pretrained_names: frozenset[str] = frozenset()
         # mean and std of the images that those expect; None if there are none
@@ -96,24 +86,14 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         of a masked model.
         """
         self.check_input(x)
-        s, m = self.resolve_samples(samples, deterministic)
         if attention_map is not None and not self.takes_map:
             raise AibError("this model has no single attention map that another could replace")
         if mask is not None and not self.takes_mask:
             raise AibError("this model masks no pixels; only masked models take a mask")
-        for name, value in (("attention_map", attention_map), ("mask", mask)):
-            if value is not None and not isinstance(value, Tensor):
-                raise AibError(
-                    f"{name} must be a tensor, not a {type(value).__name__}: torch.as_tensor(...) "
-                    "makes one"
-                )
         if mask is not None and attention_map is not None:
             raise AibError("give an attention_map or a mask, not both")
-        parts = () if noise is None else noise
-        valid = isinstance(parts, (tuple, list)) and len(parts) <= len(Noise._fields)
-        if not valid or any(one is not None and not isinstance(one, Tensor) for one in parts):
-            raise AibError("noise must be Noise(a, z, x), each of them a tensor or None")
-        sampling = Sampling(s, m, deterministic, Noise(*parts))
+        s, m = self.resolve_samples(samples, deterministic)
+        sampling = Sampling(s, m, deterministic, Noise() if noise is None else Noise(*noise))
         return self.decide(x, sampling, Given(attention_map, mask))
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
@@ -136,8 +116,6 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
-        if not isinstance(x, Tensor):
-            raise AibError(f"images must be a tensor [B, 3, H, W], not a {type(x).__name__}")
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
             raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
         if not x.is_floating_point():
@@ -145,20 +123,10 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
                 f"images must be normalised floats, not {x.dtype}; "
                 "model.preprocessing.normalise(pixels) makes them"
             )
-        # The compiler of torch 2.6 reads no next() with a default, and no isinstance of a | b.
-        wanted = x.dtype
-        for parameter in self.parameters():
-            wanted = parameter.dtype
-            break
-        if x.dtype != wanted and not _autocast_takes(x):
-            raise AibError(
-                f"images must be {wanted}, as the weights are, not {x.dtype}: use "
-                "model.float(), or convert the images"
-            )
         if min(x.shape[2:]) < self.min_size:
             raise AibError(
-                f"images of {x.shape[2]} x {x.shape[3]} are too small: this model's strides need "
-                f"at least {self.min_size} x {self.min_size}"
+                f"images of {x.shape[2]} x {x.shape[3]} are too small: this model needs at least "
+                f"{self.min_size} x {self.min_size}"
             )
 
     def resolve_samples(
@@ -169,10 +137,9 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             return 1, 1
         if samples is None:
             return (1, 1) if self.training else self.eval_samples
-        pair = isinstance(samples, (tuple, list)) and len(samples) == 2
-        if not pair or any(n < 1 or n % 1 for n in samples):
-            raise AibError(f"samples must be two whole numbers of at least 1, not {samples}")
-        return int(samples[0]), int(samples[1])
+        if len(samples) != 2 or min(samples) < 1:
+            raise AibError(f"samples must be two integers of at least 1, not {samples}")
+        return samples
 
     def describe_samples(self, samples: tuple[int, int] | None, deterministic: bool) -> str:
         """Samples of an evaluation pass, such as "4x12", for the record."""
@@ -211,7 +178,7 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
         if latent is not None:  # averaged over the attention samples
             bits = nats_to_bits(kl_to_standard_normal(latent.mu, latent.sigma)).mean(0)  # [B]
         return Explanation(
-            probabilities=out.logits.softmax(-1),
+            probabilities=out.average(get_profile(self.profile).averaging).softmax(-1),
             size=(x.shape[2], x.shape[3]),
             class_names=self.preprocessing.class_names,
             samples=samples,
@@ -225,6 +192,11 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             kl_bits=bits,
         )
 
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write model.safetensors and config.json; `aib.from_pretrained` loads them."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        save(self, self.config(), Path(folder))
+
     def config(self) -> dict[str, Any]:
         """Contents of config.json."""
         return {
@@ -233,43 +205,6 @@ class Classifier(nn.Module, ModelHubMixin, library_name="aib"):
             "model": self.recipe,
             "preprocessing": self.preprocessing.to_dict(),
         }
-
-    def _save_pretrained(self, save_directory: Path) -> None:
-        save(self, self.config(), save_directory)
-
-    @classmethod
-    def from_pretrained(cls, source: str | Path, **options: Any) -> "Classifier":  # type: ignore[override]
-        """`aib.from_pretrained`, also reachable from the class."""
-        return cls.loader(source, **options)
-
-    def card(self, repo: str = "owner/name", **known: Any) -> Card:
-        """The model card; `known` are fields of `Card` that the model itself does not know."""
-        backbone = ""
-        if self.recipe and needs_backbone(self.recipe):
-            backbone = str(self.recipe.get("backbone") or "my_module:build")
-        return Card(
-            name=model_name(self),
-            num_classes=self.num_classes,
-            image_size=self.preprocessing.image_size,
-            class_names=self.preprocessing.class_names,
-            repo=repo,
-            backbone=backbone,
-            **known,
-        )
-
-    def generate_model_card(self, *args: Any, **known: Any) -> ModelCard:
-        """The README that is saved beside the weights."""
-        return ModelCard(str(self.card(**known)))
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the model to the Hub; `aib.push_to_hub` of a run's folder adds its results.
-
-        Results of an earlier upload to this repository are removed: they may be of other weights.
-        """
-        options = {"delete_patterns": [*MEASURED, PICTURE], **options}
-        known = {"repo": repo_id, **(options.pop("model_card_kwargs", None) or {})}
-        with readable_errors(repo_id, options.get("branch")):
-            return str(super().push_to_hub(repo_id, model_card_kwargs=known, **options))
 
 
 def model_name(model: Classifier) -> str:
@@ -296,8 +231,3 @@ def check_classes(num_classes: int) -> int:
     """Raise an error unless this is a possible number of classes."""
     check("num_classes", num_classes, Annotated[int, at_least(2)])
     return num_classes
-
-
-def _autocast_takes(x: Tensor) -> bool:
-    # Autocast converts any float to the type of an operation, except float64.
-    return x.dtype != torch.float64 and torch.is_autocast_enabled(x.device.type)

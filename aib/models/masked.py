@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.config.options import STRETCH, Area, Stretch
-from aib.config.validation import Positive, check
+from aib.config.options import STRETCH
+from aib.config.validation import ProfileName
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import sample_attention
@@ -31,7 +31,6 @@ from aib.models.types import (
     Attention,
     Given,
     Output,
-    ProfileName,
     Sampling,
     noise_or_sample,
     split_heads,
@@ -57,7 +56,7 @@ class Masked(Classifier):
             attention = self.attend(x, sampling, given.attention_map)
             m = self.mask_of(attention, x.shape[2:])  # [S,B,H,W], or [1,B,H,W] without sigma
         else:
-            attention, m = None, self.check_mask(given.mask, x)[None]  # [1,B,H,W]
+            attention, m = None, check_given("mask", given.mask, x, x.shape[2:])[None]  # [1,B,H,W]
         return self.classify(x, m, sampling, attention)
 
     def classify(
@@ -69,13 +68,13 @@ class Masked(Classifier):
         e, heads = split_heads(self.body(seen.flatten(0, 1)))  # [S*B,d]
         samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
         latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
-        parts = logits, attention, latent, None, self.profile, self.kl_weight
-        return Output(*parts, mask=m, aux_heads=heads)
+        return Output(logits, attention, latent, mask=m, aux_heads=heads)
 
     def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
         """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""
         if attention_map is not None:
-            return Attention.fixed(self.check_map(attention_map, x))
+            size = attention_map.shape[-2:]
+            return Attention.fixed(check_given("attention_map", attention_map, x, size))
         source = x if self.first_pass is None else self.first_pass(self.body, x)
         mu, sigma, _ = self.propose(source)  # [B,h,w]
         return sample_attention(mu, sigma, self.quantizer, sampling)
@@ -90,7 +89,7 @@ class Masked(Classifier):
         a = attention.a_q
         a = a + (a.clamp(0, 1) - a).detach()  # straight through: samples may leave [0, 1]
         large = F.interpolate(a.flatten(0, 1)[:, None], size=size, mode="bilinear")  # [S*B,1,H,W]
-        m = (self.steepness * large - (self.steepness - 1) / 2).clamp(0, 1)
+        m = (self.stretch * large - (self.stretch - 1) / 2).clamp(0, 1)
         return m.squeeze(1).unflatten(0, a.shape[:2])
 
     def pixel_noise(self, x: Tensor, sampling: Sampling) -> Tensor:
@@ -114,7 +113,6 @@ class Masked(Classifier):
         *,
         first_pass: FirstPass | None = None,
         quantizer: AnchorQuantizer | None = None,
-        area: float = 0.25,
         noise_std: float = 1.0,
         stretch: float = STRETCH,
         profile: ProfileName = "paper",
@@ -125,11 +123,8 @@ class Masked(Classifier):
         super().__init__(
             num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
         )
-        check("area", area, Area)
-        check("noise_std", noise_std, Positive)
-        check("stretch", stretch, Stretch)
-        self.area, self.noise_std = area, noise_std
-        self.stretch = self.steepness = stretch
+        self.noise_std = noise_std
+        self.stretch: float | Tensor = stretch  # training may raise it step by step
         if isinstance(head, LinearHead):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head
@@ -171,24 +166,6 @@ class Masked(Classifier):
             return None
         return information_bits(widen(x), widen(out.mask), self.noise_std)
 
-    def check_map(self, attention_map: Tensor, x: Tensor) -> Tensor:
-        """Check a given map [B,h,w]: one per image, values in [0, 1]."""
-        if attention_map.dim() != 3 or len(attention_map) != len(x):
-            raise AibError(
-                f"an attention_map for these images must be [{len(x)}, h, w], "
-                f"not {list(attention_map.shape)}"
-            )
-        return _check_range(attention_map, "attention_map").to(x)
-
-    def check_mask(self, mask: Tensor, x: Tensor) -> Tensor:
-        """Check a given mask [B,H,W]: the size of the images, values in [0, 1]."""
-        wanted = (len(x), *x.shape[2:])
-        if tuple(mask.shape) != wanted:
-            raise AibError(
-                f"a mask for these images must be {list(wanted)}, not {list(mask.shape)}"
-            )
-        return _check_range(mask, "mask").to(x)
-
 
 def replace_closed(x: Tensor, m: Tensor, noise: Tensor) -> Tensor:
     """x~ = m x + (1 - m) noise, and exactly the noise where m = 0: [S,B,3,H,W].
@@ -219,11 +196,15 @@ def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
     m = m.unsqueeze(-3)  # [...,B,1,H,W]
     kept = (1 - m).clamp_min(torch.finfo(m.dtype).tiny)
     nats = ((m * x / noise_std).square() + kept.square() - 1) / 2 - kept.log()
+    nats = torch.where(m == 0, 0.0, nats)  # 0 times infinity is not a number
     return nats_to_bits(nats).clamp(0.0, MAX_BITS).sum(-3)
 
 
-def _check_range(values: Tensor, name: str) -> Tensor:
+def check_given(name: str, values: Tensor, x: Tensor, size: torch.Size) -> Tensor:
+    """A given map or mask for images x: one of this size for each, with values in [0, 1]."""
+    if tuple(values.shape) != (len(x), *size):
+        shape = f"[{len(x)}, {', '.join(map(str, size))}]"
+        raise AibError(f"the {name} for these images must be {shape}, not {list(values.shape)}")
     if not torch.compiler.is_compiling() and not bool(((values >= 0) & (values <= 1)).all()):
-        low, high = (float(v) for v in values.detach().float().aminmax())
-        raise AibError(f"the values of {name} must lie in [0, 1], not in [{low:g}, {high:g}]")
-    return values
+        raise AibError(f"the values of {name} must lie in [0, 1]")
+    return values.to(x)

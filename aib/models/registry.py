@@ -18,9 +18,8 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
 from aib.models.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
-from aib.models.backbones.parts import guided, init_weights
+from aib.models.backbones.parts import init_weights
 from aib.models.backbones.propose import FeatureProposal, FirstPass, ProposalNet, halvings
-from aib.models.backbones.vgg import conv_bn_relu
 from aib.models.baselines.evaluator import build_evaluator
 from aib.models.baselines.pan import ProgressiveAttention
 from aib.models.baselines.pay_attention import PayAttention
@@ -92,7 +91,6 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         num_classes,
         first_pass=first_pass,
         quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
-        area=options.area,
         noise_std=options.noise_std,
         stretch=options.stretch,
         profile=options.profile,
@@ -114,20 +112,12 @@ def _names_in_body(body: nn.Module, parts: Parts) -> dict[str, str]:
 def _spatial(
     num_classes: int, options: ModelOptions, parts: Parts, quantised: bool
 ) -> SpatialAttention:
-    """The backbone's attention, or a guided one, behind `attention_depth` convolutions."""
+    """The backbone's attention."""
     profile = get_profile(options.profile)
-    make = parts.class_maps if options.attention_guide else parts.attention_trunk
-    if profile.shallow_unquantised and not quantised and not options.attention_guide:
+    make = parts.attention_trunk
+    if profile.shallow_unquantised and not quantised:
         make = parts.shallow_trunk or make
-    if make is None:
-        raise AibError("attention_guide needs a backbone with class maps, as at 32 x 32")
-    trunk, c = make(num_classes), parts.feature_channels
-    if options.attention_depth:
-        deeper = [conv_bn_relu(c, c) for _ in range(options.attention_depth)]
-        trunk = nn.Sequential(*deeper, trunk)
-    if options.attention_guide:
-        trunk = guided(trunk, num_classes)
-    return SpatialAttention(trunk, profile.sigma_kernel)
+    return SpatialAttention(make(num_classes), profile.sigma_kernel)
 
 
 @dataclass(frozen=True)
@@ -226,11 +216,6 @@ def create_model(
         raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
     check_classes(num_classes)
     parts = BACKBONES[entry.backbone, image_size](options)
-    if options.tap > parts.max_tap:
-        raise AibError(
-            f"tap of {name} at {image_size} x {image_size} must be at most {parts.max_tap}, "
-            f"not {options.tap}"
-        )
     if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
         raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
     own = {"latent_dim": parts.latent_dim, "num_anchors": parts.num_anchors}  # of the family
@@ -247,7 +232,6 @@ def create_model(
     _check_used(name, model, options, given)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
-    model.kl_weight = profile.kl_weight.get((entry.backbone, image_size), 1.0)
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
     # Every default is written out, so that a later change of one leaves saved models as they are.
     # (`_check_used` would then have to let those pass that the model has no use for.)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from aib.config.validation import Averaging, ProfileName
+from aib.config.validation import Averaging
 from aib.errors import AibError
 
 
@@ -55,21 +55,19 @@ class Latent:
 
 @dataclass(frozen=True)
 class Output:
-    """Result of a forward pass: logits, attention, latent, and what the loss needs to know."""
+    """Result of a forward pass; what a model does not have is None."""
 
     sample_logits: Tensor  # [S,M,B,C]
     attention: Attention | None = None
     latent: Latent | None = None
-    aux_logits: Tensor | None = None  # [B,C], of a second head: ABN's, a guided attention's
-    profile: ProfileName = "paper"  # decides how the loss is computed
-    kl_weight: float = 1.0  # beside beta: 0.5 for VGG at 32 in the released profile
+    aux_logits: Tensor | None = None  # [B,C], of ABN's second head
     mask: Tensor | None = None  # [S,B,H,W], masked models: the share of each pixel that is seen
     aux_heads: tuple[Tensor, ...] = ()  # [B,C] or [S*B,C], a network's own auxiliary heads
 
     @property
     def logits(self) -> Tensor:
-        """[B,C]: the average over the samples, as the profile defines it."""
-        return self.average("logits" if self.profile == "released" else "probabilities")
+        """[B,C]: log of the mean probability over the samples."""
+        return self.average("probabilities")
 
     def average(self, over: Averaging) -> Tensor:
         """[B,C]: log of the mean probability over the samples, or the mean of their logits."""
@@ -82,14 +80,14 @@ class Output:
 
 @dataclass(frozen=True)
 class LossTerms:
-    """The loss, term by term, unweighted and in nats; `total` is the profile's weighted sum."""
+    """The loss, term by term, unweighted and in nats; `total` is the weighted sum."""
 
     total: Tensor
     nll: Tensor
     kl: Tensor
     quantization: Tensor
     commitment: Tensor
-    auxiliary: Tensor  # of second heads: that of the attention, and a network's own, weighted
+    auxiliary: Tensor  # of second heads: ABN's, and a network's own, weighted
     area: Tensor  # mean of the map; of a masked model, of the mask
     excess: Tensor  # masked models: area above the budget, mean over images
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from huggingface_hub import ModelCardData
 
+from aib.models.classifier import Classifier, model_name, needs_backbone
 from aib.system.files import as_text
 
 CARD, PICTURE = "README.md", "maps.png"
@@ -102,6 +103,22 @@ On the command line: `aib explain photo.jpg --run hf:{self.repo}{option}`.{neede
         )
         lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in self.rows)]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def card_of(model: Classifier, repo: str, **known: Any) -> Card:
+    """The card of a model; `known` are fields that the model itself does not know."""
+    backbone = ""
+    if model.recipe and needs_backbone(model.recipe):
+        backbone = str(model.recipe.get("backbone") or "my_module:build")
+    return Card(
+        name=model_name(model),
+        num_classes=model.num_classes,
+        image_size=model.preprocessing.image_size,
+        class_names=model.preprocessing.class_names,
+        repo=repo,
+        backbone=backbone,
+        **known,
+    )
 
 
 def plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Put a run on the Hugging Face Hub, with its results and a model card made of them."""
+"""Put a model or a run on the Hugging Face Hub, with its results and a model card."""
 
 import shutil
 from pathlib import Path
@@ -11,8 +11,9 @@ from aib.config.settings import MACHINE
 from aib.errors import AibError
 from aib.evaluation.error import Evaluation, data_of, describe_evaluation, read_evaluations
 from aib.interpret.stored import stored_verdict
+from aib.models.classifier import Classifier, model_name
 from aib.models.weights import CONFIG, EVALUATION, MEASURED, METRICS, RESULT, WEIGHTS, read_config
-from aib.report.card import CARD, PICTURE
+from aib.report.card import CARD, PICTURE, card_of
 from aib.runs.download import readable_errors
 from aib.runs.run import Run, find_model, open_run
 from aib.system.files import read_json, without_folders, write_json
@@ -22,7 +23,7 @@ NAMED = ("class_names", "classes")  # in our JSON files: a class may be called /
 
 
 def push_to_hub(
-    run: str | Path,
+    source: Classifier | str | Path,
     repo: str,
     *,
     backbone: str | None = None,
@@ -32,7 +33,7 @@ def push_to_hub(
     branch: str | None = None,
     token: str | None = None,
 ) -> str:
-    """Upload a run or a saved model to the Hub as `owner/name`; return the address of the commit.
+    """Upload a model, or the folder of a model or run, to the Hub; return the commit's address.
 
     Model, results (of `aib eval` and `aib interpret`), training metrics and a model card are
     uploaded; checkpoints are not. `picture` adds the picture of maps that `aib interpret` drew,
@@ -40,17 +41,21 @@ def push_to_hub(
     """
     if repo.count("/") != 1:
         raise AibError(f"the repository needs an owner, as in owner/name, not {repo!r}")
-    opened = open_run(find_model(Path(run)), "cpu", backbone)
-    with TemporaryDirectory() as scratch:
-        write_upload(opened, Path(scratch), repo, picture=picture, license=license)
+    with TemporaryDirectory() as saved, TemporaryDirectory() as upload:
+        if isinstance(source, Classifier):
+            source.save_pretrained(saved)
+            run = Run(Path(saved), model_name(source), source, None)
+        else:
+            run = open_run(find_model(Path(source)), "cpu", backbone)
+        write_upload(run, Path(upload), repo, picture=picture, license=license)
         with readable_errors(repo, branch):
             api = HfApi(token=token)
             api.create_repo(repo, private=private, exist_ok=True)
             commit = api.upload_folder(
                 repo_id=repo,
-                folder_path=scratch,
+                folder_path=upload,
                 revision=branch,
-                commit_message=f"Upload {opened.name} with aib",
+                commit_message=f"Upload {run.name} with aib",
                 delete_patterns=[*MEASURED, PICTURE],  # they may be of other weights
             )
     return str(commit)
@@ -100,7 +105,8 @@ def model_card(
 ) -> str:
     """The model card of a run, with the verdict that is stored with it."""
     verdict = stored_verdict(run)
-    card = run.model.card(
+    card = card_of(
+        run.model,
         repo,
         data=data,
         verdict=verdict.verdict.name if verdict else "",

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from aib.config.network_options import OPTIONS
-from aib.config.options import ModelOptions, is_library_name, without_removed
+from aib.config.options import is_library_name
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
 from aib.models.bottleneck import AIB
@@ -54,7 +53,7 @@ def from_pretrained(
     folder = _locate(source, revision, local_files_only)
     path, weights = folder / CONFIG, folder / WEIGHTS
     config = read_config(path)
-    recipe = without_removed(config["model"], path)
+    recipe = config["model"]
     preprocessing = Preprocessing.from_dict(config["preprocessing"], path)
     check_image_memory(preprocessing.image_size, path)
     _check_sizes(recipe, tensor_shapes(weights), path)
@@ -80,15 +79,15 @@ def saved_here(folder: Path) -> bool:
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
     """Compare the sizes in a config with the weights, before any memory is allocated for them.
 
-    Of a named model only the number of layers counts: it is built on the meta device.
+    A named model needs no such check: it is built on the meta device.
     """
 
     def rows(name: str) -> int:
         return (shapes.get(name) or [0])[0]
 
-    limits = {"attention_depth": len(shapes)}
+    limits = {}
     if recipe.get("kind") in ("attached", "composed"):
-        limits |= {
+        limits = {
             "num_classes": rows("head.decode.2.weight") or rows("head.weight"),
             "latent_dim": rows("head.encode.weight") // 2,
             "quantizer": rows("quantizer.anchors"),
@@ -141,7 +140,7 @@ def _rebuild(
     if kind not in ("named", "attached", "composed", "custom"):
         raise AibError(f"{path}: there is no kind of model {kind!r}")
     if isinstance(backbone, Classifier):
-        _check_same_form(_with_defaults(recipe, path), backbone.recipe, path)
+        _check_same_form(recipe, backbone.recipe, path)
         return deepcopy(backbone)
     if kind == "named":
         if backbone is not None:
@@ -207,16 +206,6 @@ def _without(recipe: dict[str, Any], names: Container[str]) -> dict[str, Any]:
     return {key: value for key, value in recipe.items() if key not in names}
 
 
-def _with_defaults(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The recipe with the defaults of options that are newer than the file."""
-    if recipe["kind"] == "named":
-        return _build(_create_on_meta, recipe, path).recipe
-    if recipe["kind"] == "attached":
-        names = OPTIONS[bool(recipe.get("masked"))]
-        return {name: getattr(ModelOptions(), name) for name in names} | recipe
-    return recipe
-
-
 def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -> None:
     """Raise an error where a model differs from the config, also in what has no weights."""
     different = sorted(key for key in {*saved, *given} if saved.get(key) != given.get(key))
@@ -226,6 +215,3 @@ def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -
             f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} in "
             f"the file and {given.get(key)!r} in the model"
         )
-
-
-Classifier.loader = from_pretrained  # here, because this module knows every kind of model

@@ -150,6 +150,7 @@ class Loop:
             self.report.close()
             self.take_step.captured = None  # it holds GPU memory, and this loop
             self.take_step.frozen.release()
+            self.take_step.set_stretch(self.take_step.final_stretch)
         final, seconds = self.take_step.finish(), time.monotonic() - self.began
         if self.last_validation is None and self.validation and self.fabric.is_global_zero:
             self.last_validation = evaluate_by(s, final, self.validation)  # no step was left
@@ -201,7 +202,7 @@ class Loop:
         last = epoch == s.epochs - 1
         due = last or (epoch + 1) % s.evaluate_every == 0
         if last:
-            self.take_step.end_stretch()
+            self.take_step.set_stretch(self.take_step.final_stretch)
         if last or (due and self.validation is not None):
             self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
         if self.validation is not None and due and self.fabric.is_global_zero:

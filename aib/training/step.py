@@ -11,10 +11,13 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from aib.config.options import STRETCH
+from aib.config.profiles import get_profile
 from aib.config.settings import Settings
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
+from aib.models.masked import Masked
 from aib.models.precision import autocast
+from aib.models.registry import find_entry
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
@@ -35,18 +38,29 @@ class Objective(nn.Module):
     def __init__(self, model: Classifier, s: Settings):
         super().__init__()
         self.model = model
-        self.weights = s.lambda_q, s.lambda_c, s.lambda_area
+        self.weights = {name: getattr(s, name) for name in ("lambda_q", "lambda_c", "lambda_area")}
+        self.kl_weight = kl_weight(model)
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
         """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
         out = self.model(x)
-        terms = aib_loss(out, y, beta, *self.weights, area)
+        beta, profile = beta * self.kl_weight, self.model.profile
+        terms = aib_loss(out, y, beta, area=area, profile=profile, **self.weights)
         label = y.argmax(-1) if y.is_floating_point() else y  # the larger part of a mixture
         wrong = (out.logits.detach().argmax(-1) != label).sum()
         bits = self.model.mask_bits(x, out)
         passed = torch.zeros_like(terms.total) if bits is None else bits.mean()
         logged = [*terms.detached().values(), passed, wrong.float()]
         return terms.total, torch.stack(logged)
+
+
+def kl_weight(model: Classifier) -> float:
+    """The profile's weight beside beta: the released code halves the KL of VGG at 32."""
+    recipe = model.recipe
+    if recipe.get("kind") != "named":
+        return 1.0
+    family = find_entry(recipe["name"]).backbone, recipe["image_size"]
+    return get_profile(model.profile).kl_weight.get(family, 1.0)
 
 
 def seed_step(seed: int, step: int, part: int, rank: int) -> None:
@@ -86,11 +100,12 @@ class TrainingStep:
         # Tensors: floats would be compiled into the step, or captured with it.
         self.beta = torch.zeros((), device=fabric.device)
         self.area = torch.ones((), device=fabric.device)
-        self.stretch: Tensor | None = None
-        if self.model.stretch > STRETCH:
-            self.stretch = torch.full((), STRETCH, device=fabric.device)
-            for model in (self.model, self.final_model):
-                model.steepness = self.stretch
+        # The budget and the final stretch of a masked model's map.
+        self.budget = float(self.model.recipe.get("area", 1.0))
+        self.final_stretch = float(getattr(self.model, "stretch", STRETCH))
+        self.stretch = torch.full((), STRETCH, device=fabric.device)
+        if self.final_stretch > STRETCH:
+            self.set_stretch(self.stretch)
         # The learning rate of each group, for a captured step.
         count = len(optimizer.param_groups) if capture else 0
         self.rates = [torch.zeros((), device=fabric.device) for _ in range(count)]
@@ -121,18 +136,17 @@ class TrainingStep:
             group["lr"] = self.rates[i].fill_(mine) if self.rates else mine
         self.beta.fill_(beta_at(self.settings, step, self.steps_per_epoch))
         total_steps = self.settings.epochs * self.steps_per_epoch
-        self.area.fill_(area_at(self.model.area, step, total_steps))
-        if self.stretch is not None:
-            self.stretch.fill_(stretch_at(self.model.stretch, step, total_steps))
+        self.area.fill_(area_at(self.budget, step, total_steps))
+        self.stretch.fill_(stretch_at(self.final_stretch, step, total_steps))
 
-    def end_stretch(self) -> None:
-        """Give the models the stretch that they are saved with, as a number: no step follows."""
+    def set_stretch(self, stretch: float | Tensor) -> None:
+        """Give a masked model this stretch of its masks: a schedule, or the final number."""
         for model in (self.model, self.final_model):
-            model.steepness = model.stretch
+            if isinstance(model, Masked):
+                model.stretch = stretch
 
     def finish(self) -> Classifier:
         """The trained model. Call it once, after the frozen layers are released."""
-        self.end_stretch()  # on resume, no epoch may have been left to do it
         model = self.average.release(self.model) if self.average else self.model
         return model.eval()
 

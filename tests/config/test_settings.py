@@ -18,7 +18,7 @@ HERE = Path("config.json")
 # No option of VGG at 32 is at its default; a new option has to be added here.
 OTHER_OPTIONS = ModelOptions(
     width=1 / 32, latent_dim=6, head_norm=True, num_anchors=5, modulation="residual",
-    attention_depth=1, attention_guide=True, tap=1, profile="released",
+    profile="released",
 )  # fmt: skip
 
 
@@ -77,9 +77,9 @@ def test_an_unused_option_is_an_error() -> None:
 
 
 def test_model_options_are_flags_without_a_prefix() -> None:
-    words = "--width 0.5 --num-anchors 7 --attention-guide --epochs 3".split()
+    words = "--width 0.5 --num-anchors 7 --head-norm --epochs 3".split()
     s = parse(Settings, words, "aib train")
-    assert s == Settings(epochs=3).updated(width=0.5, num_anchors=7, attention_guide=True)
+    assert s == Settings(epochs=3).updated(width=0.5, num_anchors=7, head_norm=True)
 
 
 def test_settings_survive_json() -> None:
@@ -87,16 +87,6 @@ def test_settings_survive_json() -> None:
     values = json.loads(json.dumps(s.to_dict()))
     assert set(values) == set(setting_types())  # flat: no object inside
     assert Settings.from_dict(values, HERE) == s
-
-
-@pytest.mark.parametrize(("name", "used"), [("lambda_a", 0.1), ("attention_noise", 0.2)])
-def test_a_removed_setting_is_read_where_it_changed_nothing(name: str, used: object) -> None:
-    for unused in (0, False, 0.0):
-        assert Settings.from_dict({name: unused, "epochs": 3}, HERE) == Settings(epochs=3)
-    with pytest.raises(aib.AibError, match=f"config.json: {name} is {used}, and .* train again"):
-        Settings.from_dict({name: used}, HERE)
-    with pytest.raises(aib.AibError, match=f"no setting '{name}'"):
-        Settings().updated(**{name: used})
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_modified_images_stand_above_the_maps_of_each_model():
 def test_where_two_models_disagree_the_masks_are_shown():
     data, model = shapes(4), eval_model("tiny_aib_masked")
     fill(model, Numbers(0))
-    model.steepness = 50.0  # most of each mask is 0 or 1
+    model.stretch = 50.0  # most of each mask is 0 or 1
     feed = Batches(data, 4)
     label = data.labels.float()
 

@@ -12,7 +12,7 @@ from aib.models.types import Attention, Latent, Output
 S, M, B, C, K = 2, 3, 4, 5, 6
 
 
-def output(profile="paper", quantised=True, auxiliary=False, kl_weight=1.0):
+def output(quantised=True, auxiliary=False):
     mu = torch.rand(B, 4, 4)
     a = torch.rand(S, B, 4, 4)
     terms = (torch.tensor(0.25), torch.tensor(0.5)) if quantised else (None, None)
@@ -20,7 +20,7 @@ def output(profile="paper", quantised=True, auxiliary=False, kl_weight=1.0):
     latent = Latent(torch.randn(S, B, K), torch.rand(S, B, K) + 0.1, torch.randn(S, M, B, K))
     aux_logits = torch.randn(B, C) if auxiliary else None
     logits = torch.randn(S, M, B, C) * 3
-    return Output(logits, attention, latent, aux_logits, profile, kl_weight)
+    return Output(logits, attention, latent, aux_logits)
 
 
 def labels():
@@ -43,19 +43,20 @@ def test_nll_is_the_mean_over_samples_and_images():
 
 
 def test_released_nll_is_that_of_the_mean_logits():
-    out, y = output("released"), labels()
+    out, y = output(), labels()
     mean = out.sample_logits.mean((0, 1)).tolist()
     expected = sum(nll_of(row, int(label)) for row, label in zip(mean, y, strict=True)) / B
-    assert aib.aib_loss(out, y).nll.item() == pytest.approx(expected, rel=1e-5)
+    nll = aib.aib_loss(out, y, profile="released").nll
+    assert nll.item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("profile", ["paper", "released"])
 def test_kl_is_summed_over_dimensions_and_averaged_over_samples_and_images(profile):
-    out = output(profile)
+    out = output()
     deviation = out.latent.sigma if profile == "paper" else out.latent.sigma.exp()
     divergence = kl_divergence(Normal(out.latent.mu, deviation), Normal(0.0, 1.0))
     expected = divergence.sum() / (S * B)
-    torch.testing.assert_close(aib.aib_loss(out, labels()).kl, expected)
+    torch.testing.assert_close(aib.aib_loss(out, labels(), profile=profile).kl, expected)
 
 
 def test_area_is_the_mean_of_the_maps_that_were_applied():
@@ -73,9 +74,8 @@ def test_total_is_the_weighted_sum():
 
 def test_the_released_total_has_likelihood_and_kl_in_bits_and_the_quantisers_terms_as_they_are():
     """Relative to the likelihood in nats the weights 0.4 and 0.1 are then 0.277 and 0.069."""
-    out = output("released", auxiliary=True, kl_weight=0.5)
-    terms = aib.aib_loss(out, labels(), beta=0.3)
-    nats = terms.nll.item() + 0.3 * 0.5 * terms.kl.item() + terms.auxiliary.item()
+    terms = aib.aib_loss(output(auxiliary=True), labels(), beta=0.3, profile="released")
+    nats = terms.nll.item() + 0.3 * terms.kl.item() + terms.auxiliary.item()
     assert terms.total.item() == pytest.approx(nats / 0.693147 + 0.4 * 0.25 + 0.1 * 0.5, rel=1e-5)
     expected = nats + 0.277259 * 0.25 + 0.069315 * 0.5
     assert 0.693147 * terms.total.item() == pytest.approx(expected, rel=1e-5)
@@ -96,10 +96,12 @@ def test_terms_that_a_model_does_not_have_are_zero():
 @pytest.mark.parametrize("profile", ["paper", "released"])
 def test_labels_may_be_probabilities(profile):
     """The likelihood is linear in the labels, and that of a certain label is that of its index."""
-    out, y = output(profile, auxiliary=True), labels()
+    out, y = output(auxiliary=True), labels()
     certain, other = torch.eye(C)[y], torch.eye(C)[y.flip(0)]
-    hard, mirrored = aib.aib_loss(out, y), aib.aib_loss(out, y.flip(0))
-    soft, mixed = aib.aib_loss(out, certain), aib.aib_loss(out, 0.7 * certain + 0.3 * other)
+    hard, mirrored, soft, mixed = (
+        aib.aib_loss(out, given, profile=profile)
+        for given in (y, y.flip(0), certain, 0.7 * certain + 0.3 * other)
+    )
     for name in ("total", "nll", "auxiliary"):
         first, last = getattr(hard, name), getattr(mirrored, name)
         torch.testing.assert_close(getattr(soft, name), first)
@@ -110,16 +112,11 @@ def test_labels_may_be_probabilities(profile):
     "y, message",
     [
         (torch.tensor([0.0, 1.0, 2.0, 2.0]), "torch.float32"),
-        (torch.tensor([0, 1, 2]), r"\(3,\)"),
+        (torch.tensor([0, 1, 2]), r"\[3\]"),
         (torch.tensor([0, 1, 2, 5]), "0 to 5, but the model has 5 classes"),
         (torch.tensor([-1, 1, 2, 2]), "-1 to 2"),
-        (torch.ones(B, C + 1) / (C + 1), r"probabilities of shape \(4, 5\), not torch.float32"),
-        (torch.ones(B), r"probabilities of shape \(4, 5\), not torch.float32 of shape \(4,\)"),
+        (torch.ones(B, C + 1) / (C + 1), r"probabilities \[4, 5\], not torch.float32"),
         (torch.ones(B, C, dtype=torch.int64), "not torch.int64"),
-        (torch.ones(B, C), "add up to 1 .* off by 4"),
-        (torch.eye(C)[:B] * torch.tensor([[1.0], [1], [1], [3]]), "off by 2"),
-        (torch.eye(C)[:B] * 2 - 0.2, "the lowest is -0.2"),
-        (torch.full((B, C), math.nan), "add up to 1"),
     ],
 )
 def test_wrong_labels_are_an_error(y, message):

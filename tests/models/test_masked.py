@@ -230,16 +230,15 @@ def test_bits_are_none_where_closed_and_eight_per_channel_where_open():
         ),
         (lambda m, x: m(x, mask=torch.full((3, SIDE, SIDE), 1.5)), r"mask must lie in \[0, 1\]"),
         (lambda m, x: m(x, attention_map=torch.full((3, 4, 4), -0.1)), r"must lie in \[0, 1\]"),
-        (lambda m, x: m(x, attention_map=torch.ones(2, 4, 4)), r"must be \[3, h, w\]"),
+        (lambda m, x: m(x, attention_map=torch.ones(2, 4, 4)), r"must be \[3, 4, 4\]"),
         (
             lambda m, x: m(x, attention_map=torch.ones(3, 4, 4), mask=torch.ones(3, SIDE, SIDE)),
             "not both",
         ),
         (lambda m, x: m(x, noise=Noise(x=torch.ones(1, 3, 3, 4, 4))), "noise for x"),
-        (lambda m, x: make(area=0.0), "area must be a number above 0 and at most 1, not 0.0"),
-        (lambda m, x: make(area=1.1), "area must be a number above 0 and at most 1, not 1.1"),
-        (lambda m, x: make(noise_std=0.0), "noise_std must be a number above 0, not 0.0"),
-        (lambda m, x: make(stretch=1.0), "stretch must be a number at least 1.1, not 1.0"),
+        (lambda m, x: ModelOptions(area=1.1), "area must be a number above 0 and at most 1, not"),
+        (lambda m, x: ModelOptions(noise_std=0.0), "noise_std must be a number above 0, not 0.0"),
+        (lambda m, x: ModelOptions(stretch=1.0), "stretch must be a number at least 1.1, not 1.0"),
         (lambda m, x: halvings(16, 32), "map_size must lie between 1 and the image's 16"),
         (lambda m, x: halvings(16, 6), "power of two"),
     ],
@@ -313,8 +312,8 @@ def test_the_options_of_masked_models_reach_them():
             {"area": 0.5, "noise_std": 0.3, "map_size": 8, "stretch": 3.0},
         )
     )
-    assert (other.area, other.noise_std, other(x).attention.mu.shape) == (0.5, 0.3, (2, 8, 8))
-    assert other.stretch == 3.0
+    assert (other.noise_std, other.stretch) == (0.3, 3.0)
+    assert other(x).attention.mu.shape == (2, 8, 8) and other.recipe["area"] == 0.5
     assert plain(x).attention.sigma is None and plain.quantizer is None
     out = sampled(x, samples=(2, 1))
     assert not torch.equal(out.mask[0], out.mask[1]) and out.attention.indices is None
@@ -374,14 +373,14 @@ def test_training_raises_the_stretch_to_its_value(ema, tmp_path):
     data, reached = image_set(count=64, size=32), []
     model = aib.create_model("tiny_aib_masked", data.num_classes, width=0.25, stretch=3.0)
     model.register_forward_pre_hook(
-        lambda one, _: reached.append(float(one.steepness)) if one.training else None
+        lambda one, _: reached.append(float(one.stretch)) if one.training else None
     )
     settings = replace(SMALL, epochs=5, batch_size=16, ema=ema)
     trained = aib.fit(model, data, settings).model
     assert reached == pytest.approx([stretch_at(3.0, step, 20) for step in range(20)])
     trained.save_pretrained(tmp_path)
     saved = aib.from_pretrained(tmp_path)
-    assert saved.stretch == saved.steepness == 3.0
+    assert saved.stretch == 3.0
     x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     masks = [one.eval()(x, deterministic=True).mask for one in (trained, saved)]
     assert torch.allclose(*masks, atol=1e-5)
@@ -407,7 +406,7 @@ def test_a_short_or_finished_training_ends_with_the_whole_stretch(ema, tmp_path)
     for one in (fitted.model, resumed.model):
         assert torch.equal(one(x, deterministic=True).mask, want)
     for one in (*models, fitted.model, resumed.model):
-        assert type(one.steepness) is float  # no tensor on the device
+        assert type(one.stretch) is float  # no tensor on the device
 
 
 def test_a_resumed_training_has_the_stretch_of_its_last_step(tmp_path):
@@ -417,7 +416,7 @@ def test_a_resumed_training_has_the_stretch_of_its_last_step(tmp_path):
     loop.step = 25
     loop.save()
     loop.restore()
-    assert float(model.steepness) == pytest.approx(stretch_at(6.0, 24, 40))
+    assert float(model.stretch) == pytest.approx(stretch_at(6.0, 24, 40))
 
 
 def test_training_closes_the_map():

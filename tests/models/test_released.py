@@ -8,6 +8,7 @@ from torch import nn
 
 import aib
 from aib.models import gaussian
+from aib.training.step import kl_weight
 from tests.helpers import Numbers, fill
 
 # Computed once in float64 by the authors' classes `Vgg16_bn_lrn_VANet_QT` and `WideResNet_QT` and
@@ -45,8 +46,9 @@ def test_outputs_and_loss_are_those_of_the_authors_code(name, monkeypatch):
     numbers = fill(model, Numbers(0))
     x, eps_a, eps_z = (2 * numbers(*s) for s in ((2, 3, 32, 32), (2, 2, 16, 16), (2, 2, 2, 4)))
     out = model(x, samples=(2, 2), noise=(eps_a, eps_z))
-    terms = aib.aib_loss(out, torch.tensor([0, 2]))
-    assert_close(out.logits, AUTHORS[name]["logits"])
+    beta = 0.01 * kl_weight(model)
+    terms = aib.aib_loss(out, torch.tensor([0, 2]), beta, profile="released")
+    assert_close(out.average("logits"), AUTHORS[name]["logits"])
     assert_close(out.attention.a[0, 0, 5, 7], AUTHORS[name]["a"])
     for term in ("kl", "quantization", "total"):
         assert_close(getattr(terms, term), AUTHORS[name][term])
@@ -61,9 +63,7 @@ def test_vgg_at_32_halves_the_kl_and_no_other():
     models = [("vgg_aib", 32), ("vgg_aib_qt", 32), ("vgg_aib", 224), ("wrn_aib", 32)]
     for profile, expected in (("paper", [1, 1, 1, 1]), ("released", [0.5, 0.5, 1, 1])):
         found = [
-            aib.create_model(name, 3, size, width=1 / 32, profile=profile)(
-                torch.zeros(2, 3, 32, 32)
-            ).kl_weight
+            kl_weight(aib.create_model(name, 3, size, width=1 / 32, profile=profile))
             for name, size in models
         ]
         assert found == expected

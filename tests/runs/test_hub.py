@@ -16,7 +16,7 @@ import aib
 from aib import cli
 from aib.errors import AibWarning
 from aib.interpret.stored import stored_verdict
-from aib.report.card import NO_TRUST, Card, code, plain
+from aib.report.card import NO_TRUST, Card, card_of, code, plain
 from aib.report.gather import gather
 from aib.report.push import write_upload
 from aib.report.run_page import run_page
@@ -52,7 +52,7 @@ def run(tmp_path):
 
 def test_a_model_comes_back_as_it_was_and_its_card_says_what_is_not_known(hub):
     model = small_model().eval()
-    url = model.push_to_hub("me/mine")
+    url = aib.push_to_hub(model, "me/mine")
     assert re.search("/me/mine/(commit|tree)/", url)  # a commit, with older versions a branch
     assert set(hub.files("me/mine")) == {"model.safetensors", "config.json", "README.md"}
     loaded = aib.from_pretrained("me/mine")
@@ -70,7 +70,7 @@ def test_a_model_comes_back_as_it_was_and_its_card_says_what_is_not_known(hub):
 def test_the_card_says_that_a_network_of_its_author_has_to_be_given(name):
     model = aib.attach(SmallNet(), "features", 4, latent_dim=8, image_size=32)
     model.recipe |= {"backbone": name} if name else {}
-    card = str(model.card("me/mine"))
+    card = str(card_of(model, "me/mine"))
     own = name or "my_module:build"
     needed = f'aib.from_pretrained("me/mine", backbone="{own}")', f"hf:me/mine --backbone {own}`"
     assert [words in card for words in needed] == [not own.startswith("timm:")] * 2
@@ -92,7 +92,7 @@ def test_a_class_whose_folder_has_no_name_in_text_is_saved(tmp_path):
     names = ("caf\udce9", "b", "c")  # é as an old zip file has it
     model = small_model(num_classes=3, preprocessing=aib.Preprocessing(class_names=names))
     model.save_pretrained(tmp_path)
-    assert r"caf\\udce9, b, c" in (tmp_path / "README.md").read_text()
+    assert r"caf\\udce9, b, c" in str(card_of(model, "me/mine"))
     assert aib.from_pretrained(tmp_path).preprocessing.class_names == names
 
 
@@ -218,10 +218,10 @@ def test_results_of_an_earlier_upload_are_not_left_beside_other_weights(hub, run
     model, alone = small_model(), {"model.safetensors", "config.json", "README.md"}
     model.save_pretrained(tmp_path / "saved")
     (run / "metrics.jsonl").touch()
-    for push in (partial(aib.push_to_hub, tmp_path / "saved"), model.push_to_hub):
+    for source in (tmp_path / "saved", model):
         aib.push_to_hub(run, "me/mine")
         hub.commit("me/mine", {"NOTES.md": b"of the owner"})
-        push("me/mine")
+        aib.push_to_hub(source, "me/mine")
         assert set(hub.files("me/mine")) == {*alone, "NOTES.md"}
 
 
@@ -256,9 +256,9 @@ def test_a_model_of_an_own_network_is_uploaded(hub):
 
 def test_an_upload_without_permission_or_owner_is_a_sentence(hub, run, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    for push in (small_model().push_to_hub, partial(aib.push_to_hub, run)):
+    for source in (small_model(), run):
         with pytest.raises(aib.AibError, match="me/mine") as caught:
-            push("me/mine")
+            aib.push_to_hub(source, "me/mine")
         assert "\n" not in str(caught.value)
     assert not hub.commits
     with pytest.raises(aib.AibError, match="as in owner/name, not 'mine'"):

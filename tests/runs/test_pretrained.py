@@ -8,8 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import aib
-from aib.config.options import REMOVED
-from aib.data import memory
+from aib.system import memory
 from tests.helpers import SmallNet, images, small_model
 
 ALL = [*aib.list_models(), "tiny_aib_qt"]
@@ -60,9 +59,8 @@ def test_every_model_is_restored_exactly(name, tmp_path):
 
 
 def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder, capfd):
-    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    assert {p.name for p in folder.iterdir()} == {"model.safetensors", "config.json"}
     assert json.loads((folder / "config.json").read_text())["schema"] == 1
-    assert "library_name: aib" in (folder / "README.md").read_text()
     header_size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
     header = json.loads((folder / "model.safetensors").read_bytes()[8 : 8 + header_size])
     loaded = aib.from_pretrained(folder)
@@ -119,24 +117,6 @@ def test_tied_weights_are_written_once_and_restored_tied(tmp_path):
     loaded, x = aib.from_pretrained(tmp_path, backbone=network()), images()
     assert loaded.tail[1].weight is loaded.tail[2].weight
     assert torch.equal(model(x, deterministic=True).logits, loaded(x, deterministic=True).logits)
-
-
-def test_options_that_an_older_file_does_not_name_have_their_defaults(folder):
-    edit_config(folder, lambda config: config["model"].pop("attention_depth"))
-    loaded = aib.from_pretrained(folder, backbone=make())
-    assert loaded.recipe == make().recipe
-    with pytest.raises(aib.AibError, match="attention_depth is 0 in the file and 1"):
-        aib.from_pretrained(folder, backbone=make(attention_depth=1))
-
-
-def test_options_that_were_removed_are_ignored_where_they_changed_nothing(folder):
-    edit_config(folder, lambda config: config["model"].update(REMOVED))
-    aib.from_pretrained(folder)
-    aib.from_pretrained(folder, backbone=make())
-    edit_config(folder, lambda config: config["model"].update(attention_noise=0.2))
-    for backbone in (None, make()):
-        with pytest.raises(aib.AibError, match="attention_noise is 0.2, and this version"):
-            aib.from_pretrained(folder, backbone=backbone)
 
 
 @pytest.mark.parametrize(
@@ -246,11 +226,6 @@ def test_a_file_cannot_ask_for_larger_layers_than_its_weights_have(tmp_path, key
     edit_config(tmp_path, lambda config: config["model"].update({key: 100_000}))
     with pytest.raises(aib.AibError, match=f"{key} is 100000, above {model.recipe[key]}"):
         aib.from_pretrained(tmp_path, backbone=SmallNet())
-
-
-def test_a_file_cannot_ask_for_more_layers_than_its_weights_have(folder):
-    edit_config(folder, lambda config: config["model"].update(attention_depth=10**9))
-    assert_refused(folder, "attention_depth is 1000000000, above")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])

@@ -84,7 +84,7 @@ def test_a_cutout_larger_than_the_images_is_an_error():
         ({"model": "wrn_abn"}, ["modulation=gate,residual"], "no aib attention: modulation"),
         ({}, ["lambda_area=1,5"], "tiny_aib_qt has no mask: lambda_area changes nothing"),
         ({}, ["area=0.2,0.3"], "tiny_aib_qt has no mask: area changes nothing"),
-        ({"model": "tiny_aib_masked"}, ["attention_depth=0,1"], "no aib attention: attention_d"),
+        ({"model": "tiny_aib_masked"}, ["modulation=gate,residual"], "no aib attention: mod"),
         ({}, ["K=8", "latent_dim=16"], r"K \(latent_dim\) has two grids"),
         ({}, ["data=shapes:count=40,folder:nowhere"], "nowhere is not a folder"),
         ({}, ["data=shapes:count=40,shapes:cluter=2"], "no option 'cluter'"),

@@ -8,8 +8,8 @@ import torch
 
 from aib.config.options import ModelOptions
 from aib.config.settings import Settings
+from aib.config.validation import ProfileName
 from aib.evaluation.error import evaluate
-from aib.models.types import ProfileName
 from aib.training.fit import fit
 from aib.training.train import build_model, load_data
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from aib.config.options import without_removed
 from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.interpret.stored import RESULT
@@ -58,7 +57,7 @@ def summary(run: Path) -> dict[str, Any]:
         "name": run.resolve().name,
         "data": without_folders(settings.data),
         "model": settings.model,
-        "parameters": count_parameters(without_removed(config["model"], run / CONFIG)),
+        "parameters": count_parameters(config["model"]),
         "recipe": {
             k: without_folders(v) if isinstance(v, str) else v for k, v in settings.recipe().items()
         },

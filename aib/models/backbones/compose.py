@@ -6,13 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from aib.config.profiles import get_profile
-from aib.config.validation import Count, NumAnchors, check
+from aib.config.validation import Count, NumAnchors, ProfileName, check
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
 from aib.models.latent import LinearHead, VariationalHead, mlp_decoder
 from aib.models.modes import evaluating
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import ProfileName
 
 
 def make_parts(

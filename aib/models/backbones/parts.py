@@ -45,7 +45,6 @@ class Parts:
     class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
     shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
     masked: MaskedDefaults = MaskedDefaults()
-    max_tap: int = 0  # the largest `tap` that the backbone can be built with
 
     def head(
         self, num_classes: int, options: ModelOptions, latent_dim: int | None

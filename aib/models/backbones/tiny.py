@@ -3,7 +3,7 @@
 from torch import nn
 
 from aib.config.options import ModelOptions
-from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, maps_of_classes, scaled
+from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, scaled
 from aib.models.backbones.vgg import block, conv_bn_relu
 from aib.models.latent import mlp_decoder
 
@@ -30,7 +30,6 @@ def tiny(options: ModelOptions) -> Parts:
         feature_channels=c3,
         embedding_dim=c3,
         attention_trunk=lambda num_classes: nn.Conv2d(c3, 1, 3, padding=1),
-        class_maps=lambda num_classes: maps_of_classes(c3, num_classes),
         decoder=mlp_decoder,
         latent_dim=32,
         num_anchors=20,

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.config.options import ModelOptions
-from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, maps_of_classes, scaled
+from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, scaled
 from aib.models.latent import mlp_decoder
 
 
@@ -68,25 +68,19 @@ def cifar_tail_blocks(width: float) -> tuple[nn.Sequential, nn.Sequential, nn.Se
 
 
 def vgg_cifar(options: ModelOptions) -> Parts:
-    """16 layers for 32 x 32 images. The attention sits at 16 x 16 positions, `tap` blocks later at
-    8 x 8 or 4 x 4."""
-    width, tap = options.width, options.tap
-    c = scaled(512, width)
-    blocks = cifar_tail_blocks(width)
-    early, late = blocks[:tap], blocks[tap:]
-    f = c if tap else scaled(256, width)
+    """16 layers for 32 x 32 images. The attention sits at 16 x 16 positions."""
+    width = options.width
+    f, c = scaled(256, width), scaled(512, width)
     return Parts(
-        stem=nn.Sequential(cifar_stem(width), *early) if tap else cifar_stem(width),
-        tail=nn.Sequential(*late, nn.Conv2d(c, c, 1), nn.ReLU(), Embed()),
+        stem=cifar_stem(width),
+        tail=nn.Sequential(*cifar_tail_blocks(width), nn.Conv2d(c, c, 1), nn.ReLU(), Embed()),
         feature_channels=f,
         embedding_dim=c,
         attention_trunk=lambda num_classes: nn.Conv2d(f, 1, 3, padding=1),
-        class_maps=lambda num_classes: maps_of_classes(f, num_classes),
         decoder=mlp_decoder,
         latent_dim=256,
         num_anchors=20,
         min_size=32,
-        max_tap=2,
         masked=MaskedDefaults(proposal_width=width),
     )
 

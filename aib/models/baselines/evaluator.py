@@ -17,7 +17,7 @@ from aib.errors import AibError
 from aib.models.backbones.parts import Parts
 from aib.models.classifier import Classifier
 from aib.models.latent import LinearHead, VariationalHead
-from aib.models.masked import Masked
+from aib.models.masked import Masked, check_given
 from aib.models.types import Given, Output, Sampling
 
 # Cells per side of the random masks, from large blobs to small ones. Every fourth mask is of single
@@ -39,12 +39,12 @@ class Evaluator(Masked):
         **options: Any,  # of Masked
     ):
         propose = nn.Identity()  # nothing is proposed
-        super().__init__(body, head, propose, num_classes, area=1.0, **options)
+        super().__init__(body, head, propose, num_classes, **options)
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The forward pass under the mask given; else under random masks or on whole images."""
         if given.mask is not None:
-            m = self.check_mask(given.mask, x)
+            m = check_given("mask", given.mask, x, x.shape[2:])
         elif self.training:
             m = self.training_mask(x)
         else:

@@ -51,4 +51,4 @@ class ProgressiveAttention(Classifier):
         e = torch.sum(f * share.to(f.dtype), dim=(2, 3))  # [B,c]
         maps.append(share.squeeze(1))
         attention = Attention.fixed(maps[0], tuple(maps))
-        return Output(self.classify(e)[None, None], attention, profile=self.profile)
+        return Output(self.classify(e)[None, None], attention)

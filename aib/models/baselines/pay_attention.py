@@ -55,4 +55,4 @@ class PayAttention(Classifier):
         e = torch.cat([summed for summed, _ in attended], dim=1)  # [B,levels*c]
         maps = tuple(share for _, share in attended)
         attention = Attention.fixed(maps[0], maps)
-        return Output(self.classify(e)[None, None], attention, profile=self.profile)
+        return Output(self.classify(e)[None, None], attention)

@@ -13,7 +13,6 @@ from aib.config.validation import Layout, NumAnchors, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones.parts import guided, maps_of_classes
 from aib.models.backbones.propose import FeatureProposal, FirstPass, hold_in_backward
 from aib.models.baselines.evaluator import Evaluator
 from aib.models.bottleneck import AIB
@@ -74,7 +73,7 @@ def attach(
     part in the loss (`Output.aux_heads`).
 
     `quantizer` is the number of anchors. The other options are those of `create_model`: latent_dim
-    (256 unless given), modulation, attention_guide and profile; with
+    (256 unless given), modulation and profile; with
     `masked=True` latent_dim, area, noise_std, stretch, sample_map and profile.
     """
     check("pretrained", pretrained, bool)
@@ -154,7 +153,6 @@ def _masked_model(
         SpatialAttention(trunk, sigma_kernel),
         first_pass=FirstPass(network, site.at),
         body_names={"tail": "body"},  # of the same network without a mask
-        area=chosen.area,
         stretch=chosen.stretch,
         quantizer=anchors,
         **parts,
@@ -166,9 +164,7 @@ def _attached_model(
 ) -> Classifier:
     """The network with attention on the features of its layer."""
     classes = parts["num_classes"]
-    trunk: nn.Module = nn.Conv2d(site.channels, 1, 3, padding=1)
-    if chosen.attention_guide:
-        trunk = guided(maps_of_classes(site.channels, classes), classes)
+    trunk = nn.Conv2d(site.channels, 1, 3, padding=1)
     return AttachedAIB(
         site.network,
         find_layer(site.network, site.at),
@@ -195,7 +191,7 @@ class AttachedAIB(AIB):
         attention, aux_logits = self._pass.pop("results")
         samples = (e.shape[0] // x.shape[0], sampling.m)
         latent, logits = self.head(e, samples, sampling.deterministic, sampling.noise.z)
-        return Output(logits, attention, latent, aux_logits, self.profile, aux_heads=heads)
+        return Output(logits, attention, latent, aux_logits, aux_heads=heads)
 
     def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""

@@ -51,19 +51,6 @@ def test_convolutions_begin_with_a_variance_of_two_by_fan_in():
         assert not layer.bias.any()
 
 
-@pytest.mark.parametrize("name", ["vgg_aib", "vgg_aib_qt"])
-@pytest.mark.parametrize(("tap", "side"), [(0, 16), (1, 8), (2, 4)])
-def test_a_later_tap_has_the_same_layers_and_a_smaller_map(name, tap, side):
-    here, there = (aib.create_model(name, width=1 / 16, tap=t).eval() for t in (0, tap))
-    assert there(torch.randn(2, 3, 32, 32)).attention.mu.shape == (2, side, side)
-    kinds = [
-        [(type(m), getattr(m, "out_channels", 0)) for p in (model.stem, model.tail)
-         for m in p.modules() if not list(m.children())]
-        for model in (here, there)
-    ]  # fmt: skip
-    assert kinds[0] == kinds[1]
-
-
 def test_skipping_the_bias_before_batchnorm_changes_nothing():
     """Output, gradients and running statistics against the layers one after the other."""
     torch.manual_seed(0)

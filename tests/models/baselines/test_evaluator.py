@@ -101,7 +101,7 @@ def test_an_evaluator_keeps_the_noise_and_drops_the_options_of_the_map():
     assert after == before.updated(model="vgg_evaluator", area=0.25, map_size=None)
     assert evaluator_settings(after) == after
     assert create_model(after.model, options=after.options).noise_std == 0.3
-    assert evaluator_settings(Settings(model="vgg_aib").updated(attention_depth=2)) == Settings(
+    assert evaluator_settings(Settings(model="vgg_aib").updated(modulation="gate")) == Settings(
         model="vgg_evaluator"
     )
     assert evaluator_settings(Settings(model="wrn").updated(dropout=0.0)).options.dropout == 0.0

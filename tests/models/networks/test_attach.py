@@ -1,6 +1,5 @@
 """attach(): a whole CNN of somebody else's, shown on a ResNet-like and a DenseNet-like one."""
 
-import json
 from copy import deepcopy
 
 import pytest
@@ -24,30 +23,23 @@ def attached(network=ResNet, at="layer2", **options):
     return aib.attach(network(), at=at, **options)
 
 
-@pytest.mark.parametrize("guide", [False, True])
 @pytest.mark.parametrize(
     ("network", "at", "channels"),
     [(ResNet, "layer1", 8), (ResNet, "layer2", 12), (DenseNet, "features.transition1", 8)],
 )
-def test_an_attached_network_is_an_aib_model(network, at, channels, guide, tmp_path):
-    """Its outputs, the gradients of all of its parameters, its files, with and without a guide."""
-    model, x, y = attached(network, at, attention_guide=guide).train(), images(), torch.arange(B)
+def test_an_attached_network_is_an_aib_model(network, at, channels, tmp_path):
+    """Its outputs, the gradients of all of its parameters, its files."""
+    model, x, y = attached(network, at).train(), images(), torch.arange(B)
     out = model(x, samples=(3, 2))
     assert out.sample_logits.shape == (3, 2, B, C) and out.latent.z.shape == (3, 2, B, K)
     assert out.attention.a_q.shape == out.attention.indices.shape == (3, *out.attention.mu.shape)
-    terms = aib.aib_loss(out, y)
-    if guide:
-        torch.testing.assert_close(terms.auxiliary, F.cross_entropy(out.aux_logits, y))
-    terms.total.backward()
+    aib.aib_loss(out, y).total.backward()
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
-    trunk = model.attention.trunk
-    assert (trunk.class_maps[0] if guide else trunk).in_channels == channels
+    assert model.attention.trunk.in_channels == channels
     model.eval().save_pretrained(tmp_path)
     loaded = aib.from_pretrained(tmp_path, backbone=network())
     again, before = loaded(x, deterministic=True), model(x, deterministic=True)
     assert torch.equal(again.logits, before.logits)
-    assert (again.aux_logits is not None) == guide
-    assert not guide or torch.equal(again.aux_logits, before.aux_logits)
 
 
 class Idle(ResNet):
@@ -83,7 +75,6 @@ def relu_twice():
     [
         ({"latent_dim": 2.5}, "latent_dim must be .*, not 2.5"),
         ({"attention_noise": 0.2}, "attach has no option 'attention_noise'"),
-        ({"attention_guide": 1}, "attention_guide must be true or false, not 1"),
         ({"num_classes": -1}, "not -1"),
         ({"at": "layer22"}, "no layer 'layer22'.*layer2"),
         ({"at": nn.ReLU()}, "at must be a string or None, not ReLU"),
@@ -145,20 +136,6 @@ def test_a_model_in_half_precision_says_what_explains_a_picture():
 def test_images_that_are_no_tensor_are_an_error():
     with pytest.raises(aib.AibError, match="images must be a tensor .*, not a ndarray"):
         attached()(images().numpy())
-
-
-def test_an_option_that_the_file_does_not_name_has_its_default(tmp_path):
-    model, x = attached().eval(), images()
-    model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["model"]["profile"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    for backbone in (ResNet(), attached()):
-        loaded = aib.from_pretrained(tmp_path, backbone=backbone)
-        expected = model(x, deterministic=True).logits
-        assert torch.equal(loaded(x, deterministic=True).logits, expected)
-    with pytest.raises(aib.AibError, match="profile is 'paper' in the file and 'released' in"):
-        aib.from_pretrained(tmp_path, backbone=attached(profile="released", modulation="gate"))
 
 
 def test_an_attached_network_does_not_load_into_another_one(tmp_path):

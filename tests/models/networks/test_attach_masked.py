@@ -128,7 +128,7 @@ def test_it_is_trained_saved_and_loaded_with_its_backbone(name, options, tmp_pat
     for backbone in (NETWORKS[name][0](), deepcopy(model)):
         loaded = aib.from_pretrained(tmp_path, backbone=backbone)
         assert torch.equal(loaded(x, deterministic=True).logits, expected)
-        chosen = (loaded.area, loaded.noise_std, loaded.stretch)
+        chosen = (loaded.recipe["area"], loaded.noise_std, loaded.stretch)
         assert chosen == (options.get("area", 0.25), 0.5, 3.0)
     with pytest.raises(aib.AibError, match="noise_std is 0.5 in the file and 1.0 in"):
         aib.from_pretrained(tmp_path, backbone=attached(name, **options))
@@ -155,7 +155,6 @@ def test_it_is_trained_like_any_model():
     ("options", "words"),
     [
         ({"modulation": "gate"}, "modulation is for attention that modulates features: leave it"),
-        ({"attention_guide": True}, "attention_guide is for attention that modulates"),
         ({"masked": False, "area": 0.5}, "area is for masked models: leave it out, or add"),
         ({"masked": False, "noise_std": 0.5}, "noise_std is for masked models"),
         ({"masked": False, "layout": "nchw"}, "layout is for masked models"),

@@ -230,7 +230,7 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, ph
     assert model.num_classes == 3 and model.preprocessing.mean == libraries.MEAN
     assert model.preprocessing.class_names == ("class_0", "class_1", "class_2")
     if "--masked" in flags:
-        assert model.area == 0.5 and len(model.quantizer.anchors) == 4
+        assert model.recipe["area"] == 0.5 and len(model.quantizer.anchors) == 4
         assert hub.downloads == ["resnet18"]
     for command in commands:
         assert main(command.split()) == 0, capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_only_paths_are_removed_from_a_command():
         Settings(),
         get_preset("cifar10_fast").settings,
         replace(get_preset("cifar10_fast").settings, seed=3),
-        changed(get_preset("cifar10_fast").settings, lr=0.4, milestones=[3, 7], tap=1),
+        changed(get_preset("cifar10_fast").settings, lr=0.4, milestones=[3, 7], head_norm=True),
         Settings(data="shapes:count=40", compile=True, augment=False, clip=0.5, beta=1e-4),
     ],
 )

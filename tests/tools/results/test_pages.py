@@ -23,14 +23,14 @@ from tools.results.speed import study_table
 def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     errors = (4.0, 5.0, 7.5)
     runs = [write_finished_run(tmp_path / f"s{i}", e, seed=i) for i, e in enumerate(errors)]
-    runs.append(write_finished_run(tmp_path / "deeper", 9.0, attention_depth=1))
-    runs.append(write_finished_run(tmp_path / "deep", 9.5, attention_depth=2))
+    runs.append(write_finished_run(tmp_path / "deeper", 9.0, latent_dim=8))
+    runs.append(write_finished_run(tmp_path / "deep", 9.5, latent_dim=16))
     text = pages_of_runs(tmp_path, runs)["cifar10.md"]
     table = records(text, OTHERS)
     assert [(row["seeds"], row["options"]) for row in table] == [
         ("3", ""),
-        ("1", "attention depth 1"),
-        ("1", "attention depth 2"),
+        ("1", "latent dim 8"),
+        ("1", "latent dim 16"),
     ]
     assert table[0]["error %"] == f"{sum(errors) / 3:.2f} ± {statistics.stdev(errors):.2f}"
     assert table[0]["minutes"] == "1.5 ± 0.0"  # of the last log entry

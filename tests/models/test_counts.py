@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import aib
-from aib.bench.counts import measure
+from aib.models.counts import measure
 
 TWELVE = aib.list_models()
 AT_224 = aib.list_models(image_size=224)

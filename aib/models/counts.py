@@ -6,8 +6,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from aib.config.paper import PAPER_MULTIPLY_ADDS, PAPER_PARAMETERS
+from aib.config.validation import ProfileName
 from aib.models.registry import MODELS, create_model
-from aib.models.types import ProfileName
 
 
 @dataclass(frozen=True)
