@@ -27,7 +27,8 @@ ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
 
-Propose = Literal["separate", "twice"]
+Propose = Literal["separate", "twice", "copy"]
+MapStride = Annotated[int, Rule("8 or 16", lambda stride: stride in (8, 16))]
 STRETCH = 1.1  # of masks, where nothing else was chosen
 Stretch = Annotated[float, Rule(f"at least {STRETCH}", lambda stretch: stretch >= STRETCH)]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
@@ -55,12 +56,16 @@ class ModelOptions:
     """Masked models: the share of each image that the map may open; 1 for no budget."""
     map_size: Count | None = field(default=None, metadata=MASK)
     """Masked models, "separate": side of the map; if not given 16 at 32 x 32, 14 at 224 x 224."""
-    noise_std: Positive = field(default=1.0, metadata=MASK)
-    """Masked models: standard deviation of the noise in place of closed pixels."""
+    map_stride: MapStride | None = field(default=None, metadata=MASK)
+    """Masked models, "copy": pixels per position of the map, 8 (default) or 16."""
+    noise_std: Positive | None = field(default=None, metadata=MASK)
+    """Masked models: standard deviation of the noise in place of closed pixels; the family's (1,
+    EfficientNet-Lite's 0.5) if not given."""
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
     """Masked models: how steep the mask is in the end; steeper leaves fewer pixels half open."""
     propose: Propose | None = field(default=None, metadata=MASK)
-    """Masked models: map by a "separate" network (default at 32), or by a first pass ("twice")."""
+    """Masked models: map by a "separate" network (default at 32), a "copy" of the first stages
+    (EfficientNet-Lite's default), or a first pass of the same network ("twice")."""
     sample_map: bool = field(default=False, metadata=MASK)
     """Masked models: sample the map around its mean, as the paper's attention is."""
     quantise_map: bool = field(default=False, metadata=MASK)

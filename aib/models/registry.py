@@ -17,9 +17,15 @@ from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
+from aib.models.backbones import Parts, lite, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.models.backbones.parts import init_weights
-from aib.models.backbones.propose import FeatureProposal, FirstPass, ProposalNet, halvings
+from aib.models.backbones.propose import (
+    CopyProposal,
+    FeatureProposal,
+    FirstPass,
+    ProposalNet,
+    halvings,
+)
 from aib.models.baselines.evaluator import build_evaluator
 from aib.models.baselines.pan import ProgressiveAttention
 from aib.models.baselines.pay_attention import PayAttention
@@ -36,6 +42,8 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("wrn", 32): wrn28_10,
     ("wrn", 224): wrn50_2,
     ("tiny", 32): tiny,
+    ("lite0", 224): partial(lite, name="lite0"),
+    ("lite2", 224): partial(lite, name="lite2"),
 }
 
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
@@ -67,21 +75,30 @@ def build_aib(
 def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
-    if defaults.tail_layers:  # which the first pass runs as well
+    twice = options.propose == "twice"
+    if options.map_size is not None and options.propose != "separate":
+        raise AibError(
+            f'with propose="{options.propose}" the network gives the map_size: leave it out'
+        )
+    if options.map_stride is not None and options.propose != "copy":
+        raise AibError('map_stride is for propose="copy": leave it out')
+    if twice and defaults.tail_layers:  # which the first pass runs as well
         assert isinstance(parts.tail, nn.Sequential)
         tail = list(parts.tail)
         deep = nn.Sequential(parts.stem, *tail[: defaults.tail_layers])
         body = nn.Sequential(deep, nn.Sequential(*tail[defaults.tail_layers :]))
-    if options.propose == "twice":
-        if options.map_size is not None:
-            raise AibError('map_size is that of the features with propose="twice": leave it out')
-        channels = defaults.channels or parts.feature_channels
-        trunk: nn.Module = FeatureProposal(channels, defaults.hidden)
-        first_pass = FirstPass(body, part="0")
+    first_pass, trunk = None, nn.Module()
+    if twice:
+        trunk = FeatureProposal(defaults.channels or parts.feature_channels, defaults.hidden)
+        first_pass = FirstPass(body, layer=defaults.layer, part="0")
+    elif options.propose == "copy":
+        if parts.stages is None:
+            raise AibError("this backbone has no stages to copy: choose another propose")
+        stages = parts.stages
+        trunk = CopyProposal(stages.make(), stages.channels, options.map_stride or 8)
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
-        first_pass = None
     return Masked(
         body,
         parts.head(num_classes, options, options.latent_dim),
@@ -91,7 +108,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         num_classes,
         first_pass=first_pass,
         quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
-        noise_std=options.noise_std,
+        noise_std=options.noise_std or parts.masked.noise_std,
         stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
@@ -138,6 +155,7 @@ _QT = "the same with quantised attention"
 _MASKED = "classifies only the pixels that its map opens"
 _EVALUATOR = "trained on random masks, to judge maps (Jethani et al. 2021)"
 _BOTH = (32, 224)
+_LITE = "EfficientNet-Lite (Liu 2020), for photographs"
 
 MODELS: dict[str, Entry] = {
     "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
@@ -159,6 +177,15 @@ MODELS: dict[str, Entry] = {
     "vgg_evaluator": Entry("vgg", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
     "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
     "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
+    **{
+        name: Entry(backbone, build, summary, (224,), from_paper=False)
+        for backbone in ("lite0", "lite2")
+        for name, build, summary in (
+            (backbone, build_plain, _LITE),
+            (f"{backbone}_masked", build_masked, _MASKED),
+            (f"{backbone}_evaluator", build_evaluator, _EVALUATOR),
+        )
+    },
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", partial(build_aib, attention=False), _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
@@ -225,14 +252,21 @@ def create_model(
     resolved["modulation"] = get_modulation(options.modulation, options.profile)
     if entry.build is build_masked:
         resolved["propose"] = options.propose or parts.masked.propose
-    if entry.build in (build_masked, build_evaluator) and not parts.masked.bottleneck:
-        resolved |= {"latent_dim": options.latent_dim, "head_norm": True}  # None: no bottleneck
+    if entry.build in (build_masked, build_evaluator):
+        resolved["noise_std"] = options.noise_std or parts.masked.noise_std
+    if "noise_std" in resolved and not parts.masked.bottleneck:
+        # Without latent_dim there is no bottleneck.
+        norm = options.head_norm or parts.masked.head_norm
+        resolved |= {"latent_dim": options.latent_dim, "head_norm": norm}
     options = replace(options, **resolved)
     model = entry.build(num_classes, options, parts)
     _check_used(name, model, options, given)
     profile = get_profile(options.profile)
     init_weights(model, profile.initialisation.get(entry.backbone, "he"))
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
+    if preprocessing is None and parts.statistics:
+        mean, std = parts.statistics
+        model.preprocessing = replace(model.preprocessing, mean=(mean,) * 3, std=(std,) * 3)
     # Every default is written out, so that a later change of one leaves saved models as they are.
     # (`_check_used` would then have to let those pass that the model has no use for.)
     size = {"num_classes": num_classes, "image_size": image_size}

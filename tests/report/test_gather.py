@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from aib.report.gallery import make_gallery
 
 from aib.data import load
 from aib.errors import AibError
 from aib.evaluation.error import evaluate
 from aib.interpret.results import Information, Study
 from aib.interpret.runs import feed_for
-from aib.report.gallery import make_gallery
 from aib.report.gather import gather
 from aib.runs.run import open_run
 from aib.system.files import read_json, sha256, write_json

@@ -5,9 +5,14 @@ weights come from TensorFlow, hence its "same" padding and BatchNorm constants.
 """
 
 import math
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from aib.config.options import ModelOptions
+from aib.models.backbones.parts import MaskedDefaults, Parts, Stages
+from aib.models.latent import mlp_decoder
 
 EMBEDDING = 1280
 STEM = 32  # channels; as those of the head they are not scaled
@@ -71,13 +76,14 @@ class MBConv(nn.Module):
 class LiteStages(nn.Module):
     """Images to features at strides 8 and 16: what a copied proposal reads."""
 
-    def __init__(self, name: str, count: int = COPIED):
+    def __init__(self, name: str, width: float = 1.0, count: int = COPIED):
         super().__init__()
-        width, depth = SCALES[name]
-        self.conv_stem, self.bn1 = conv(3, STEM, 3, 2), norm(STEM)
-        stages, c_in = [], STEM
+        own_width, depth = SCALES[name]
+        c_in = rounded(STEM * width)
+        self.conv_stem, self.bn1 = conv(3, c_in, 3, 2), norm(c_in)
+        stages = []
         for i, (expansion, kernel, stride, blocks, channels) in enumerate(STAGES[:count]):
-            c_out, layers = rounded(channels * width), []
+            c_out, layers = rounded(channels * own_width * width), []
             scaled = 0 < i < len(STAGES) - 1  # the first and last stage keep their depth
             for j in range(math.ceil(blocks * depth) if scaled else blocks):
                 shape = c_in, c_out, kernel, stride if j == 0 else 1
@@ -87,26 +93,57 @@ class LiteStages(nn.Module):
         self.blocks = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        f = F.relu6(self.bn1(self.conv_stem(x)))  # [B,32,h/2,w/2]
-        for stage in self.blocks[:FINE]:
+        f = fine = F.relu6(self.bn1(self.conv_stem(x)))  # [B,32,h/2,w/2]
+        for i, stage in enumerate(self.blocks):
             f = stage(f)
-        fine = f  # [B,c,h/8,w/8]
-        for stage in self.blocks[FINE:]:
-            f = stage(f)
+            if i + 1 == FINE:
+                fine = f  # [B,c,h/8,w/8]
         return fine, f
 
 
 class Lite(LiteStages):
     """Images [B,3,H,W] to embeddings [B,1280]."""
 
-    def __init__(self, name: str):
-        super().__init__(name, len(STAGES))
-        last = rounded(STAGES[-1][-1] * SCALES[name][0])
-        self.conv_head, self.bn2 = conv(last, EMBEDDING), norm(EMBEDDING)
+    def __init__(self, name: str, width: float = 1.0):
+        super().__init__(name, width, len(STAGES))
+        last, embedding = (
+            rounded(STAGES[-1][-1] * SCALES[name][0] * width),
+            rounded(EMBEDDING * width),
+        )
+        self.conv_head, self.bn2 = conv(last, embedding), norm(embedding)
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         _, f = super().forward(x)  # [B,c,h/32,w/32]
         return F.relu6(self.bn2(self.conv_head(f))).mean((2, 3))
+
+
+def lite(options: ModelOptions, name: str) -> Parts:
+    """EfficientNet-Lite0 or -Lite2. Pixels are normalised to (x - 127) / 128."""
+    width = SCALES[name][0] * options.width
+    fine, coarse = (rounded(STAGES[i - 1][-1] * width) for i in (FINE, COPIED))
+    embedding = rounded(EMBEDDING * options.width)
+    return Parts(
+        stem=Lite(name, options.width),
+        tail=nn.Identity(),
+        feature_channels=embedding,
+        embedding_dim=embedding,
+        attention_trunk=lambda num_classes: nn.Conv2d(embedding, 1, 1),  # no model has it
+        decoder=mlp_decoder,
+        latent_dim=256,
+        num_anchors=20,
+        min_size=32,
+        masked=MaskedDefaults(
+            224,
+            propose="copy",
+            layer=f"blocks.{COPIED - 1}",
+            channels=coarse,
+            bottleneck=False,
+            noise_std=0.5,
+            head_norm=False,
+        ),
+        stages=Stages(partial(LiteStages, name, options.width), (fine, coarse)),
+        statistics=(127 / 255, 128 / 255),
+    )
 
 
 def conv(c_in: int, c_out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> SameConv2d:

@@ -62,7 +62,7 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
         nn.Sequential(parts.stem, parts.tail),
         parts.head(num_classes, options, options.latent_dim),
         num_classes,
-        noise_std=options.noise_std,
+        noise_std=options.noise_std or parts.masked.noise_std,
         profile=options.profile,
         min_size=parts.min_size,
     )

@@ -140,7 +140,7 @@ def _masked_model(
 ) -> Classifier:
     """The network behind a mask that its own first pass proposes, or the evaluator of one."""
     network, classes = site.network, parts["num_classes"]
-    parts = parts | {"noise_std": chosen.noise_std}
+    parts = parts | {"noise_std": chosen.noise_std or 1.0}
     head = make_head(site.embedding_dim, classes, chosen.latent_dim, mlp_decoder, norm=True)
     if evaluator:
         return Evaluator(network, head, **parts)
