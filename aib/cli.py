@@ -10,13 +10,14 @@ from io import TextIOWrapper
 
 from aib.config.validation import reject_unknown
 from aib.errors import AibError, AibWarning, sentence_for
+from aib.training.interrupt import Interrupted
 from aib.version import __version__
 
 COMMANDS = {
     "models": "list models: parameters, multiply-adds, and the paper's numbers",
     "train": "train a model on one CPU, one GPU or many",
     "eval": "evaluate a trained model: error, calibration, bits",
-    "sweep": "ablations: train a preset with many settings and plot the results",
+    "sweep": "train a preset with different settings and seeds, and plot the results",
     "explain": "show the attention map of a model for any image",
     "view": "interactive local page: drop an image, see the map, compare two runs",
     "interpret": "measure how far maps can be trusted: stability, localisation, reliance, bits",
@@ -34,7 +35,6 @@ USAGE = "\n".join(
         *(f"  {word:<10} {text}" for word, text in COMMANDS.items()),
         "",
         "`aib COMMAND --help` explains a command with an example; `--debug` shows tracebacks.",
-        "`aib -V` prints the version.",
     ]
 )
 
@@ -91,6 +91,9 @@ def _run(command: str, argv: list[str], debug: bool) -> int:
         sys.stdout.flush()
     except SystemExit as stop:  # --help, or an error that the parser has printed
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except Interrupted as stopped:
+        print(f"aib {command}: {stopped}", file=sys.stderr)
+        return 128 + stopped.signal
     except KeyboardInterrupt:
         print(f"aib {command}: interrupted", file=sys.stderr)
         return 130

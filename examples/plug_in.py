@@ -1,4 +1,4 @@
-"""Add attention with an information bottleneck to your own CNN, in two ways.
+"""Add attention with an information bottleneck to your own CNN.
 
 Run it with `python examples/plug_in.py`; it takes less than a minute on a CPU.
 """
@@ -53,13 +53,6 @@ def attach_by_name(data: ImageSet) -> aib.Classifier:
     return aib.fit(model, data, settings).model
 
 
-def compose_from_two_halves() -> aib.Classifier:
-    """Two modules: features [B,c,h,w] before the attention, an embedding [B,d] after it."""
-    net = MyNet()
-    tail = nn.Sequential(net.late, nn.AdaptiveMaxPool2d(1), nn.Flatten())
-    return aib.AIB(net.early, tail, num_classes=10, image_size=32, quantizer=20)
-
-
 def main() -> None:
     """Train, evaluate, explain, save and load again."""
     model = attach_by_name(load(f"shapes:count=1600,{EASY}", "train", holdout=0))
@@ -75,10 +68,6 @@ def main() -> None:
         again = aib.from_pretrained(folder, backbone=MyNet())
     same = torch.equal(again.explain(x).attention, model.explain(x).attention)
     print(f"saved and loaded: the same maps? {same}")
-
-    composed = compose_from_two_halves()
-    out = composed(x, samples=(2, 3))
-    print(f"composed: logits {tuple(out.logits.shape)} from 2 x 3 samples")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from aib.config.options import ModelOptions
 from aib.errors import AibError
 from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.picture import save_figure
-from tools.results.maps import cost
-from tools.results.read import StoredRun, read_results
+from tools.results.maps import find
+from tools.results.store import StoredRun, read_results
 
 MASKED = "_aib_masked"  # what a masked model's name has and its plain network's has not
 Value = Callable[[StoredRun], float | None]
@@ -32,16 +32,14 @@ def curve(masked: Sequence[StoredRun], value: Value) -> Curve:
     return dict(sorted(found.items()))
 
 
-def boxes(kind: str, run: StoredRun) -> float | None:
-    """MaxBoxAccV2 of one kind of map, in percent."""
-    located = run.study.localisation.get(kind) if run.study else None
-    found = located.max_box_acc if located else None
-    return None if found is None or found.value is None else 100 * found.value
+def measured(*path: str | int) -> Value:
+    """A value of a run's maps, in percent."""
+    return partial(_measured, path)
 
 
-def another(run: StoredRun) -> float | None:
-    """What another image's map costs, in points of accuracy."""
-    return cost(run.study) if run.study else None
+def _measured(path: Sequence[str | int], run: StoredRun) -> float | None:
+    found = find(run.maps, *path)
+    return None if found is None else 100 * float(found)
 
 
 def draw_areas(runs: Sequence[StoredRun]) -> Any:
@@ -52,8 +50,12 @@ def draw_areas(runs: Sequence[StoredRun]) -> Any:
     plain = [run for run in runs if run.model + MASKED in {other.model for other in masked}]
     panels: list[tuple[str, Value, list[float | None]]] = [
         ("test error, %", lambda run: run.error, [run.error for run in plain]),
-        ("another image's map costs, points", another, []),
-        ("MaxBoxAccV2, %", partial(boxes, "own"), [boxes("gradcam", run) for run in plain]),
+        ("another image's map, points lost", measured("drops", "another", 0), []),
+        (
+            "MaxBoxAccV2, largest component, %",
+            measured("located", "own", "largest_box_acc", 0),
+            [measured("located", "gradcam", "largest_box_acc", 0)(run) for run in plain],
+        ),
     ]
     curves = [(title, curve(masked, value), line) for title, value, line in panels]
     drawn = [one for one in curves if one[1]]
@@ -81,7 +83,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="the PNG to write")
     options = parser.parse_args(argv)
     runs = [
-        run for path in options.results for run in read_results(path.parent).runs[path.name].runs
+        run for path in options.results for run in read_results(path.parent).files[path.stem].runs
     ]
     save_figure(draw_areas(runs), options.out)
 

@@ -29,7 +29,7 @@ from aib.export.formats import open_onnx, to_onnx
 from aib.export.one_pass import OnePass, describe, settled, traceable
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
-from aib.models.precision import DTYPES
+from aib.models.modes import DTYPES
 from aib.models.registry import create_model, family
 from aib.system.environment import environment, pick_device
 from aib.training.fit import fit

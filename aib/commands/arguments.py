@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import tyro
@@ -24,6 +25,7 @@ CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 def run_command(command: str, argv: Sequence[str]) -> None:
     """Run a command with these words: its module's `main`, or else its COMMAND."""
+    reject_empty(argv)
     module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
     if hasattr(module, "main"):
         module.main(list(argv))
@@ -37,6 +39,14 @@ def run_command(command: str, argv: Sequence[str]) -> None:
         )
     else:
         parse(unwrapped(module.COMMAND), argv, prog)
+
+
+def reject_empty(argv: Sequence[str]) -> None:
+    """Raise an error for an empty value: as a path it would be the current folder."""
+    for before, word in pairwise(["", *argv]):
+        if not word or re.fullmatch("--[a-z-]+=", word):
+            option = word.rstrip("=") or (before if before.startswith("--") else "an argument")
+            raise AibError(f"{option} is an empty string")
 
 
 def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,14 +8,16 @@ import tyro
 
 from aib.commands.arguments import parse_samples, print_json
 from aib.config.validation import Averaging, Precision, check_seed
+from aib.errors import AibError
 
 if TYPE_CHECKING:
     from aib.evaluation.error import Evaluation
 
 
 def eval_(
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None,
     /,
+    run: Path | None = None,
     data: str | None = None,
     split: str | None = None,
     root: str | None = None,
@@ -23,7 +25,7 @@ def eval_(
     samples: str | None = None,
     deterministic: bool = False,
     average: Averaging | None = None,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     precision: Precision = "fp32",
     compile: bool = False,
     device: str | None = None,
@@ -36,7 +38,8 @@ def eval_(
     Example: aib eval runs/cifar10 --data stl10 --samples 4x12
 
     Args:
-        run: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
+        folder: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
+        run: the same, as an option.
         data: data set (default: that of the run).
         split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.
@@ -44,7 +47,7 @@ def eval_(
         samples: attention x latent samples, such as 4x12 (default: the model's profile).
         deterministic: use the means instead of samples.
         average: average probabilities or logits over samples (default: the model's profile).
-        batch_size: images per batch.
+        batch_size: images per batch (default: what fits the memory).
         precision: precision of the forward pass.
         compile: use torch.compile.
         device: cpu or cuda (default: cuda if available).
@@ -57,27 +60,31 @@ def eval_(
     from aib.runs.files import write_evaluation
     from aib.runs.run import open_run
     from aib.system.environment import environment
+    from aib.system.progress import progress_bar
 
     check_seed(seed)
-    opened = open_run(run, device, backbone)
+    if (folder is None) == (run is None):
+        raise AibError("name one run: aib eval RUN")
+    opened = open_run(folder or run or Path(), device, backbone)
     images = opened.images(data, split, root)
-    results = [
-        evaluate(
-            opened.model,
-            labelled,
-            samples=parse_samples(samples) if samples else None,
-            deterministic=deterministic,
-            average=average,
-            batch_size=batch_size,
-            precision=precision,
-            compile=compile,
-            workers=workers,
-            seed=seed,
-            classes=classes,
-        )
-        for classes, labelled in match_classes(opened.model, images)
-    ]
-    results = [replace(result, weights_sha256=opened.checksum) for result in results]
+    results = []
+    for classes, labelled in match_classes(opened.model, images):
+        with progress_bar(len(labelled)) as tick:
+            found = evaluate(
+                opened.model,
+                labelled,
+                samples=parse_samples(samples) if samples else None,
+                deterministic=deterministic,
+                average=average,
+                batch_size=batch_size,
+                precision=precision,
+                compile=compile,
+                workers=workers,
+                seed=seed,
+                classes=classes,
+                tick=tick,
+            )
+        results.append(replace(found, weights_sha256=opened.checksum))
     if json:
         report = {"evaluations": [r.to_dict() for r in results], "environment": environment()}
         print_json(report)
@@ -110,6 +117,10 @@ def print_evaluation(e: "Evaluation") -> None:
         print(f"  latent             {e.kl_bits:6.1f} bits per image (KL to the prior)")
     if e.area is not None and e.mask_bits is not None:
         print(f"  mask               {100 * e.area:6.1f}%  of each image, {e.mask_bits:,.0f} bits")
+    if e.closed_share is not None:
+        print(f"  nearly closed      {100 * e.closed_share:6.1f}%  of the masks keep less than 2%")
+    if e.warning:
+        print(f"  warning: {e.warning}")
     samples = describe_samples(e.samples)
     samples += "" if e.samples == "deterministic" else f", averaged over {e.averaged}"
     print(f"  {samples}; {e.images_per_second:,.0f} images/s")

@@ -14,7 +14,7 @@ import tyro
 from aib.commands.arguments import print_json, rich_table, wide_console
 from aib.config.validation import Precision, check_seed
 from aib.errors import AibError
-from aib.system.files import check_suffix, check_writable, read_json, write_json
+from aib.system.files import check_suffix, check_writable, write_json
 from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from aib.interpret.studies import Plan
     from aib.runs.run import Run
 
-DRAWN = ("modified.png", "modified_compared.png", "evaluator.png", "wrong_*_right_*.png")
+DRAWN = ("modified.png", "modified_compared.png", "wrong_*_right_*.png")
 
 
 def interpret(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")] = (),
     /,
+    run: Path | None = None,
     model: str | None = None,
     data: str | None = None,
     split: str | None = None,
@@ -45,6 +46,7 @@ def interpret(
     evaluator: Path | None = None,
     csv: Path | None = None,
     out: Path | None = None,
+    overwrite: bool = False,
     batch_size: int = 256,
     workers: int = 2,
     seed: int = 0,
@@ -55,9 +57,7 @@ def interpret(
     """Measure how far the maps of one run can be trusted, or compare several runs on the same
     images: stability, localisation, faithfulness, use by the decision, information.
 
-    Writes interpret.json and figures/ into each run. A study of the same weights is not replaced
-    by one on other data or another split, with fewer parts or of fewer images: --out writes that
-    elsewhere.
+    Writes interpret.json and figures/ into each run.
 
     Example: aib interpret runs/plain runs/aib_qt --data cifar10 --foreign svhn --csv images.csv
 
@@ -67,6 +67,7 @@ def interpret(
 
     Args:
         runs: folders of runs or of saved models, or hf:owner/name of the Hub.
+        run: a run, as in other commands.
         model: a network as it is, for post-hoc maps: timm:NAME or torchvision:NAME with its
             pretrained weights, or my_module:build, a function that returns your own.
         data: data set; by default the first run's own.
@@ -77,12 +78,13 @@ def interpret(
         foreign_root: folder of its files; by default --root, or the run's.
         images: use this many images, chosen at random; all by default.
         subset: images of the expensive parts (localisation, deletion, insertion, ROAD, post-hoc
-            maps, evaluator), and training images that choose the thresholds of localisation.
+            maps, evaluator).
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
         csv: write the metrics of every image to this .csv file, with the names of image files.
         out: folder for the results; by default each run's own, interpret/NAME for --model, and
             hub/owner/name/COMMIT for a model of the Hub.
+        overwrite: replace an interpret.json that is there.
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
@@ -90,11 +92,10 @@ def interpret(
         device: cpu or cuda; whatever there is if not given.
         json: print JSON.
     """
-    from aib.interpret.per_image import write_image_metrics
+    from aib.interpret.images import write_image_metrics
     from aib.interpret.pictures import Side
-    from aib.interpret.runs import check_alike, feed_for, study_run, threshold_feed
-    from aib.interpret.stored import EXPENSIVE
-    from aib.interpret.studies import study_steps
+    from aib.interpret.runs import check_alike, feed_for, study_run
+    from aib.interpret.studies import study_work
     from aib.models.weights import RESULT
     from aib.runs.run import open_run
     from aib.system.environment import environment
@@ -105,54 +106,47 @@ def interpret(
     check_seed(seed)
     if quick and evaluator is not None:
         raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
-    opened, name, root = open_all(runs, model, data, root, device, backbone)
-    feeds = [
-        feed_for(
-            run,
-            run.labelled(run.images(name, split, root, like=opened[0])),
-            images=images,
-            batch_size=batch_size,
-            workers=workers,
-            seed=seed,
-        )
-        for run in opened
-    ]
-    check_alike(feeds, opened)
-    folders = result_folders(opened, out)
-    parts = (() if quick else EXPENSIVE) + (("evaluator",) if evaluator else ())
-    for run, feed, folder in zip(opened, feeds, folders, strict=True):
-        origin = {"weights_sha256": run.checksum, "data": name, "split": feed.data.split}
-        planned = origin | dict.fromkeys(parts, True) | {"images": feed.num_images}
-        check_kept(folder / RESULT, planned)
-        check_writable(folder / RESULT)
-    own_root = opened[0].settings.root if opened[0].settings else None
-    plan, notes = make_plan(foreign, foreign_root or root or own_root, subset, seed, precision)
-    if evaluator is not None:
-        judge = open_run(evaluator, device, backbone)
-        plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
-    thresholds = [
-        None if quick else threshold_feed(run, feed, str(name), plan, root, opened[0])
-        for run, feed in zip(opened, feeds, strict=True)
-    ]
-    planned_studies = list(zip(opened, feeds, thresholds, strict=True))
-    steps = sum(
-        study_steps(run.model, feed, plan, expensive=not quick, threshold_images=others)
-        for run, feed, others in planned_studies
-    )
-    options: dict[str, Any] = {"notes": notes, "expensive": not quick}
-    with progress_bar(steps) as tick:
-        measured = [
-            study_run(run, feed, plan, str(name), threshold_images=others, tick=tick, **options)
-            for run, feed, others in planned_studies
+    runs = (*runs, *((run,) if run else ()))
+    with progress_bar(1) as tick:
+        tick("opening runs and images", 0)
+        opened, name, root = open_all(runs, model, data, root, device, backbone)
+        feeds = [
+            feed_for(
+                one,
+                one.labelled(one.images(name, split, root, like=opened[0])),
+                images=images,
+                batch_size=batch_size,
+                workers=workers,
+                seed=seed,
+            )
+            for one in opened
         ]
-    studies = {run.label: found for run, (found, _) in zip(opened, measured, strict=True)}
+        check_alike(feeds, opened)
+        folders = result_folders(opened, out)
+        for folder in folders:
+            if (folder / RESULT).exists() and not overwrite:
+                raise AibError(f"{folder} has a study: write elsewhere with --out, or --overwrite")
+            check_writable(folder / RESULT)
+        own_root = opened[0].settings.root if opened[0].settings else None
+        plan, notes = make_plan(foreign, foreign_root or root or own_root, subset, seed, precision)
+        if evaluator is not None:
+            judge = open_run(evaluator, device, backbone)
+            plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
+    pairs = list(zip(opened, feeds, strict=True))
+    work = sum(study_work(one.model, feed, plan, expensive=not quick) for one, feed in pairs)
+    options: dict[str, Any] = {"notes": notes, "expensive": not quick}
+    with progress_bar(work) as tick:
+        measured = [
+            study_run(one, feed, plan, str(name), tick=tick, **options) for one, feed in pairs
+        ]
+    studies = {one.label: found for one, (found, _) in zip(opened, measured, strict=True)}
     sides = [
-        Side(run.label, run.model, feed, metrics)
-        for run, feed, (_, metrics) in zip(opened, feeds, measured, strict=True)
+        Side(one.label, one.model, feed, metrics)
+        for (one, feed), (_, metrics) in zip(pairs, measured, strict=True)
     ]
     for folder, found in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, found.to_dict())
-    pictures = draw(sides, list(studies.values()), plan, folders)
+    pictures = draw(sides, plan, folders)
     if csv is not None:
         per_image = {side.label: side.metrics for side in sides}
         write_image_metrics(csv, per_image, feeds[0].data)
@@ -209,30 +203,6 @@ def make_plan(
     return Plan(known, others, subset, seed, precision=precision), notes
 
 
-def check_kept(path: Path, planned: dict[str, Any]) -> None:
-    """Raise an error where the stored study is on other images, or holds more than the planned."""
-    from aib.data.load import same_images
-    from aib.interpret.stored import lost_parts
-
-    try:
-        stored = read_json(path) or {}
-    except AibError:
-        return  # a damaged file is replaced
-    data, new = stored.get("data"), planned["data"]
-    if data and new and stored.get("weights_sha256") == planned["weights_sha256"]:
-        if stored.get("split") != planned["split"] or not same_images(data, new):
-            raise AibError(
-                f"{path} is the study of these weights on {data} {stored.get('split')}: write that "
-                f"on {new} {planned['split']} elsewhere with --out FOLDER, or remove the file"
-            )
-        planned = planned | {"data": data}  # by whatever name
-    if lost := lost_parts(stored, planned):
-        raise AibError(
-            f"{path} would lose its {', '.join(lost)}, measured with the same weights and data: "
-            "write this study elsewhere with --out FOLDER"
-        )
-
-
 def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
     """The plan with an evaluator, if it fits all runs."""
     from aib.models.baselines.evaluator import Evaluator, check_evaluator
@@ -245,22 +215,20 @@ def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: 
     return replace(plan, evaluator=judge.model, evaluator_name=name)
 
 
-def draw(sides: list[Side], studies: list[Study], plan: Plan, folders: list[Path]) -> list[Path]:
-    """Draw the maps of modified images, of each run and of all together, for each pair of runs
-    where they disagree, and the curves of the evaluator. Remove those of earlier studies."""
+def draw(sides: list[Side], plan: Plan, folders: list[Path]) -> list[Path]:
+    """Draw the maps of modified images, of each run and of all together, and for each pair of runs
+    where they disagree. Remove the pictures of earlier studies."""
     from aib.figures.picture import save_figure
-    from aib.interpret.pictures import disagreement, kept_plot, modified_grid
+    from aib.interpret.pictures import disagreement, modified_grid
 
     grid = partial(
         modified_grid, modifications=plan.modifications, foreign=plan.foreign, seed=plan.seed
     )
     made, with_maps = {}, {}
-    for side, found, folder in zip(sides, studies, folders, strict=True):
+    for side, folder in zip(sides, folders, strict=True):
         if side.metrics.has_maps:
             made[folder / "figures" / "modified.png"] = grid({"map": side.model}, side.feed)
             with_maps[side.label] = side.model
-        if found.evaluator is not None:
-            made[folder / "figures" / "evaluator.png"] = kept_plot(found.evaluator)
     if len(with_maps) > 1:
         made[folders[0] / "figures" / "modified_compared.png"] = grid(with_maps, sides[0].feed)
     for (wrong, folder), (right, _) in permutations(zip(sides, folders, strict=True), 2):
@@ -268,11 +236,11 @@ def draw(sides: list[Side], studies: list[Study], plan: Plan, folders: list[Path
         if figure is not None:
             names = (side.label.replace("/", "_") for side in (wrong, right))
             made[folder / "figures" / "wrong_{}_right_{}.png".format(*names)] = figure
+    for folder, pattern in product(folders, DRAWN):
+        for path in (folder / "figures").glob(pattern):
+            path.unlink()
     for path, figure in made.items():
         save_figure(figure, path)
-    for folder, pattern in product(folders, DRAWN):
-        for path in set((folder / "figures").glob(pattern)) - set(made):
-            path.unlink()
     return list(made)
 
 

@@ -62,7 +62,8 @@ def models(
 
 def show_networks(filter: str, json: bool) -> None:
     """Print the networks of a library that match, with the default of `at`."""
-    from aib.models.networks.by_name import default_layer, list_networks
+    from aib.models.networks.by_name import list_networks
+    from aib.models.networks.layers import default_layer
 
     names = list_networks(filter)
     if not names:
@@ -80,8 +81,9 @@ def show_networks(filter: str, json: bool) -> None:
 
 def show_layers(name: str, json: bool) -> None:
     """Print the layers of a network that may be given as `at`, with the size of their map."""
-    from aib.models.networks.by_name import build_network, default_layer, preprocessing_of
-    from aib.models.networks.layers import layer_grids, name_from_start
+    from aib.models.networks.by_name import build_network, preprocessing_of
+    from aib.models.networks.grid import layer_grids
+    from aib.models.networks.layers import default_layer, name_from_start
 
     network = build_network(name)
     policy = preprocessing_of(name, network)

@@ -2,22 +2,27 @@
 
 import re
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Column, Table
 
-from aib.commands.arguments import parse, run_name, take_preset, wide_console
+from aib.commands.arguments import parse, run_name, wide_console
 from aib.commands.eval import print_evaluation
-from aib.config.presets import PRESETS
+from aib.commands.setting_flags import given_settings, with_setting_flags
+from aib.config.own_images import largest_size, own_images
+from aib.config.preset import Preset
+from aib.config.presets import PRESETS, get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.system.files import quoted
 
 LITTLE = 0.05  # of each image: less, and a map that was not trained closes what the class needs
+# Pretrained weights need other settings than random ones.
+FOR_RANDOM_WEIGHTS = {"lr", "lr_backbone", "epochs", "optimizer"}
 
 
 @dataclass(frozen=True)
@@ -30,102 +35,122 @@ class Options:
 
     Example: aib train --data folder:photos
 
-    Example: aib train --data folder:photos:image_size=64 --model vgg_aib_qt --epochs 30
-
-    Example: aib train --data folder:photos --model timm:resnet50 --masked --pretrained --lr 0.01
-    --schedule cosine --epochs 30
-
-    Example: aib train shapes_tiny --evaluator --out runs/evaluator
-
     Example: aib train --resume runs/beta02
+
+    A preset sets many of the defaults. [*]: the default depends on the model (see docs).
     """
 
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
-    out: Path | None = None
-    """Folder of the run (default: a name with the time, in runs/)."""
-    resume: Path | None = None
-    """Folder of an interrupted run to resume with its own settings."""
-    list: bool = False
-    """List the presets and exit."""
+    preset: Annotated[
+        tyro.conf.Positional[tyro.conf.DisallowNone[str | None]],
+        tyro.conf.arg(metavar="PRESET", help="--list prints all.", help_behavior_hint=""),
+    ] = None
+    out: Annotated[
+        tyro.conf.DisallowNone[Path | None],
+        tyro.conf.arg(help="Folder of the run.", help_behavior_hint="[runs/NAME-TIME]"),
+    ] = None
+    resume: Annotated[
+        tyro.conf.DisallowNone[Path | None],
+        tyro.conf.arg(help="Interrupted run to resume with its settings.", help_behavior_hint=""),
+    ] = None
+    list: Annotated[
+        bool, tyro.conf.arg(help="List the presets and exit.", help_behavior_hint="")
+    ] = False
 
 
 COMMAND = Options
 
 
 def main(argv: list[str]) -> None:
-    """Run the command. PRESET, if given, is the first argument."""
-    preset, argv = take_preset(argv)
-    resumed = _value_of("--resume", argv)
-    default = Settings() if preset is None else preset.settings
-    if resumed is not None:
-        if preset is not None:
-            raise AibError(f"--resume uses the settings of {resumed}; leave out the preset")
-        from aib.runs.files import read_settings
-
-        default = read_settings(Path(resumed))
-        if default.backbone is not None and _value_of("--backbone", argv) is None:
-            raise AibError(
-                f"this run needs --backbone {default.backbone}: aib runs no code because a file "
-                "names it"
-            )
-    if None not in (_value_of("--model", argv), _value_of("--backbone", argv)):
-        raise AibError("--backbone is a network in place of --model: leave out one of them")
-    own = preset is None and resumed is None and _needs_model(argv)
-    if own:
-        from torch.cuda import is_available
-
-        from aib.config.own_images import largest_size, own_images
-        from aib.data import at_most
-
-        gpu = _value_of("--accelerator", argv) != "cpu" and is_available()
-        data, size = at_most(_value_of("--data", argv) or "", largest_size(gpu))
-        given = _given(argv)
-        default = own_images(gpu, size, not given & {"--evaluator", "--init", "--freeze"})
-        if "--evaluator" in given:  # it must not know the map
-            default = default.updated(init=None)
-    options: Options = parse(Options, argv, "aib train [PRESET]", default=Options(settings=default))
+    """Run the command."""
+    command = with_setting_flags(Options)
+    options = parse(command, argv, "aib train")
     if options.list:
         print_presets()
         return
-    if own:
-        s = replace(options.settings, data=data)
-        options = replace(options, settings=s)
-        start_from = f" --init {quoted(s.init)}" if s.init else ""
-        frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""
-        print(
-            f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
-            f"{frozen} --data {quoted(s.data)}"
-        )
-        if s.evaluator and s.init is None and s.model.startswith("vgg"):
+    preset = None if options.preset is None else get_preset(options.preset)
+    given = given_settings(options)
+    if options.resume is not None:
+        settings = resumed_settings(options, given)
+    elif preset is not None:
+        settings = preset.settings.updated(**given)
+    elif needs_model(given):
+        settings = own_settings(given)
+    else:
+        settings = Settings().updated(**given)
+        if settings.pretrained and not FOR_RANDOM_WEIGHTS & set(given):
             print(
-                "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
-                "from ImageNet's VGG-16"
+                f"lr {settings.lr:g} and {settings.epochs} epochs are for random weights: "
+                "pretrained ones need less, such as --lr 0.01 --schedule cosine --epochs 30"
             )
-    chosen = _given(argv) & {"--lr", "--lr-backbone", "--epochs", "--optimizer"}
-    if options.settings.pretrained and preset is None and resumed is None and not chosen:
-        s = options.settings
-        print(
-            f"lr {s.lr:g} and {s.epochs} epochs are for random weights: pretrained ones need less, "
-            "such as --lr 0.01 --schedule cosine --epochs 30"
+    if {"model", "backbone"} <= set(given):
+        raise AibError("--backbone is a network in place of --model: leave out one of them")
+    start(settings, options.resume or options.out or new_folder(preset, settings), options.resume)
+
+
+def resumed_settings(options: Any, given: dict[str, Any]) -> Settings:
+    """The settings of the run to resume, with those given on the command line."""
+    from aib.runs.files import read_settings
+
+    if options.preset is not None or options.out is not None:
+        raise AibError("--resume trains in its own folder by its own settings: leave out the rest")
+    settings = read_settings(options.resume)
+    if settings.backbone is not None and "backbone" not in given:
+        raise AibError(
+            f"this run needs --backbone {settings.backbone}: aib runs no code because a file "
+            "names it"
         )
-    name = run_name(preset, options.settings) + "-evaluator" * options.settings.evaluator
-    start(options, re.sub("[:/]", "-", name))
+    return settings.updated(**given)
 
 
-def start(options: Options, name: str) -> None:
+def needs_model(given: dict[str, Any]) -> bool:
+    """Whether the data is the user's own, and no model is named for it."""
+    from aib.data import is_own
+
+    return not {"model", "backbone"} & set(given) and is_own(given.get("data", ""))
+
+
+def own_settings(given: dict[str, Any]) -> Settings:
+    """Settings for a user's own images: a model that this machine can train."""
+    from torch.cuda import is_available
+
+    from aib.data import at_most
+
+    gpu = given.get("accelerator") != "cpu" and is_available()
+    data, size = at_most(given["data"], largest_size(gpu))
+    settings = own_images(gpu, size, not {"evaluator", "init", "freeze"} & set(given))
+    if "evaluator" in given:  # it must not know the map
+        settings = settings.updated(init=None)
+    s = settings.updated(**given | {"data": data})
+    start_from = f" --init {quoted(s.init)}" if s.init else ""
+    frozen = f" --freeze {' '.join(s.freeze)}" if s.freeze else ""
+    print(
+        f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
+        f"{frozen} --data {quoted(s.data)}"
+    )
+    if s.evaluator and s.init is None and s.model.startswith("vgg"):
+        print(
+            "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
+            "from ImageNet's VGG-16"
+        )
+    return s
+
+
+def new_folder(preset: Preset | None, settings: Settings) -> Path:
+    """A folder in runs/ that is named by preset or model, and by the time."""
+    name = run_name(preset, settings) + "-evaluator" * settings.evaluator
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{re.sub('[:/]', '-', name)}-{stamp}"
+
+
+def start(settings: Settings, folder: Path, resume: Path | None) -> None:
     """Train, then print the results on test or held-out images."""
-    if options.resume is not None and options.out is not None:
-        raise AibError(f"--resume trains in {options.resume} itself; leave out --out")
+    from aib.runs.files import measured_split
     from aib.training.interrupt import Interrupted
     from aib.training.progress import make_reporter
     from aib.training.train import train
 
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    folder = options.resume or options.out or Path("runs") / f"{name}-{stamp}"
     try:
-        trained = train(
-            options.settings, folder, resume=options.resume is not None, report=make_reporter()
-        )
+        trained = train(settings, folder, resume=resume is not None, report=make_reporter())
     except Interrupted as stopped:
         print(f"aib train: {stopped}", file=sys.stderr)
         raise SystemExit(128 + stopped.signal) from None
@@ -136,13 +161,13 @@ def start(options: Options, name: str) -> None:
     print(f"trained in {trained.seconds:.0f} s; results of the last epoch on {what}:")
     print_evaluation(trained.evaluation)
     area = trained.evaluation.area
-    if area is not None and area < LITTLE and "propose" in options.settings.freeze:
+    if area is not None and area < LITTLE and "propose" in settings.freeze:
         print(
             "the map opens little of these images and was not trained on them: "
             "`--freeze body` trains it as well, and takes longer"
         )
     print(f"the run is in {trained.folder}")
-    if split != options.settings.measured_split:
+    if split != measured_split(settings.data):
         print(f"the test images were not used; `aib eval {quoted(trained.folder)}` evaluates them")
 
 
@@ -156,28 +181,3 @@ def print_presets() -> None:
         ours = "-" if preset.ours is None else str(preset.ours)
         table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
     wide_console().print(table)
-
-
-def _needs_model(argv: list[str]) -> bool:
-    """Whether the data is the user's own, and no model is named for it."""
-    named = _given(argv) & {"--model", "--backbone"}
-    if named or ":" not in (data := _value_of("--data", argv) or ""):
-        return False
-    from aib.data import is_own
-
-    return is_own(data)
-
-
-def _given(argv: list[str]) -> set[str]:
-    """The names of the options that are given, before they are parsed."""
-    return {word.partition("=")[0] for word in argv}
-
-
-def _value_of(option: str, argv: list[str]) -> str | None:
-    """The value of an option that decides the defaults of the others, before they are parsed."""
-    for i, word in enumerate(argv):
-        if word == option and i + 1 < len(argv):
-            return argv[i + 1]
-        if word.startswith(option + "="):
-            return word.partition("=")[2]
-    return None

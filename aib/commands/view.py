@@ -6,23 +6,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-import tyro
-
 from aib.commands.arguments import parse_samples
-from aib.errors import AibError
-
-MAX_RUNS = 2  # side by side
 
 
 def view(
-    run: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+    run: Path | None = None,
     backbone: str | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     no_browser: bool = False,
     samples: str | None = None,
-    max_megabytes: float = 20,
-    max_megapixels: float = 40,
     device: str | None = None,
 ) -> None:
     """Open a local page: drop an image or pick an example; see the prediction, the map over the
@@ -31,47 +24,34 @@ def view(
     The page fetches nothing from a network. Only this machine reaches it, unless --host says
     otherwise. Ctrl-C stops it.
 
-    Example: aib view --run runs/cifar10 --run runs/cifar10_no_quantiser
+    Example: aib view --run runs/cifar10
 
     Args:
         run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
-            packaged model by its name, unless there is a model's folder of that name. Give it
-            twice to compare two side by side. The default is the packaged pretrained model.
+            packaged model by its name, unless there is a model's folder of that name. By default
+            the pretrained model of the package.
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         host: address to listen on. Other machines reach the page unless it is a loopback address.
         port: port to listen on; 0 takes a free one.
         no_browser: print the address without opening a browser.
         samples: attention x latent samples, such as 4x12; the default is the model's own.
-        max_megabytes: largest file that the page accepts.
-        max_megapixels: largest image that the page accepts.
         device: cpu or cuda; the default is cuda if there is a GPU.
     """
     from aib.interpret.stored import stored_verdict
-    from aib.runs.run import find_model, open_runs
+    from aib.runs.run import find_model, open_run
     from aib.viewer import serve
     from aib.viewer.examples import find_examples
-    from aib.viewer.panels import missing
     from aib.viewer.scene import Viewer
 
-    if len(run) > MAX_RUNS:
-        raise AibError(f"at most {MAX_RUNS} runs fit side by side, not {len(run)}")
-    if not (0 < max_megabytes <= 1000 and 0 < max_megapixels <= 100):
-        raise AibError(
-            "--max-megabytes must lie between 0 and 1000 and --max-megapixels between 0 and 100, "
-            f"not {max_megabytes:g} and {max_megapixels:g}"
-        )
     sizes = parse_samples(samples) if samples else None
     # Gradio's folder for files; it is removed when the viewer ends.
     uploads = TemporaryDirectory(prefix="aib-view-", ignore_cleanup_errors=True)
     with uploads as folder, serve.listen(host, port) as listener:
+        print("starting the viewer ...", flush=True)
         serve.prepare_gradio(folder)
-        opened = open_runs(tuple(find_model(one) for one in run or (None,)), device, backbone)
-        viewer = Viewer(opened, samples=sizes, max_pixels=int(max_megapixels * 1e6))
-        examples = find_examples(opened)
-        for one, found in zip(opened, viewer.show(examples[0].image, "").now, strict=True):
-            verdict = stored_verdict(one)
-            lines = [f"{one.label}: {one.name}", *missing(found)]
-            print(". ".join(lines + ([verdict.line] if verdict else [])))
+        opened = open_run(find_model(run), device, backbone)
+        verdict = stored_verdict(opened)
+        print(f"{opened.label}: {opened.name}" + (f". {verdict.line}" if verdict else ""))
         url = serve.address_of(listener)
         print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):
@@ -83,8 +63,7 @@ def view(
             # In a thread: some browsers return only when they are closed.
             Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         try:
-            limit = int(max_megabytes * 2**20)
-            serve.serve(viewer, examples, listener, host=host, max_bytes=limit)
+            serve.serve(Viewer(opened, sizes), find_examples(opened), listener, host)
         except KeyboardInterrupt:
             print("closed")
 

@@ -26,6 +26,7 @@ LATENT = {"needs": "latent"}
 ANCHORS = {"needs": "anchors"}
 ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
+NOISE = {"needs": "pixel noise"}
 
 Propose = Literal["separate", "twice", "copy"]
 MapStride = Annotated[int, Rule("8 or 16", lambda stride: stride in (8, 16))]
@@ -39,39 +40,71 @@ class ModelOptions:
     """Options of a model. The defaults are the paper's; None takes the family's or profile's."""
 
     width: Positive = 1.0
-    """Scales the channels of backbone and attention."""
+    """Factor of the channels of all layers.
+
+    Those of stem, attention and tail, not the size of the latent.
+    """
     dropout: Fraction = field(default=0.3, metadata=DROPOUT)
-    """Dropout inside WRN's blocks at 32 x 32."""
+    """Dropout in WRN's blocks at 32 x 32."""
     latent_dim: Count | None = field(default=None, metadata=LATENT)
-    """K, the size of the latent; the family's if not given."""
+    """K, the size of the latent.
+
+    The family's if not given.
+    """
     head_norm: bool = False
-    """Begin the head with BatchNorm, as masked models at 224 always do."""
+    """Begin the head with BatchNorm.
+
+    Masked models at 224 always do.
+    """
     pool_size: Count | None = None
-    """VGG at 224: average the last features to a grid of this side, the paper's 3 if not given."""
+    """Side of VGG's last features at 224 (paper: 3).
+
+    They are averaged to a grid of this side.
+    """
     num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
-    """Q, the number of anchors; the family's if not given."""
+    """Q, the number of anchors.
+
+    The family's if not given.
+    """
     modulation: Modulation | None = field(default=None, metadata=ATTENTION)
-    """How attention acts on the features; the profile's if not given."""
+    """gate or residual.
+
+    How attention acts on the features; the profile's if not given.
+    """
     area: Area = field(default=0.25, metadata=MASK)
-    """Masked models: the share of each image that the map may open; 1 for no budget."""
+    """Share of each image that the mask may keep.
+
+    For masked models; 1 is no budget.
+    """
     map_size: Count | None = field(default=None, metadata=MASK)
-    """Masked models, "separate": side of the map; if not given 16 at 32 x 32, 14 at 224 x 224."""
+    """Side of the map of a separate mask network.
+
+    If not given 16 at 32 x 32 and 14 at 224 x 224.
+    """
     map_stride: MapStride | None = field(default=None, metadata=MASK)
-    """Masked models, "copy": pixels per position of the map, 8 (default) or 16."""
-    noise_std: Positive | None = field(default=None, metadata=MASK)
-    """Masked models: standard deviation of the noise in place of closed pixels; the family's (1,
-    EfficientNet-Lite's 0.5) if not given."""
+    """Pixels per position of a copy's map: 8 or 16."""
+    noise_std: Positive | None = field(default=None, metadata=NOISE)
+    """Std of the noise that replaces pixels."""
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
-    """Masked models: how steep the mask is in the end; steeper leaves fewer pixels half open."""
-    propose: Propose | None = field(default=None, metadata=MASK)
-    """Masked models: map by a "separate" network (default at 32), a "copy" of the first stages
-    (EfficientNet-Lite's default), or a first pass of the same network ("twice")."""
+    """Final steepness of the mask.
+
+    A steeper mask has fewer pixels that are half open.
+    """
+    propose: Propose | None = field(default=None, metadata=NOISE)
+    """Where the map comes from: separate, copy or twice.
+
+    "separate" is a small network of its own (the default at 32), "copy" a copy of the network's
+    first stages (EfficientNet-Lite's default), "twice" a first pass of the network itself.
+    """
     sample_map: bool = field(default=False, metadata=MASK)
-    """Masked models: sample the map around its mean, as the paper's attention is."""
+    """Sample the map around its mean.
+
+    For masked models; the paper's attention is always sampled.
+    """
     quantise_map: bool = field(default=False, metadata=MASK)
-    """Masked models: quantise the map to `num_anchors` levels, as the paper's attention is."""
+    """Quantise the map to --num-anchors levels."""
     profile: ProfileName = "paper"
-    """The paper's mathematics, or the authors' released code."""
+    """The paper's mathematics, or released code."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -81,14 +114,10 @@ class ModelOptions:
         reject_unknown(changes, OPTION_NAMES, "no model option", "aib train --help")
         return replace(self, **changes)
 
-    def changed(self, part: str) -> list[str]:
-        """Names of the options for this part of a model that are not at their defaults.
-
-        `modulation` does not count: `create_model` fills it in for every model.
-        """
-        mine = [f for f in fields(self) if f.metadata.get("needs") == part]
-        changed = [f.name for f in mine if getattr(self, f.name) != f.default]
-        return [name for name in changed if name != "modulation"]
+    def changed(self) -> dict[str, Any]:
+        """The options that are not at their defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
 
 
 def is_library_name(name: str) -> bool:

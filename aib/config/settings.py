@@ -1,6 +1,7 @@
 """Settings of a training run: one dataclass, with the model's options nested in it.
 
-The command line, its help, config.json and the presets are all made from it.
+The command line, its help, config.json and the presets are all made from it. The first line below
+a setting is its help text.
 """
 
 import typing
@@ -9,14 +10,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from aib.config.options import OPTION_NAMES, ModelOptions
 from aib.config.validation import (
     Cache,
     Count,
     Fraction,
-    Layout,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -41,153 +39,192 @@ class Settings:
 
     # --- what is trained, on what
     data: str = "shapes"
-    """Data set: folder:PATH, hf:NAME, or a name that `aib data list` lists."""
+    """folder:PATH, hf:NAME or a name.
+
+    `aib data list` lists the names.
+    """
     root: str | None = None
-    """Folder that holds the data set's official files; the cache folder if not given."""
+    """Folder of the data set's official files."""
     model: str = "vgg_aib_qt"
-    """Model name; `aib models` lists them. Also a network: timm:NAME or torchvision:NAME."""
-    options: Annotated[ModelOptions, tyro.conf.arg(name="model")] = field(
-        default_factory=ModelOptions
-    )
+    """A model's name, or timm:NAME.
+
+    `aib models` lists the names; torchvision:NAME works too.
+    """
+    options: ModelOptions = field(default_factory=ModelOptions)
     at: str | None = None
-    """Layer of a network that attention is attached to; by default one with a stride of 16."""
+    """Layer of a network that gets the attention.
+
+    By default one with a stride of 16.
+    """
     masked: bool = False
-    """Of a network: mask its pixels (docs/method.md) instead of modulating its features."""
-    layout: Layout | None = None
-    """How a masked network's features lie, if their shape does not tell; tokens are [B,n,c]."""
-    prefix_tokens: NonNegativeInt | None = None
-    """Tokens before those of the grid, such as a class token."""
-    token_grid: tuple[Count, Count] | None = None
-    """Height and width of the grid that the tokens form, if it is not square."""
+    """Mask a network's pixels, not its features."""
     pretrained: bool = False
-    """Start a timm or torchvision network from its library's pretrained weights."""
+    """Start from the library's pretrained weights."""
     evaluator: bool = False
-    """Train the evaluator for `aib interpret --evaluator`: the plain network on random masks."""
+    """Train the evaluator of `aib interpret`.
+
+    It is the plain network on random masks.
+    """
     backbone: str | None = None
-    """A network of your own in place of --model: my_module:build, a function without arguments."""
+    """Your network, module:function.
+
+    It replaces `model`. The function takes no arguments and returns a module.
+    """
     init: str | None = None
-    """Start from a run, a saved or packaged model (pets_masked), or for VGG at 224 vgg16:PATH."""
+    """Start from a run, model or vgg16:PATH."""
 
     # --- loss
     beta: NonNegative = 0.01
-    """Weight of the KL term: the penalty per nat in the latent."""
+    """Weight of the KL term, per nat."""
     lambda_q: NonNegative = 0.4
     """Weight of the quantisation term."""
     lambda_c: NonNegative = 0.1
     """Weight of the commitment term."""
     lambda_area: NonNegative = 5.0
-    """Weight of the penalty on a masked model's area above its budget."""
+    """Weight of a mask's area above its budget."""
     beta_warmup: NonNegative = 0.0
-    """Epochs over which beta rises from 0 to its value."""
+    """Epochs over which beta rises from 0."""
     label_smoothing: Fraction = 0.0
-    """Part of each label that is moved to all classes alike."""
+    """Part of each label spread over all classes."""
 
     # --- optimisation
     epochs: Count = 200
     """Passes over the training set."""
     batch_size: Count = 128
-    """Images per update, over all devices and parts. An epoch drops an incomplete last batch."""
+    """Images per update.
+
+    Over all devices and parts. An epoch drops an incomplete last batch.
+    """
     accumulate: Count = 1
-    """Parts that a device's share of the batch is split into, to save memory."""
+    """Parts per batch and device, to save memory."""
     optimizer: Literal["sgd", "adamw"] = "sgd"
-    """SGD with Nesterov momentum (plain momentum with profile released), or AdamW."""
+    """sgd or adamw.
+
+    SGD has Nesterov momentum, plain momentum with the profile `released`.
+    """
     lr: Positive = 0.1
     """Peak learning rate."""
     lr_backbone: Positive | None = None
-    """Peak learning rate of what --init vgg16:PATH or --pretrained loaded; other layers have lr."""
+    """Peak learning rate of pretrained layers.
+
+    That is what --init vgg16:PATH or --pretrained loaded.
+    """
     momentum: Fraction = 0.9
     """Momentum of SGD."""
     weight_decay: NonNegative = 5e-4
-    """On weights; never on norms, biases and anchors, but with profile released on everything."""
+    """Weight decay.
+
+    On weights, not on norms and biases.
+
+    Anchors do not decay either. With the profile `released` everything does.
+    """
     clip: Positive | None = None
-    """Largest gradient norm; larger gradients are scaled down to it."""
+    """Largest norm of the gradient."""
     schedule: Literal["steps", "cosine"] = "steps"
-    """The learning rate after warm-up: times `gamma` at each milestone, or a cosine to zero."""
+    """Learning rate over time: steps or cosine.
+
+    steps: times `gamma` at each milestone; cosine: falls to zero."""
     milestones: Annotated[tuple[int, ...], RISING] = (25, 50, 75, 100, 125, 150, 175)
-    """Epochs at which the learning rate falls."""
+    """Epochs where --lr falls."""
     gamma: Annotated[float, Rule("above 0 and at most 1", lambda v: 0 < v <= 1)] = 0.5
-    """Factor of the learning rate at each milestone."""
+    """Factor of the learning rate per milestone."""
     warmup: NonNegative = 0.0
-    """Epochs over which the learning rate rises from 0."""
+    """Epochs over which --lr rises."""
     ema: Annotated[float, Rule("between 0 and 1", lambda v: 0 < v < 1)] | None = None
-    """Decay of a moving average of the weights; the average is then evaluated and saved."""
+    """Decay of an average of the weights.
+
+    The average is evaluated and saved in place of the weights.
+    """
     ema_batch_norm: NonNegativeInt = 0
-    """Batches that estimate the average's BatchNorm anew before evaluations; 0: it is averaged."""
+    """Batches for the average's BatchNorm.
+
+    They estimate its statistics anew before evaluations; 0: the statistics are averaged.
+    """
     freeze: tuple[str, ...] = ()
-    """Layers that are not trained, with all inside them; their BatchNorm stays as in evaluation."""
+    """Layers that are not trained.
+
+    Their BatchNorm stays as in evaluation.
+    """
     revive_anchors: bool = False
-    """Move anchors that were unused for an epoch next to the most used one."""
+    """Move unused anchors to the most used one.
+
+    It happens at the end of each epoch.
+    """
 
     # --- data
     holdout: Fraction = 0.0
-    """Fraction of the training set held out to choose by: evaluated, and the test set is not."""
+    """Share of the training images to hold out.
+
+    They are evaluated in place of the test images.
+    """
     augment: bool = True
-    """Random crops, flips (unless that changes an image's class), and the five settings below."""
+    """Random crops and flips, and those below.
+
+    There are no flips where they change an image's class.
+    """
     cutout: NonNegativeInt = 0
-    """Side in pixels of a blank square at a random position of each training image; 0 for none."""
+    """Side in pixels of a random blank square."""
     trivial_augment: bool = False
-    """One random operation on each training image (TrivialAugment, wide)."""
+    """One random operation per image (TrivialAugment)."""
     alternate_flip: bool = False
-    """Mirror each image in every second epoch instead of at random; the first is random."""
-    mixup: NonNegative = 0.0
-    """alpha of mixup: two images and their labels are blended; 0 for none."""
-    cutmix: NonNegative = 0.0
-    """alpha of CutMix: a rectangle of another image is pasted; both: one of them per batch."""
+    """Mirror images in every second epoch.
+
+    Which epochs is random for each image; otherwise every flip is.
+    """
     strict: bool = False
-    """Stop at a damaged image file; otherwise it is reported and skipped."""
+    """Stop at a damaged file instead of skipping it."""
     cache: Cache = "auto"
-    """Where decoded large images are kept: memory, disk, none; auto: the first with space."""
+    """Where decoded images above 64 pixels stay.
+
+    memory, none, or auto: in memory if there is space.
+    """
     workers: NonNegativeInt = 2
-    """Processes that decode images above 64 pixels of which no decoded copy is kept."""
+    """Processes that decode images."""
 
     # --- machine
     precision: Precision = "fp32"
-    """Precision of the forward and backward pass; the weights stay fp32."""
+    """fp32, bf16 or fp16; weights stay fp32."""
     channels_last: bool = False
     """Memory layout that suits tensor cores."""
     compile: bool = False
-    """torch.compile the step."""
+    """Use torch.compile for the step."""
     graphs: bool = False
-    """Run training steps as a CUDA graph. For one GPU; no effect elsewhere."""
+    """Run steps as a CUDA graph, on one GPU."""
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Kind of device."""
+    """auto, cpu, cuda or mps."""
     devices: Count = 1
-    """Devices of this machine; without a GPU, processes."""
+    """Devices of this machine; processes on a CPU."""
     oversubscribe: bool = False
-    """Allow more processes than CPU cores, to try out a command for many GPUs."""
+    """Allow more processes than CPU cores."""
     nodes: Count = 1
     """Machines, started by torchrun or SLURM."""
     seed: Seed = 0
-    """Random seed of the weights, the order of the data and the noise."""
+    """Seed of weights, order of the data and noise."""
 
     # --- record
     log_every: Count = 50
-    """Steps between two logged rows; only then does training synchronise with the device."""
+    """Steps between two rows of metrics.
+
+    Only then does training synchronise with the device.
+    """
     checkpoint_every: NonNegative = 5.0
-    """Minutes between checkpoints; one is written at the end of training in any case."""
+    """Minutes between checkpoints."""
     evaluate_every: Count = 1
-    """Epochs between evaluations on the held-out images."""
-    loggers: tuple[Literal["tensorboard", "wandb"], ...] = field(default=())
-    """Loggers that get the metrics besides metrics.jsonl."""
+    """Epochs between held-out evaluations."""
+    loggers: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """tensorboard, wandb or both."""
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if "holdout" in self.data:
-            self._reject_holdout()
         if self.backbone is not None:
             if ":" not in self.backbone:  # without it the name would be that of a model of aib
-                raise AibError(
-                    "a backbone is written module:function, such as my_module:build, "
-                    f"not {self.backbone!r}"
-                )
+                raise AibError(f"a backbone is written module:function, not {self.backbone!r}")
             object.__setattr__(self, "model", self.backbone)  # the name in every table
-        for name in ("at", "masked", "pretrained", "layout", "prefix_tokens", "token_grid"):
-            value = getattr(self, name)  # 0 prefix tokens are a choice, too
-            if not self.trains_network and value is not None and value is not False:
+        for name in NETWORK if not self.trains_network else ():
+            if getattr(self, name) not in (None, False):
                 raise AibError(
-                    f"{name} is for networks (--model timm:NAME or torchvision:NAME, --backbone), "
-                    f"and {self.model} is a model of aib: `aib models '*'` lists those, also the "
-                    "masked ones"
+                    f"{name} is for networks (timm:NAME, torchvision:NAME, --backbone), not for "
+                    f"{self.model}"
                 )
         if self.graphs and (self.accumulate > 1 or self.precision == "fp16"):
             raise AibError(
@@ -202,16 +239,6 @@ class Settings:
                 f"{self.devices * self.nodes} devices x {self.accumulate} accumulated parts"
             )
 
-    def _reject_holdout(self) -> None:
-        """In the data's name it would hold out images, and nothing would be evaluated on them."""
-        from aib.data.load import parse_name  # imports torch, which the command line does without
-
-        if (share := parse_name(self.data)[2].get("holdout")) is not None:
-            raise AibError(
-                f"holdout is a setting, not an option of the data {self.data}: leave it out there "
-                f"and add --holdout {share}"
-            )
-
     def updated(self, **changes: Any) -> "Settings":
         """A copy with these values, each the name of a setting or of a model option."""
         reject_unknown(changes, setting_types(), "no setting", "aib train --help")
@@ -224,31 +251,13 @@ class Settings:
         """Whether `model` names a network, of a library or of the user's own: no model of aib."""
         return ":" in self.model
 
-    @property
-    def measured_split(self) -> str:
-        """The split that commands measure on by default: `val` where there is no test set."""
-        from aib.data import has_split  # imports torch, which the command line does without
-
-        return "test" if has_split(self.data, "test") else "val"
-
-    @property
-    def reported(self) -> str:
-        """The name in evaluation.json of the evaluation that a training ends with."""
-        return f"{self.data} {self.final_split}"
-
-    @property
-    def final_split(self) -> str:
-        """The split that a training ends with: held-out images if there are any, else test."""
-        return "val" if self.holdout else self.measured_split
-
     def own_evaluation(self, names: Collection[str]) -> str | None:
         """Which of these names in evaluation.json is the run's own result, if any.
 
         On test images, also those of a later `aib eval` without options, before held-out images.
         """
-        # By name: the images themselves may be elsewhere by now.
-        wanted = f"{self.data} test", f"{self.data} val"
-        return next((name for name in wanted if name in names), None)
+        candidates = f"{self.data} test", f"{self.data} val"
+        return next((name for name in candidates if name in names), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types in one flat object, the model's options beside the other settings."""
@@ -267,19 +276,23 @@ class Settings:
     def from_dict(cls, values: dict[str, Any], where: Path) -> "Settings":
         """The inverse of `to_dict`. Wrong keys or values are an error that names the file.
 
-        A missing key is one that an older version did not have: its default is what it did.
+        On the Hub a config has no settings of the machine.
         """
-        reject_unknown(values, setting_types(), f"{where}: no setting", "aib train --help")
+        if different := sorted((values.keys() ^ setting_types().keys()) - MACHINE):
+            raise AibError(
+                f"{where} is of another version of aib: its settings differ in {different[0]}"
+            )
         options = {name: value for name, value in values.items() if name in OPTION_NAMES}
         read: Settings = parse_json(cls, values, where)
         return replace(read, options=parse_json(ModelOptions, options, where))
 
 
-def setting_types() -> dict[str, Any]:
-    """Types of all settings by name, the model's options among them."""
+def setting_types(extras: bool = False) -> dict[str, Any]:
+    """Types of all settings by name, the model's options among them; `extras`: with their rules."""
     types: dict[str, Any] = {}
-    for name, hint in typing.get_type_hints(Settings).items():
-        types |= typing.get_type_hints(ModelOptions) if name == "options" else {name: hint}
+    for name, hint in typing.get_type_hints(Settings, include_extras=extras).items():
+        options = typing.get_type_hints(ModelOptions, include_extras=extras)
+        types |= options if name == "options" else {name: hint}
     return types
 
 
@@ -288,8 +301,10 @@ MACHINE = {
     "root", "workers", "graphs", "accelerator", "devices", "oversubscribe", "nodes", "log_every",
     "checkpoint_every", "evaluate_every", "loggers",
 }  # fmt: skip
+# Settings of networks, which models of aib do not have.
+NETWORK = ("at", "masked", "pretrained")
 # Settings that choose data and model: `fit` is given both.
 CHOICES = {
-    "data", "root", "holdout", "strict", "model", *OPTION_NAMES, "at", "masked", "layout",
-    "prefix_tokens", "token_grid", "pretrained", "evaluator", "backbone", "init",
+    "data", "root", "holdout", "strict", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
+    "init",
 }  # fmt: skip

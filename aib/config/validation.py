@@ -48,13 +48,12 @@ Seed = Annotated[int, Rule("of at least 0 and below 2^31", lambda value: 0 <= va
 # The values that options choose from. The command line validates them without importing torch.
 ProfileName = Literal["paper", "released"]
 Modulation = Literal["gate", "residual"]
-Layout = Literal["nchw", "nhwc", "tokens"]  # of features
 NumAnchors = Annotated[int, at_least(2)]
 Precision = Literal["fp32", "bf16", "fp16"]
-Cache = Literal["auto", "memory", "disk", "none"]  # of decoded images
+Cache = Literal["auto", "memory", "none"]  # of decoded images
 Averaging = Literal["probabilities", "logits"]
 Format = Literal["onnx", "torch-export"]
-PosthocMethod = Literal["gradcam", "integrated_gradients", "saliency", "occlusion"]
+PosthocMethod = Literal["gradcam", "integrated_gradients"]
 Method = Literal["own", PosthocMethod]
 THRESHOLD = 0.5  # where `aib explain` cuts a map for its box and mask
 

@@ -1,10 +1,13 @@
-"""Data sets: generated, official, and the user's own."""
+"""Data sets: generated, official and the user's own, read by `load` into an ImageSet.
+
+`Batches` gives an ImageSet to training and evaluation.
+"""
 
 from aib.data.batches import Batch, Batches
 from aib.data.dataset import from_dataset
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.load import at_most, has_split, is_own, load, require_trainable, same_images
-from aib.data.own import adapt
+from aib.data.own import adapt, as_images
 from aib.data.prepared import Prepared
 from aib.data.specs import SPECS, Spec
 
@@ -17,6 +20,7 @@ __all__ = [
     "Prepared",
     "Spec",
     "adapt",
+    "as_images",
     "at_most",
     "from_dataset",
     "has_split",

@@ -46,7 +46,7 @@ class Batches:
 
     `batch_size` is that of one process. Step t of all ranks together is step t of one process with
     batch_size * world_size. Training drops the images that do not fill such a global batch;
-    evaluation never does (the last batches are smaller, and a rank may have one fewer).
+    evaluation, in one process, does not.
 
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
     processes in every epoch, or once (`cache`): for training at the start (decode_once), for
@@ -154,11 +154,7 @@ class Batches:
         spans = [(begin, begin + self.batch_size) for begin in begins]
         rest = count % whole
         if rest and not self.train:
-            # Divided evenly; with fewer images than ranks some ranks get none.
-            first = count - rest
-            begin = first + rest * self.rank // self.world_size
-            end = first + rest * (self.rank + 1) // self.world_size
-            spans += [(begin, end)] if end > begin else []
+            spans.append((count - rest, count))
         return spans
 
     def _load(self, epoch: int, start: int, objects: bool) -> Iterator[tuple[Batch, Tensor]]:

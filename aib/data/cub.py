@@ -42,7 +42,8 @@ def read(
     names = (name.split(".", 1)[-1] for name in read_table(folder / "classes.txt").values())
     content = ImageFiles(files, corners if crop else None, objects)
     kept = None if crop else corners
-    return ImageSet.of(CUB200, split, indices, tuple(names), files=content, boxes=kept)
+    keys = tuple(paths[i] for i in chosen)
+    return ImageSet.of(CUB200, split, indices, tuple(names), files=content, boxes=kept, keys=keys)
 
 
 def _segmentations(folder: Path, names: list[str]) -> tuple[Path | None, ...]:

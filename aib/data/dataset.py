@@ -66,14 +66,12 @@ def find_columns(dataset: Any, item: Any, image: str = "", label: str = "") -> t
 def _find(dataset: Any, item: Mapping[str, Any], what: str, given: str) -> str:
     features = getattr(dataset, "features", None) or {}
     typed = [k for k in item if type(features.get(k)).__name__ == FEATURES[what]]
-    found = typed or [k for k in COLUMNS[what] if k in item]
-    if given:
-        found = [given] if given in item else []
-    if len(found) == 1:
+    found = [given] if given else typed or [k for k in COLUMNS[what] if k in item]
+    if len(found) == 1 and found[0] in item:
         return found[0]
-    problem = f"{len(found)} columns" if found else f"no column '{given}'" if given else "no column"
     raise AibError(
-        f"the data has {problem} for the {what}, and needs one: its columns are {', '.join(item)}"
+        f"the data needs one column for the {what}, not {', '.join(found) or 'none'}: it has "
+        f"{', '.join(item)}"
     )
 
 
@@ -101,18 +99,10 @@ def names_of_classes(dataset: Any, column: Any) -> tuple[str, ...]:
     """The classes in the order of the labels, where the data set names them."""
     features = getattr(dataset, "features", None) or {}
     names = getattr(features.get(column), "names", None) or inner_attribute(dataset, "classes")
-    if not isinstance(names, list | tuple) or _changes(dataset, len(names)):
+    # `classes` names the labels before a `target_transform`.
+    if not isinstance(names, list | tuple) or inner_attribute(dataset, "target_transform"):
         return ()
     return tuple(str(name) for name in names)
-
-
-def _changes(dataset: Any, count: int) -> bool:
-    """Whether a `target_transform` makes others of the labels 0, 1, ..., which `classes` names."""
-    transform = inner_attribute(dataset, "target_transform")
-    try:
-        return transform is not None and any(_integer(transform(i)) != i for i in range(count))
-    except Exception:  # a user's code can raise any
-        return True
 
 
 def inner_attribute(dataset: Any, name: str) -> Any:
@@ -123,7 +113,7 @@ def inner_attribute(dataset: Any, name: str) -> Any:
 
 
 def first_item(dataset: Any) -> Any:
-    """An item to look at; an error if there is none."""
+    """The first item; an error if there is none."""
     if len(dataset) == 0:
         raise AibError("the data set is empty")
     return dataset[0]

@@ -18,7 +18,6 @@ from aib.errors import AibError, first_line
 # Above any photograph, and small enough for the memory of a worker process.
 MAX_PIXELS = 100_000_000
 MIN_SIDE = 2
-BITS_PER_SAMPLE = 258  # tag of TIFF
 # Pillow opens more formats, but not all are safe: for PostScript it starts another program.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
@@ -46,20 +45,13 @@ def open_rgb(path: Path, *, reduce: int = 0, max_pixels: int = MAX_PIXELS) -> Im
 def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8]]) -> Image.Image:
     """Decode a mask, mode L: `values` turns the grey levels [H,W] of its file into its pixels.
 
-    The colours of a palette stand for its indices, as in PASCAL VOC. An alpha channel counts only
-    if all pixels have the same colour: then the object is where they are opaque.
+    The colours of a palette stand for its indices, as in PASCAL VOC.
     """
 
     def decode(image: Image.Image) -> Image.Image:
         image = ImageOps.exif_transpose(image)
-        if image.has_transparency_data:
-            *colours, alpha = image.convert("RGBA").split()
-            ranges = [colour.getextrema() for colour in colours]
-            if all(low == high for low, high in ranges) and alpha.getextrema() != (255, 255):
-                image = alpha
-        if image.mode != "P" or np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
-            image = image.convert("L")  # without the alpha channel
-        return Image.fromarray(values(np.asarray(image)))
+        grey = image if image.mode == "P" else image.convert("L")
+        return Image.fromarray(values(np.asarray(grey)))
 
     return _open(path, decode)
 
@@ -135,17 +127,12 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """The image upright, in RGB."""
     if not all(image.size):
         raise AibError("an image has {} x {} pixels, and needs at least one".format(*image.size))
-    bits = getattr(image, "tag_v2", {}).get(BITS_PER_SAMPLE, ())  # lost when it is turned
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         # Pillow clips 16 bits, and floats from 0 to 1, to 8 bits instead of scaling them.
         values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        if bits == (12,):
-            white = 2**12 - 1
-        elif values.max() > 255:
-            white = 2**16 - 1
-        else:
-            white = 1 if image.mode == "F" and values.max() <= 1 else 255
+        small = 1 if image.mode == "F" and values.max() <= 1 else 255
+        white = 2**16 - 1 if values.max() > 255 else small
         return Image.fromarray((values * 255 / white).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         # Transparent pixels hold arbitrary colours; white is what viewers show.

@@ -6,27 +6,20 @@ rectangle for a whole batch on the device. Area, aspect ratio and position of th
 of `crop_image`; only the resolution is limited to that of the copy.
 """
 
-import hashlib
 import math
 import os
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 
 from aib.config.validation import Cache
 from aib.data.augment import MAX_RATIO, MIN_AREA
 from aib.data.decode import to_tensor
-from aib.data.files import cache_folder
-from aib.data.imageset import ImageFiles, ImageSet
-from aib.errors import AibError
+from aib.data.imageset import ImageFiles, ImageSet, check_memory
 from aib.system.memory import machine_memory
 from aib.system.progress import progress_bar
 
@@ -34,70 +27,54 @@ from aib.system.progress import progress_bar
 # so that it has about the model's size: neither enlarged nor reduced.
 SCALE = 1.25
 DEVICE_SHARE = 0.25  # of a GPU's free memory that a copy may take
-HOST_SHARE = 0.5  # of the machine's memory, and of the free disk space
+HOST_SHARE = 0.5  # of the machine's memory
 
 
 @dataclass(frozen=True)
 class DecodedCopy:
     """The decoded images of a data set."""
 
-    images: Tensor  # uint8 [N,3,C,C], in memory, mapped from a file, or on the device
+    images: Tensor  # uint8 [N,3,C,C], in memory or on the device
     ratios: Tensor  # float32 [N], width / height of each image
-    where: str  # for messages
 
     def to(self, device: torch.device) -> "DecodedCopy":
         """On the device: the ratios always, the images if they take a quarter of its memory."""
-        images, where = self.images, self.where
+        images = self.images
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
-            if images.nbytes <= DEVICE_SHARE * free:
-                images, where = images.to(device), f"on {device}"
-        return DecodedCopy(images, self.ratios.to(device), where)
+            images = images.to(device) if images.nbytes <= DEVICE_SHARE * free else images
+        return DecodedCopy(images, self.ratios.to(device))
 
     def __str__(self) -> str:
         count, side, size = len(self.images), self.images.shape[-1], self.images.nbytes / 1e6
-        return f"{count:,} images decoded once at {side} x {side}: {size:,.0f} MB {self.where}"
+        where = "memory" if self.images.device.type == "cpu" else "GPU memory"
+        return f"{count:,} images decoded once at {side} x {side}: {size:,.0f} MB of {where}"
 
 
 def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> DecodedCopy | None:
-    """Decode all files of a data set; None if they shall be decoded on access.
+    """Decode all files of a data set into memory; None if they shall be decoded on access.
 
-    cache: `memory`, `disk` (a file in the cache folder, mapped into memory and used again by later
-        runs), `none`; or `auto`, the first of these with enough space.
-    processes: on this machine, each with a copy of its own in memory.
+    cache: `memory`, `none`, or `auto`: memory if the copies take at most half of it.
+    processes: on this machine, each with a copy of its own.
     """
     assert isinstance(data.files, ImageFiles)
     side = round(SCALE * data.preprocessing.image_size)
     shape = (len(data), 3, side, side)
-    needed = math.prod(shape)
-    memory = machine_memory()
-    if cache == "memory" or (
-        cache == "auto" and memory is not None and needed * processes <= HOST_SHARE * memory
-    ):
-        if memory is not None and needed * processes > memory:
-            raise AibError(
-                f"a decoded copy of {data.name} needs {needed * processes / 1e9:,.1f} GB and this "
-                f"machine has {memory / 1e9:,.1f} GB: choose --cache disk or none"
-            )
-        images = torch.empty(shape, dtype=torch.uint8)
-        return DecodedCopy(images, _decode_into(images, data.files), "in memory")
-    if cache == "none":
+    if cache == "none" or (cache == "auto" and not _fits(math.prod(shape) * processes)):
         return None
-    try:
-        return _on_disk(data.files, shape, needed, cache_folder() / "decoded")
-    except OSError as error:
-        if cache == "auto":
-            return None
-        raise AibError(
-            f"a decoded copy of {data.name} cannot be kept in {cache_folder() / 'decoded'}: "
-            f"{error.strerror or error}; set AIB_DATA to another folder, or choose --cache none"
-        ) from error
+    check_memory(len(data) * processes, side)
+    images = torch.empty(shape, dtype=torch.uint8)
+    return DecodedCopy(images, _decode_into(images, data.files))
 
 
 def fits_in_memory(data: ImageSet, cache: Cache = "auto") -> bool:
     """Whether evaluation may keep all images at the model's size, with their masks."""
-    memory, needed = machine_memory(), 4 * len(data) * data.preprocessing.image_size**2
-    return cache in ("auto", "memory") and memory is not None and needed <= HOST_SHARE * memory
+    return cache != "none" and _fits(4 * len(data) * data.preprocessing.image_size**2)
+
+
+def _fits(needed: int) -> bool:
+    memory = machine_memory()
+    return memory is not None and needed <= HOST_SHARE * memory
 
 
 def crop_copies(images: Tensor, ratios: Tensor, uniform: Tensor, size: int, flip: bool) -> Tensor:
@@ -140,35 +117,3 @@ def _decode_into(images: Tensor, files: ImageFiles) -> Tensor:
         except BaseException:
             pool.shutdown(cancel_futures=True)  # a damaged file: do not decode all others first
             raise
-
-
-def _on_disk(files: ImageFiles, shape: tuple[int, ...], needed: int, folder: Path) -> DecodedCopy:
-    """The copy in a file of the folder, decoded unless an earlier run did."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{_digest(files, shape)}.npy"
-    ratios = path.with_suffix(".ratios.npy")
-    with FileLock(path.with_suffix(".lock")):  # of several processes one decodes
-        if not path.is_file():
-            free = shutil.disk_usage(folder).free
-            if needed > HOST_SHARE * free:
-                raise OSError(f"it needs {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} are free")
-            partial = path.with_suffix(".partial")
-            images = np.lib.format.open_memmap(partial, "w+", np.uint8, shape)
-            np.save(ratios, _decode_into(torch.from_numpy(images), files).numpy())
-            images.flush()
-            partial.rename(path)
-    # "c": private to this process, and writable, as torch wants memory to be
-    mapped = torch.from_numpy(np.lib.format.open_memmap(path, "c"))
-    return DecodedCopy(mapped, torch.from_numpy(np.load(ratios)), f"in {path}")
-
-
-def _digest(files: ImageFiles, shape: tuple[int, ...]) -> str:
-    """A name that changes with the files, their crops and the size of the copy."""
-    digest = hashlib.blake2b(repr(shape).encode(), digest_size=12)
-    for path in files.paths:
-        status = path.stat()
-        line = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}\n"
-        digest.update(os.fsencode(line))  # a name may hold bytes that are no text
-    if files.crops is not None:
-        digest.update(files.crops.numpy().tobytes())
-    return digest.hexdigest()

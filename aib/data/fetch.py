@@ -35,10 +35,7 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
     ]
     if not missing:
         return folder
-    if not hasattr(tarfile, "data_filter") and any(a.is_tar for a in missing):
-        raise AibError(f"to unpack {spec.name} safely takes Python 3.11.4 or newer")
     with _temporary_folder(base, spec.name) as temporary:
-        complete = temporary / "complete" / folder.name
         for archive in missing:
             path = _download(archive, temporary)
             if archive.is_tar:
@@ -46,16 +43,8 @@ def fetch(spec: Spec, root: str | Path | None = None, *, extra: bool = False) ->
                 path = temporary / (archive.part or spec.folders[0])
                 if not path.is_dir():
                     raise AibError(f"{archive.file_name} does not contain {path.name}/")
-                (complete / archive.part).parent.mkdir(parents=True, exist_ok=True)
-                path.rename(complete / archive.part)
-            else:
-                folder.mkdir(exist_ok=True)
-                path.replace(folder / archive.file_name)
-        if not folder.exists():
-            complete.rename(folder)
-        elif complete.exists():  # parts that an incomplete set lacked
-            for part in complete.iterdir():
-                part.rename(folder / part.name)
+            holds[archive].parent.mkdir(parents=True, exist_ok=True)
+            path.replace(holds[archive])
     return folder
 
 
@@ -99,15 +88,10 @@ def _temporary_folder(base: Path, name: str) -> Iterator[Path]:
     It is removed at the end; what a killed process left is removed by the next fetch. The lock
     prevents two fetches of one set at the same time, and ends with its process.
     """
-    created, prefix = not base.exists(), f".fetch-{name}-"
+    prefix = f".fetch-{name}-"
     busy = f"another process is fetching {name} here: wait for it"
-    try:
-        with locked(base / f".fetch-{name}.lock", busy):
-            for stale in base.glob(f"{prefix}*"):
-                shutil.rmtree(stale, ignore_errors=True)
-            with TemporaryDirectory("", prefix, base, ignore_cleanup_errors=True) as temporary:
-                yield Path(temporary)
-    finally:
-        if created:
-            with contextlib.suppress(OSError):  # not empty: the set is there
-                base.rmdir()
+    with locked(base / f".fetch-{name}.lock", busy):
+        for stale in base.glob(f"{prefix}*/"):
+            shutil.rmtree(stale, ignore_errors=True)
+        with TemporaryDirectory("", prefix, base, ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)

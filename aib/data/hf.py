@@ -39,7 +39,7 @@ def read(
         raise AibError(f"hf:{path} has no images in split '{split}'")
     size = image_size(path, split, image, label)
     column = find_columns(dataset, dataset[0], image, label)[1]
-    names, count = _text_labels(path, column), _count_integers(path, column)
+    names, count = _classes(path, column)
     policy = Preprocessing(min(size, IMAGE_SIZE), resize, IMAGENET_MEAN, IMAGENET_STD, names)
     name = f"hf:{path}"
     return from_dataset(dataset, policy, count, split=split, name=name, image=image, label=label)
@@ -53,28 +53,17 @@ def image_size(path: Path, split: str = "train", image: str = "", label: str = "
     return max(to_image(first[column]).size)
 
 
-def _text_labels(path: Path, column: str) -> tuple[str, ...]:
-    """The classes of all splits together if the labels are text; () for a ClassLabel."""
-    parts = _labelled(path, column)
-    if not any(isinstance(part[0][column], str) for part in parts):
-        return ()
-    return tuple(sorted({text for part in parts for text in part[column] if text is not None}))
-
-
-def _count_integers(path: Path, column: str) -> int | None:
-    """The number of classes in all splits together if the labels are integers, else None."""
-    parts, highest = _labelled(path, column), -1
-    if any(type(part.features[column]).__name__ == "ClassLabel" for part in parts):
-        return None  # it knows its classes
-    for part in parts:
-        with suppress(TypeError):  # text, or None for secret labels
-            highest = max(highest, max(map(operator.index, part[column])))
-    return None if highest < 0 else highest + 1
-
-
-def _labelled(path: Path, column: str) -> list[Any]:
-    """The splits that have images and this column of labels."""
-    return [part for part in _load(path).values() if len(part) and column in part.features]
+def _classes(path: Path, column: str) -> tuple[tuple[str, ...], int | None]:
+    """Names and number of the classes of all splits together; none where a ClassLabel has them."""
+    parts = [part for part in _load(path).values() if len(part) and column in part.features]
+    if any(type(part.features[column]).__name__ == FEATURES["label"] for part in parts):
+        return (), None
+    values = {value for part in parts for value in part[column] if value is not None}
+    if texts := {value for value in values if isinstance(value, str)}:
+        return tuple(sorted(texts)), None
+    with suppress(TypeError):
+        return (), max(map(operator.index, values)) + 1
+    return (), None
 
 
 def _find(path: Path, split: str) -> Any:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from aib.data.preprocessing import Preprocessing
 from aib.data.sources import ImageFiles, ImageItems
 from aib.data.specs import Spec
 from aib.errors import AibError, counted
-from aib.system.files import quoted
 from aib.system.memory import machine_memory
 
 # Image files are decoded once and stay in memory up to this image size.
@@ -46,13 +44,14 @@ class ImageSet(Dataset):
     # Pixels of reflect padding for training crops of images in memory; None: an eighth of the side.
     pad: int | None = None
     skipped: tuple[str, ...] = ()  # an error message for each file that could not be read
-    decoded_from: tuple[Path, ...] = ()  # the files of `images`
-    drawn_from: dict[str, Any] | None = None  # of a folder: number and hash of training files
+    # What identifies each image in its data set: the path of its file in the folder, else its
+    # index. A run records the keys of the images that it held out.
+    keys: tuple[str | int, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.images is None) == (self.files is None):
-            raise AibError("an ImageSet needs either images or files")
         count = len(self.labels)
+        if not self.keys:
+            object.__setattr__(self, "keys", tuple(range(count)))
         _require("labels", self.labels, torch.int64, (count,))
         found = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
         if found != count:
@@ -79,9 +78,7 @@ class ImageSet(Dataset):
 
     def describe_skipped(self) -> str:
         """A sentence on the files that could not be read."""
-        files = counted(len(self.skipped), "unreadable file")
-        command = f"aib data verify {quoted(self.name)}"
-        return f"{files} left out: {self.skipped[0]}; `{command}` lists all"
+        return f"{counted(len(self.skipped), 'unreadable file')} left out: {self.skipped[0]}"
 
     @classmethod
     def of(
@@ -192,11 +189,6 @@ class ImageSet(Dataset):
         mask, size = self.mask(index), self.preprocessing.image_size
         return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The file of each image; empty where images do not come from files."""
-        return self.files.paths if isinstance(self.files, ImageFiles) else self.decoded_from
-
     def has_object(self) -> Tensor:
         """Whether each image's mask or box is known, bool [N]."""
         if self.boxes is not None:
@@ -223,11 +215,10 @@ class ImageSet(Dataset):
     def subset(self, indices: Tensor) -> "ImageSet":
         """The images at these indices, in this order."""
         tensors = {n: getattr(self, n) for n in ("labels", "images", "objects", "boxes")}
-        known = self.decoded_from
         return replace(
             self,
             files=None if self.files is None else self.files.subset(indices),
-            decoded_from=tuple(known[i] for i in indices.tolist()) if known else (),
+            keys=tuple(self.keys[i] for i in indices.tolist()),
             **{n: tensor[indices] for n, tensor in tensors.items() if tensor is not None},
         )
 
@@ -265,7 +256,6 @@ class ImageSet(Dataset):
             return replace(
                 self,
                 files=None,
-                decoded_from=self.paths,
                 images=stacked(self.pixels),  # [N,3,S,S]
                 objects=stacked(self.known_object, self.has_outlines),
                 boxes=stacked(self.box, self.boxes is not None),

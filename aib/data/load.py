@@ -2,17 +2,17 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from aib.config.validation import check_seed, reject_unknown
-from aib.data import cifar, cub, folder, hf, imagenette, pets, shapes, stl10, svhn
+from aib.data import cifar, cub, folder, hf, pets, shapes, stl10, svhn
 from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.data.specs import SPECS, spec_of
-from aib.data.split import stratified_split
+from aib.data.split import recorded_split, stratified_split
 from aib.errors import AibError
 
 READERS: dict[str, Callable[..., ImageSet]] = {
@@ -23,7 +23,6 @@ READERS: dict[str, Callable[..., ImageSet]] = {
     "stl10": stl10.read,
     "cub200": cub.read,
     "pets": pets.read,
-    "imagenette": imagenette.read,
     "folder": folder.read,
     "hf": hf.read,
 }
@@ -38,6 +37,7 @@ def load(
     seed: int = 0,
     strict: bool = False,
     holdout: float = 0.1,
+    held_out: Collection[str | int] | None = None,
     preprocessing: Preprocessing | None = None,
     **options: Any,
 ) -> ImageSet:
@@ -50,13 +50,14 @@ def load(
     seed: of the held-out part and of generated training images; test images do not depend on it.
     strict: a damaged file in a folder is an error instead of being skipped.
     holdout: the share of `train` that is held out; with 0 `train` is complete.
+    held_out: the keys (`ImageSet.keys`) of the images that a run held out; then `holdout` and
+        `seed` do not choose them.
     preprocessing: of the model that takes the images: its size and resizing count, not those named.
     options: the same as after the colon; those in the name take precedence.
     """
     kind, path, named = parse_name(name)
     options = options | named
     image_size = options.pop("image_size", None)
-    holdout = _convert("holdout", options.pop("holdout", holdout), float)
     check_seed(seed)
     if kind in OWN:
         fixed: dict[str, Any] = {"path": path} | ({"strict": strict} if kind == "folder" else {})
@@ -69,13 +70,15 @@ def load(
     reader = READERS[kind]
     dataset = reader(official, **fixed, **_checked_options(kind, reader, fixed, options))
     if split in ("train", "val") and not own_val:
-        if split == "val" and holdout == 0:
-            raise AibError("split 'val' is the held-out part of 'train'; holdout=0 leaves it empty")
-        parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
+        if held_out is not None:
+            parts = recorded_split(dataset, held_out)
+        else:
+            parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
         indices = parts[0] if split == "train" else parts[1]
+        if not len(indices):
+            raise AibError(f"no images of {name} are held out: give a holdout above 0")
         part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
-        drawn_from = folder.describe_files(dataset, path) if kind == "folder" else None
-        dataset = replace(part, split=split, drawn_from=drawn_from)
+        dataset = replace(part, split=split)
     policy = dataset.preprocessing
     if image_size is not None:
         size = _convert("image_size", image_size, int)
@@ -88,10 +91,7 @@ def load(
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
-    """Raise an error for a folder with one class; known data sets have several."""
-    kind, path, _ = parse_name(name)
-    if kind == "folder":
-        folder.require_two_classes(path, data.class_names)
+    """Raise an error for data with one class."""
     if data.num_classes < 2:
         raise AibError(f"{name} has one class, '{data.class_names[0]}': training needs two or more")
 
@@ -131,7 +131,7 @@ def same_images(name: str, other: str) -> bool:
     (kind, path, options), (other_kind, other_path, others) = parse_name(name), parse_name(other)
     if kind == other_kind and kind in OWN:
         return path.resolve() == other_path.resolve()
-    same = {"image_size", "crop", "partial", "holdout"}  # options that change neither
+    same = {"image_size", "crop", "partial"}  # options that change neither
     asked, known = ({k: v for k, v in o.items() if k not in same} for o in (options, others))
     return (kind, asked) == (other_kind, known)
 
@@ -144,7 +144,7 @@ def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
     kind, _, text = name.partition(":")
     if kind in OWN:
         # A last part that starts with `word=` holds options; the path may contain colons.
-        match = re.fullmatch(r"(.+?)(?::(\w+=[^:/\\]*))?", text)
+        match = re.fullmatch(r"(.+?)(?::(\w+=[^:/\\]*))?", text.strip())
         if match is None:
             raise AibError(f"{kind}: needs a path or name, as in folder:photos or hf:beans")
         return kind, Path(match[1]).expanduser(), _parse_options(match[2] or "")
@@ -168,8 +168,9 @@ def _checked_options(
     defaults = {
         p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in fixed
     }
-    reject_unknown(options, [*defaults, "image_size", "holdout"], f"{kind} has no option")
-    return {key: _convert(key, value, type(defaults[key])) for key, value in options.items()}
+    reject_unknown(options, [*defaults, "image_size"], f"{kind} has no option")
+    kinds = {key: int if value is None else type(value) for key, value in defaults.items()}
+    return {key: _convert(key, value, kinds[key]) for key, value in options.items()}
 
 
 def _convert(key: str, value: Any, kind: type) -> Any:

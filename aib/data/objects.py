@@ -59,24 +59,11 @@ def from_trimap(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.where(values == 2, 0, known).astype(np.uint8)
 
 
-def is_ours(values: NDArray[np.uint8]) -> bool:
-    """Whether a mask certainly has our values: 0, 1 and 255, and not only 0 and 255."""
-    return bool((values == 1).any() and np.isin(values, (0, 1, IGNORED)).all())
+def from_user(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A user's mask: 0 is background and any other value the object.
 
-
-def from_user(values: NDArray[np.uint8], ours: bool = False) -> NDArray[np.uint8]:
-    """A user's mask: white on black, or already 0, 1 and 255.
-
-    ours: other masks beside it have 0, 1 and 255; then one without a 1 has no object.
+    A mask of 0, 1 and 255 (with a 1) is a trimap, where 255 is ignored.
     """
-    if is_ours(values) or (ours and np.isin(values, (0, IGNORED)).all()):
+    if (values == 1).any() and np.isin(values, (0, 1, IGNORED)).all():
         return values
-    # Soft edges have light greys as well; without them dark greys are numbers of classes.
-    dark, light = (values > 0) & (values <= 127), (values > 127) & (values < 255)
-    if dark.any() and not light.any():
-        raise AibError(
-            f"is neither white on black nor 0, 1 and 255, as it has {values[dark].max()}: draw "
-            "the object white on black, or write 0 for background, 1 for the object, 255 for "
-            "pixels to ignore"
-        )
-    return from_grey(values)
+    return (values > 0).astype(np.uint8)

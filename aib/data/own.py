@@ -1,4 +1,4 @@
-"""A user's own data in Python: what `aib.fit` and `aib.evaluate` take beside an ImageSet."""
+"""A user's own data in Python: what `aib.fit`, `aib.evaluate` and studies take."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def adapt(
 
     model: preprocessing of the model, which pixels are resized and normalised by.
     preprocessing: what the user says: for pixels instead of the model's, for tensors how they were
-        made; without it a `Normalize` in the data set's `transform` is read, if there is one.
+        made, which is unknown otherwise.
     """
     data = _part(data)
     if isinstance(data, ImageSet):
@@ -45,10 +45,7 @@ def adapt(
     options: dict[str, Any] = {"num_classes": num_classes, "train": train, "model": model}
     if isinstance(data, DataLoader):
         if data.batch_size is None or isinstance(data.dataset, IterableDataset):
-            raise AibError(
-                "a DataLoader needs a map-style data set and a batch_size, and this one has "
-                + ("no batch_size" if data.batch_size is None else "an iterable data set")
-            )
+            raise AibError("a DataLoader needs a map-style data set and a batch_size")
         return prepare_batches(data, preprocessing, batch_size=data.batch_size, **options)
     other = isinstance(data, str | Mapping | Tensor | np.ndarray | IterableDataset)
     if other or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
@@ -62,6 +59,23 @@ def adapt(
         data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
     )
     return prepare_batches(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
+
+
+def as_images(
+    data: Any,
+    model: Preprocessing,
+    num_classes: int,
+    *,
+    preprocessing: Preprocessing | None = None,
+) -> ImageSet:
+    """What a user gives as an ImageSet of pixels: an ImageSet, a Dataset or a DataLoader.
+
+    Normalised tensors are read into memory, and turned back into pixels by `preprocessing` or the
+    model's.
+    """
+    options = {"batch_size": 64, "preprocessing": preprocessing}
+    found = adapt(data, model, num_classes, **options)
+    return found.to_images(model) if isinstance(found, Prepared) else found
 
 
 def _part(data: Any) -> Any:

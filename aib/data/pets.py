@@ -33,4 +33,5 @@ def read(split: str, *, root: str | None = None, partial: bool = False) -> Image
     images = tuple(inside(folder / "images", f"{image}.jpg") for image in chosen)
     files = ImageFiles(images, objects=objects if any(objects) else (), object_values=from_trimap)
     labels = torch.tensor([classes[image] - 1 for image in chosen])
-    return ImageSet.of(PETS, split, labels, tuple(names.values()), files=files)
+    keys = tuple(f"{image}.jpg" for image in chosen)
+    return ImageSet.of(PETS, split, labels, tuple(names.values()), files=files, keys=keys)

@@ -1,7 +1,7 @@
 """Batches of tensors that are normalised already, as a user's own loader gives them."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, SequentialSampler
 
-from aib.data.dataset import find_columns, inner_attribute, kind_of, names_of_classes
+from aib.data.dataset import find_columns, kind_of, names_of_classes
+from aib.data.imageset import ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
 
@@ -78,6 +79,22 @@ class Prepared:
         if self.train and len(x) != self.batch_size:
             raise AibError(f"every training batch must have {self.batch_size} images, not {len(x)}")
 
+    def to_images(self, model: Preprocessing) -> ImageSet:
+        """All images as pixels in memory: the normalisation undone, by default the model's."""
+        policy = self.preprocessing if self.preprocessing.mean else model
+        policy.statistics()  # an error if it is unknown
+        x, y = (torch.cat(parts) for parts in zip(*self.epoch(0), strict=True))
+        names = model.class_names or tuple(str(i) for i in range(self.num_classes))
+        return ImageSet.from_tensors(
+            policy.to_pixels(x),
+            y,
+            class_names=names,
+            mean=policy.mean,
+            std=policy.std,
+            name=self.name,
+            split=self.split,
+        )
+
 
 def prepare_batches(
     loader: DataLoader,
@@ -88,7 +105,7 @@ def prepare_batches(
     train: bool,
     **options: Any,
 ) -> Prepared:
-    """Batches of a loader, once its first one has been looked at."""
+    """Batches of a loader, once its first one has been checked."""
     batch = next(iter(loader), None) if len(loader) else None
     if batch is None:
         raise AibError("the DataLoader is empty: its data set has no images")
@@ -101,12 +118,12 @@ def prepare_batches(
         )
     if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
         raise AibError(f"images must be square, [B,3,S,S], not {list(x.shape)}")
+    policy = given or Preprocessing(x.shape[-1], mean=(), std=())
+    # A model can be trained on pixels in 0..1, if the user does not say that they are normalised.
+    (policy if policy.mean else model).warn_of_pixels(x, up_to_one=bool(policy.mean) or not train)
     names = names_of_classes(loader.dataset, columns[1])
     if not train:  # training takes over the names of the data
         _check_indices(names, model.class_names)
-    policy = given or _read_transform(inner_attribute(loader.dataset, "transform"), x.shape[-1])
-    # A model can be trained on pixels in 0..1, if the user does not say that they are normalised.
-    (policy if policy.mean else model).warn_of_pixels(x, up_to_one=bool(policy.mean) or not train)
     policy = replace(policy, class_names=policy.class_names or names)
     if policy.image_size != x.shape[-1]:
         sizes = f"{policy.image_size} pixels, and the data has {x.shape[-1]}"
@@ -116,35 +133,12 @@ def prepare_batches(
 
 def _check_indices(names: tuple[str, ...], known: tuple[str, ...]) -> None:
     """Warn of a class that has another index in the data than in the model."""
-    moved = [n for i, n in enumerate(names) if n in known and known.index(n) != i]
+    moved = [(n, i) for i, n in enumerate(names) if n in known and known.index(n) != i]
     if moved:
-        name = moved[0]
+        name, index = moved[0]
         warnings.warn(
-            f"the class {name!r} is {names.index(name)} in the data and {known.index(name)} in the "
-            "model, and labels beside tensors are taken as the model's: change them, or give PIL "
-            "images, whose classes are matched by name",
+            f"the class '{name}' is {index} in the data and {known.index(name)} in the model: give "
+            "PIL images, whose classes are matched by name",
             AibWarning,
             stacklevel=2,
         )
-
-
-def _read_transform(transform: Any, size: int) -> Preprocessing:
-    """What torchvision's kind of transforms tells; mean and std stay empty without Normalize."""
-    steps = list(_steps(transform))
-    scales = [s for s in steps if hasattr(s, "mean") and hasattr(s, "std")]
-    mean, std = (scales[-1].mean, scales[-1].std) if scales else ((), ())
-    crops = any(type(s).__name__ in ("CenterCrop", "RandomResizedCrop") for s in steps)
-    try:
-        mean, std = (tuple(float(value) for value in each) for each in (mean, std))
-        return Preprocessing(size, "crop" if crops else "squash", mean, std)
-    except (AibError, TypeError, ValueError):  # of one channel, or something else of that name
-        return Preprocessing(size, mean=(), std=())
-
-
-def _steps(transform: Any) -> Iterator[Any]:
-    inner = getattr(transform, "transforms", transform)
-    if isinstance(inner, Sequence | torch.nn.Sequential):
-        for step in inner:
-            yield from _steps(step)
-    elif transform is not None:
-        yield transform

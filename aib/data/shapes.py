@@ -73,19 +73,20 @@ def read(
     split: Split,
     *,
     seed: int = 0,
-    count: int = 0,
+    count: int | None = None,
     clutter: float = 1.0,
     contrast: float = 1.0,
     size: str = "medium",
     spurious: bool = False,
 ) -> ImageSet:
-    """Generate `count` images (0: the default of the split); `seed` is of the training images."""
-    if count < 0:
-        raise AibError(f"count of shapes must be at least 0, not {count}")
+    """Generate `count` images, by default as many as the split has; `seed` is of `train`."""
+    count = SHAPES.sizes[split] if count is None else count
+    if count < 1:
+        raise AibError(f"count of shapes must be at least 1, not {count}")
     check_memory(count, SIDE)
     difficulty = Difficulty(clutter, contrast, size, spurious)
     split_seed = TEST_SEED if split == "test" else seed
-    block = generate(split, count or SHAPES.sizes[split], split_seed, difficulty)
+    block = generate(split, count, split_seed, difficulty)
     return ImageSet.of(
         SHAPES_SPURIOUS if spurious else SHAPES,
         split,

@@ -1,6 +1,6 @@
 """The known data sets: classes, split sizes, channel statistics, official files."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aib.config.validation import reject_unknown
@@ -25,10 +25,6 @@ _CIFAR100_COARSE = """
     non-insect_invertebrates people reptiles small_mammals trees vehicles_1 vehicles_2
 """
 _STL10 = "airplane bird car cat deer dog horse monkey ship truck"
-_IMAGENETTE = """
-    tench English_springer cassette_player chain_saw church French_horn garbage_truck gas_pump
-    golf_ball parachute
-"""
 _SHAPES = "disc ring square triangle plus star crescent corner bowtie pill"
 
 CIFAR100_COARSE_CLASSES = tuple(_CIFAR100_COARSE.split())
@@ -66,20 +62,17 @@ class Spec:
     classes: tuple[str, ...] = ()
     image_size: int = 224
     # Channel mean and standard deviation of the training split on a 0-1 scale, as commonly
-    # published; for photographs ImageNet's. Four decimals, which `verify` compares.
+    # published; for photographs ImageNet's.
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
     folders: tuple[str, ...] = ()  # possible folders under a root, the preferred one first
     archives: tuple[Archive, ...] = ()
-    checksums: dict[str, str] = field(default_factory=dict)  # file in the folder -> official MD5
-    suffix: str = ".jpg"  # of image files
     mirror: bool = True  # a mirrored image keeps its class
     pad: int | None = None  # as of ImageSet
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
 _STANFORD = "http://ai.stanford.edu/~acoates/stl10/"
-_FAST_AI = "https://s3.amazonaws.com/fast-ai-imageclas/"
 _CALTECH = "https://data.caltech.edu/records/"
 _PETS = "https://www.robots.ox.ac.uk/~vgg/data/pets/data/"
 _HOUSE_NUMBERS = "http://ufldl.stanford.edu/housenumbers/"
@@ -111,22 +104,8 @@ CIFAR10 = Spec(
     sizes={"train": 50_000, "test": 10_000},
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
-    folders=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    folders=("cifar-10-batches-bin",),
     archives=(Archive(_TORONTO + "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
-    checksums={
-        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
-        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
-        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
-        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
-        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
-        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
-        "data_batch_1": "c99cafc152244af753f735de768cd75f",
-        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-        "data_batch_4": "634d18415352ddfa80567beed471001a",
-        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-        "test_batch": "40351d587109b95175f43aff81a1287e",
-    },
 )
 
 CIFAR100 = Spec(
@@ -138,14 +117,8 @@ CIFAR100 = Spec(
     sizes={"train": 50_000, "test": 10_000},
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
-    folders=("cifar-100-binary", "cifar-100-python"),
+    folders=("cifar-100-binary",),
     archives=(Archive(_TORONTO + "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
-    checksums={
-        "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
-        "test.bin": "4499cfba6c016c1be1438163640a0898",
-        "train": "16019d7e3df5f24257cddd939b257f8d",
-        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
-    },
 )
 
 SVHN = Spec(
@@ -177,12 +150,6 @@ STL10 = Spec(
     std=(0.2603, 0.2566, 0.2713),
     folders=("stl10_binary",),
     archives=(Archive(_STANFORD + "stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb"),),
-    checksums={
-        "train_X.bin": "918c2871b30a85fa023e0c44e0bee87f",
-        "train_y.bin": "5a34089d4802c674881badbb80307741",
-        "test_X.bin": "7f263ba9f9e0b06b93213547f721ac82",
-        "test_y.bin": "36f9794fa4beb8a2c72628de14fa638e",
-    },
 )
 
 CUB200 = Spec(
@@ -217,19 +184,7 @@ PETS = Spec(
     ),
 )
 
-IMAGENETTE = Spec(
-    "imagenette",
-    "Imagenette, ten classes of ImageNet",
-    num_classes=10,
-    classes=tuple(_IMAGENETTE.split()),
-    sizes={"train": 9_469, "test": 3_925},
-    # Published with a shorter side of 320 or 160 pixels, or as in ImageNet; 224 is common, too.
-    folders=("imagenette2-320", "imagenette2-224", "imagenette2", "imagenette2-160"),
-    archives=(Archive(_FAST_AI + "imagenette2-320.tgz", "3df6f0d01a2c9592104656642f5e78a3"),),
-    suffix=".JPEG",
-)
-
-_ALL = (SHAPES, SHAPES_SPURIOUS, CIFAR10, CIFAR100, SVHN, STL10, CUB200, PETS, IMAGENETTE)
+_ALL = (SHAPES, SHAPES_SPURIOUS, CIFAR10, CIFAR100, SVHN, STL10, CUB200, PETS)
 SPECS = {spec.name: spec for spec in _ALL}
 
 

@@ -1,8 +1,11 @@
-"""Seeded choices of indices: a stratified held-out part, and random samples."""
+"""Choices of images: a stratified held-out part, a recorded one, and random samples."""
+
+from collections.abc import Collection
 
 import torch
 from torch import Tensor
 
+from aib.data.imageset import ImageSet
 from aib.errors import AibError
 
 
@@ -30,6 +33,18 @@ def stratified_split(
         held_out.append(members[torch.randperm(len(members), generator=generator)[:count]])
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     chosen[torch.cat(held_out)] = True
+    return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
+
+
+def recorded_split(data: ImageSet, held_out: Collection[str | int]) -> tuple[Tensor, Tensor]:
+    """Sorted indices (training, held out) of the images whose keys a run has recorded."""
+    recorded = set(held_out)
+    if missing := sorted(recorded - set(data.keys), key=str):
+        raise AibError(
+            f"{data.name} lacks {len(missing):,} of the {len(recorded):,} held-out images, such as "
+            f"{missing[0]}: restore them or name other images"
+        )
+    chosen = torch.tensor([key in recorded for key in data.keys])
     return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
 
 

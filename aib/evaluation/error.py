@@ -18,12 +18,16 @@ from aib.data import Batches, ImageSet, Prepared, adapt
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
-from aib.models.modes import seeded_evaluation
-from aib.models.precision import autocast
+from aib.models.modes import autocast, seeded_evaluation
 from aib.models.types import widen
 from aib.system.files import read_json
+from aib.system.progress import Tick, silent
 
 BINS = 15  # of confidence, for the calibration error
+CLOSED = 0.02  # of an image: a mask that keeps less is nearly closed
+MANY_CLOSED = 0.05  # of the images: more is a warning
+BATCH = 256  # images at once; fewer of large images on a CPU:
+CPU_PIXELS = 2**20  # at once, over the attention samples, which bounds the memory
 MATCHING = {"own": "", "raw": ", class indices as they are", "matched": ", classes matched by name"}
 
 
@@ -60,14 +64,22 @@ class Evaluation:
     samples: str  # "4x12" or "deterministic"
     averaged: Averaging
     images_per_second: float = 0.0
-    calibration_bins: CalibrationBins | None = None  # None in files of older versions
+    calibration_bins: CalibrationBins | None = None
     area: float | None = None  # masked models: mean of the mask, 0 to 1
     mask_bits: float | None = None  # masked models: bits per image that the mask lets through
-    weights_sha256: str | None = None  # of the run; None in files of older versions
+    closed_share: float | None = None  # masked models: images whose mask keeps less than CLOSED
+    weights_sha256: str | None = None  # of the run
 
     def is_of(self, weights_sha256: str) -> bool:
         """Whether it was made with these weights, as far as is known."""
         return self.weights_sha256 in (None, weights_sha256)
+
+    @property
+    def warning(self) -> str | None:
+        """A warning if many masks are nearly closed: the class is then a guess."""
+        if self.closed_share is None or self.closed_share <= MANY_CLOSED:
+            return None
+        return f"the mask keeps less than {CLOSED:.0%} of {self.closed_share:.0%} of the images"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -107,13 +119,15 @@ def evaluate(
     samples: tuple[int, int] | None = None,
     deterministic: bool = False,
     average: Averaging | None = None,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     precision: Precision = "fp32",
     channels_last: bool = False,
     compile: bool = False,
     workers: int = 0,
     seed: int = 0,
     classes: Literal["own", "raw", "matched"] = "own",
+    tick: Tick = silent,
+    logits: list[tuple[Tensor, Tensor]] | None = None,
 ) -> Evaluation:
     """Evaluate the model on a whole data set, on the model's device.
 
@@ -121,11 +135,16 @@ def evaluate(
     name (`match_classes`). Float tensors of a Dataset and the batches of a DataLoader are taken as
     they are (see `fit`), and their labels are the model's class indices.
 
-    The noise is seeded, so the same call gives the same result on the same machine.
+    The noise is seeded, so the same call gives the same result on the same machine. `batch_size`
+    fits the memory if it is not given. `tick` is called with the number of images of each batch,
+    and `logits` collects (logits [B,C], labels [B]) of each.
     """
     check_model(model, "evaluate")
     device = next(model.parameters()).device
     policy = model.preprocessing
+    if batch_size is None:
+        heads = 1 if deterministic else (samples or model.eval_samples)[0]
+        batch_size = default_batch(device, policy.image_size, heads)
     images = adapt(data, policy, model.num_classes, batch_size=batch_size, workers=workers)
     batches: Batches | Prepared
     if isinstance(images, Prepared):
@@ -152,8 +171,13 @@ def evaluate(
                 extra["kl_bits"] = nats_to_bits(kl)
             bits = model.mask_bits(x, out)
             if bits is not None and out.mask is not None:
-                extra |= {"area": widen(out.mask).mean((0, 2, 3)), "mask_bits": bits}
-            metrics.add(out.average(average), y, extra)
+                area = widen(out.mask).mean((0, 2, 3))
+                extra |= {"area": area, "mask_bits": bits, "closed_share": area < CLOSED}
+            averaged = out.average(average)
+            metrics.add(averaged, y, extra)
+            if logits is not None:
+                logits.append((averaged, y))
+            tick("evaluating", len(y))
         values = metrics.compute()
         seconds = time.monotonic() - began
     return Evaluation(
@@ -166,6 +190,13 @@ def evaluate(
         images_per_second=count / seconds,
         **values,
     )
+
+
+def default_batch(device: torch.device, image_size: int, samples: int) -> int:
+    """Images at once that fit the memory of a usual machine."""
+    if device.type != "cpu":
+        return BATCH
+    return min(BATCH, max(1, CPU_PIXELS // (samples * image_size**2)))
 
 
 def describe_samples(samples: str) -> str:
@@ -228,5 +259,5 @@ class EvaluationMetrics:
             "calibration_bins": bins,
         } | {
             name: float(self.extra[name]) / n if name in self.extra else None
-            for name in ("kl_bits", "area", "mask_bits")
+            for name in ("kl_bits", "area", "mask_bits", "closed_share")
         }

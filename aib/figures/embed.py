@@ -8,10 +8,6 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from PIL import Image
-
 # In an SVG each of these colours becomes the page's CSS variable, which a dark page redefines.
 COLORS = ("#0b6bcb", "#d1495b", "#1a8f5a", "#b7791f", "#7a4fc9", "#5d6673")
 GRAY, RULE = COLORS[-1], "#e2e4e8"
@@ -74,13 +70,6 @@ def to_svg(figure: Any, description: str) -> str:
     inner = re.sub(r"\s*\n\s*", " ", inner).strip()
     label = escape(description)
     return f'<svg viewBox="{view_box[1]}" role="img" aria-label="{label}">{inner}'
-
-
-def picture_uri(pixels: npt.NDArray[np.uint8]) -> str:
-    """uint8 [H,W,3] as a PNG data URI."""
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
-    return png_uri(buffer.getvalue())
 
 
 def png_uri(content: bytes) -> str:

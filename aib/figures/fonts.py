@@ -25,12 +25,11 @@ def in_order(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def other_font(text: str) -> str | None:
-    """File of the installed font with the most characters of a text, if DejaVu Sans has fewer."""
+    """File of the installed font with the most characters of a text, if DejaVu Sans lacks some."""
     characters = {c for c in text if not c.isspace()}
     best, most = None, _count(_dejavu(), characters)
     for path in (*_found, *_installed()) if most < len(characters) else ():
-        count = _count(path, characters)
-        if count > most:
+        if (count := _count(path, characters)) > most:
             best, most = path, count
         if most == len(characters):
             break
@@ -42,10 +41,8 @@ def other_font(text: str) -> str | None:
 @cache
 def _dejavu(bold: bool = False) -> str:
     # It comes with matplotlib, which takes long to import.
-    found = find_spec("matplotlib")
-    assert found is not None and found.origin is not None
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return str(Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / name)
+    folder = Path(str(find_spec("matplotlib").origin)).parent  # type: ignore[union-attr]
+    return str(folder / "mpl-data/fonts/ttf" / f"DejaVuSans{'-Bold' * bold}.ttf")
 
 
 @cache

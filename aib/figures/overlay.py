@@ -37,23 +37,17 @@ def overlay(
 
 
 def _picture(image: Any) -> npt.NDArray[np.float64]:
+    shape = list(np.shape(image))
     if isinstance(image, Tensor):
-        if image.ndim != 3 or image.shape[0] != 3:
-            raise AibError(f"an image tensor must be [3,H,W], not {list(image.shape)}")
-        values = image.detach().cpu().double()
         if image.is_floating_point():
-            if not 0 <= float(values.min()) <= float(values.max()) <= 1:
-                raise AibError(
-                    f"a floating-point image must lie in [0,1] (undo its normalisation), not "
-                    f"[{float(values.min()):g}, {float(values.max()):g}]"
-                )
-            values = (values * 255).round(decimals=3)  # a byte / 255 is that byte again
-        elif image.dtype != torch.uint8:
-            raise AibError(f"an image tensor must be uint8 or floating point, not {image.dtype}")
-        return values.permute(1, 2, 0).numpy()
+            if not 0 <= float(image.min()) <= float(image.max()) <= 1:
+                raise AibError("a floating-point image must lie in [0,1]: undo its normalisation")
+            image = (image * 255).round().to(torch.uint8)
+        image = image.detach().cpu().movedim(0, -1).numpy()
     array = np.asarray(image)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-        raise AibError(f"an image must be uint8 [H,W,3], not {array.dtype} {list(array.shape)}")
+        wanted = "uint8 [H,W,3], or a tensor [3,H,W]"
+        raise AibError(f"an image must be {wanted}, not {array.dtype} {shape}")
     return array.astype(np.float64)
 
 
@@ -62,7 +56,7 @@ def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.floa
     if values.ndim != 2 or values.numel() == 0:
         raise AibError(f"a map must be [h,w] and not empty, not {list(values.shape)}")
     if not bool(values.isfinite().all()):
-        raise AibError(f"the map holds {int((~values.isfinite()).sum())} NaN or infinite values")
+        raise AibError("the map holds NaN or infinite values")
     values = enlarge(values[None], size)[0]
     least, most = values.aminmax()
     if scale and float(most - least) >= FLAT:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from PIL.PngImagePlugin import PngImageFile, PngInfo
 from torch import Tensor
 
 from aib.figures.fonts import other_font, text_font
@@ -18,7 +17,6 @@ from aib.system.files import as_text, write_whole
 
 GAP = 2  # pixels between two tiles
 LABEL = 8  # points
-MARK = {"Software": "aib"}  # a text chunk of every PNG that we write
 
 
 def save_figure(figure: Any, path: Path) -> None:
@@ -28,7 +26,7 @@ def save_figure(figure: Any, path: Path) -> None:
     for text in figure.findobj(Text):
         if font := other_font(text.get_text()):
             text.get_fontproperties().set_file(font)
-    save = partial(figure.savefig, format="png", dpi=110, bbox_inches="tight", metadata=MARK)
+    save = partial(figure.savefig, format="png", dpi=110, bbox_inches="tight")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as a box
         write_whole(path, save)
@@ -36,21 +34,7 @@ def save_figure(figure: Any, path: Path) -> None:
 
 def save_image(image: Image.Image, path: Path) -> None:
     """Write an image as PNG, atomically."""
-    note = PngInfo()
-    for key, value in MARK.items():
-        note.add_text(key, value)
-    write_whole(path, lambda partial: image.save(partial, format="PNG", pnginfo=note))
-
-
-def is_figure(path: Path) -> bool:
-    """Whether `save_figure` or `save_image` wrote this file."""
-    try:
-        if path.suffix.lower() != ".png" or not path.is_file():  # opening a pipe would block
-            return False
-        with PngImageFile(path) as image:  # reads the header only; no warning of a large image
-            return all(image.info.get(key) == value for key, value in MARK.items())
-    except Exception:  # damaged files raise any kind of exception
-        return False
+    write_whole(path, lambda partial: image.save(partial, format="PNG"))
 
 
 def limits(map: Tensor) -> tuple[float, float]:

@@ -1,92 +1,108 @@
-"""An explanation's files: NAME.png, NAME.npy, NAME.mask.png, NAME.json and, for an expected class,
-NAME.classes.npy. Only our own are replaced.
-"""
+"""The files of an explanation: NAME.png, NAME.npy, NAME.mask.png, NAME.json, NAME.classes.npy."""
 
-import os
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 from torch import Tensor
 
 from aib.errors import AibError
-from aib.figures.overlay import Array
-from aib.figures.picture import is_figure, save_image
-from aib.system.files import finite, read_json, sha256, write_json, write_whole
+from aib.figures.explanation import draw
+from aib.figures.picture import limits, save_image
+from aib.system.files import finite, sha256, write_json, write_whole
 
-LONGEST = 200  # bytes: with number, suffix and that of `write_whole` a file name may have 255
+if TYPE_CHECKING:
+    from aib.models.explanation import Explanation
+
+
+def save(
+    found: "Explanation",
+    folder: Path,
+    names: Sequence[str] = (),
+    *,
+    subtitle: str = "",
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write the files of each image; returns the pictures' paths.
+
+    NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
+    exceeds the threshold. With an expected class NAME.classes.npy has both class maps. Without
+    `names` they are those of the image files.
+    """
+    names = names or distinct_names([path.stem for path in found.paths] or ["image"] * len(found))
+    if len(set(names)) != len(found):
+        raise AibError(f"save needs {len(found)} different names, not {list(names)}")
+    maps = found.shown_map
+    if maps is None or not found.images or not found.regions:
+        raise AibError("saving needs images and maps: use aib.explain(model, source)")
+    pictures = [folder / f"{name}.png" for name in names]
+    if not overwrite and (existing := [path for path in pictures if path.exists()]):
+        raise AibError(f"{existing[0]} exists: choose a new folder, or allow to overwrite it")
+    for i, (name, picture) in enumerate(zip(names, pictures, strict=True)):
+        save_image(draw(found, i, subtitle), picture)
+        _save_array(folder / f"{name}.npy", maps[i])
+        cut = Image.fromarray(found.regions[i].mask.astype(np.uint8) * 255)
+        save_image(cut, folder / f"{name}.mask.png")
+        if found.class_maps is not None:
+            _save_array(folder / f"{name}.classes.npy", found.class_maps[i])
+        write_json(folder / f"{name}.json", finite(record(found, i) | found.made_with))
+    return pictures
+
+
+def record(found: "Explanation", image: int = 0) -> dict[str, Any]:
+    """How one image was explained, in plain JSON types."""
+    one = found[image].cpu()
+    top, shown = one.top(0), one.shown_map
+    pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest() if one.images else None
+    values: dict[str, Any] = {
+        "image": str(one.paths[0]) if one.paths else None,
+        "image_sha256": sha256(one.paths[0]) if one.paths else pixels,
+        "prediction": top[0][0],
+        "probability": top[0][1],
+        "entropy_bits": float(one.entropy_bits[0]),
+        "max_entropy_bits": one.max_entropy_bits,
+        "unsure": bool(one.unsure[0]),
+        "top": [{"class": name, "probability": p} for name, p in top],
+        "method": one.method,
+        "gradcam_layer": one.layer,
+        "samples": one.samples,
+        "seed": one.seed,
+        "map_size": None if shown is None else list(shown.shape[1:]),
+        "map_range": None if shown is None else list(limits(shown)),
+    }
+    if one.mask is not None and one.bits is not None:
+        values |= {"mask_bits": float(one.bits.sum()), "area": float(one.mask.mean())}
+    for region in one.regions:
+        values |= {
+            "threshold": one.threshold,
+            "cut": one.cut,
+            "box": region.box and list(region.box),
+            "image_size": list(region.mask.shape[::-1]),
+            "seen_part": list(region.part),
+        }
+    if one.expected is not None:
+        values |= {
+            "expected": one.name_of(one.expected),
+            "expected_probability": float(one.probabilities[0, one.expected]),
+            "class_method": one.class_method,
+        }
+    return values
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """The names in order; one whose files are taken gets a number: cat, cat-2, cat-3.
-
-    They are cut to `LONGEST` bytes.
-    """
-    taken, found = {"manifest"}, []
+    """The names in order; one whose files are taken gets a number: cat, cat-2."""
+    taken: set[str] = set()
+    found = []
     for name in names:
-        while len(os.fsencode(name)) > LONGEST:
-            name = name[:-1]
         candidate, number = name, 2
         while taken & (stems := {candidate, f"{candidate}.mask", f"{candidate}.classes"}):
             candidate, number = f"{name}-{number}", number + 1
         taken |= stems
         found.append(candidate)
     return found
-
-
-def files_of(folder: Path, name: str) -> list[Path]:
-    """The files that one explanation may have."""
-    kinds = (".png", ".npy", ".mask.png", ".classes.npy", ".json")
-    return [folder / f"{name}{kind}" for kind in kinds]
-
-
-def check_targets(folder: Path, names: Sequence[str]) -> None:
-    """Raise an error where a file would be overwritten that `save_files` did not write."""
-    for name in names:
-        *others, json = files_of(folder, name)
-        record = _record(json)
-        checksums = (record.get("map_sha256"), record.get("class_maps_sha256"))
-        for path in others:
-            is_map = path.suffix == ".npy" and path.is_file() and sha256(path) in checksums
-            check_target(path, is_map or is_figure(path))
-        check_target(json, record.get("picture") == f"{name}.png")
-
-
-def check_target(path: Path, ours: bool) -> None:
-    """Raise an error where something lies at `path` that is not ours."""
-    if os.path.lexists(path) and not ours:
-        raise AibError(
-            f"{path} would be overwritten, and aib did not make it: choose another output path"
-        )
-
-
-def save_files(
-    folder: Path,
-    name: str,
-    drawn: Image.Image,
-    map: Tensor,
-    mask: Array,
-    class_maps: Tensor | None,
-    record: dict[str, Any],
-) -> Path:
-    """Write picture, raw map [h,w], mask [H,W], class maps [2,h,w] and record, in this order.
-
-    The targets have been checked. Returns the picture's path.
-    """
-    picture, raw, cut, raw_classes, json = files_of(folder, name)
-    save_image(drawn, picture)
-    _save_array(raw, map)
-    save_image(Image.fromarray(mask.astype(np.uint8) * 255), cut)
-    files = {"picture": picture.name, "map": raw.name, "map_sha256": sha256(raw), "mask": cut.name}
-    if class_maps is not None:
-        _save_array(raw_classes, class_maps)
-        files |= {"class_maps": raw_classes.name, "class_maps_sha256": sha256(raw_classes)}
-    else:
-        raw_classes.unlink(missing_ok=True)  # of an earlier explanation
-    write_json(json, finite(record | files))
-    return picture
 
 
 def _save_array(path: Path, values: Tensor) -> None:
@@ -97,12 +113,3 @@ def _save_array(path: Path, values: Tensor) -> None:
             np.save(file, array)
 
     write_whole(path, write)
-
-
-def _record(path: Path) -> dict[str, Any]:
-    """The record in a JSON file; empty where it is none of ours."""
-    try:
-        record = read_json(path) or {}
-    except AibError:
-        return {}
-    return record if "image_sha256" in record else {}

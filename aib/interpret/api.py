@@ -4,6 +4,7 @@ from aib.data import Batches
 from aib.data.objects import boxes_to_objects
 from aib.evaluation.intervals import Estimate
 from aib.figures.overlay import overlay
+from aib.interpret.images import ImageMetrics
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.metrics.encoding import map_encoding
@@ -23,9 +24,8 @@ from aib.interpret.metrics.road import road
 from aib.interpret.metrics.sanity import randomise_layers
 from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.swap import swap_maps
-from aib.interpret.metrics.wsol import WSOL, Thresholds
-from aib.interpret.per_image import ImageMetrics
-from aib.interpret.posthoc import gradcam, integrated_gradients, occlusion, saliency
+from aib.interpret.metrics.wsol import WSOL
+from aib.interpret.posthoc import gradcam, integrated_gradients
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import all_tables
@@ -33,10 +33,10 @@ from aib.interpret.verdict import Verdict, judge
 
 __all__ = [
     "WSOL", "Batches", "Estimate", "ImageMetrics", "InterpretabilityScore", "Localisation",
-    "Modification", "Plan", "Study", "Thresholds", "Verdict", "all_tables", "boxes_to_objects",
+    "Modification", "Plan", "Study", "Verdict", "all_tables", "boxes_to_objects",
     "centre_gaussian", "deletion_insertion", "energy_inside", "explain", "explain_batch",
     "gradcam", "integrated_gradients", "judge", "make_maps", "map_encoding", "map_reliance",
-    "mask_auroc", "mask_use", "modifications", "occlusion", "overlay", "own_maps", "pointing",
-    "probe", "random_map", "randomise_layers", "resize_maps", "road", "saliency", "study",
+    "mask_auroc", "mask_use", "modifications", "overlay", "own_maps", "pointing",
+    "probe", "random_map", "randomise_layers", "resize_maps", "road", "study",
     "swap_maps",
 ]  # fmt: skip

@@ -43,7 +43,7 @@ SHOWN_SIDE = 512  # pixels of the longer side that a large photograph is drawn w
 
 def explain(
     model: Classifier,
-    source: str | Path | Image.Image | Array | Tensor,
+    source: str | Path | Sequence[str | Path] | Image.Image | Array | Tensor,
     *,
     method: Method | Literal["auto"] = "own",
     samples: tuple[int, int] | None = None,
@@ -54,9 +54,9 @@ def explain(
 ) -> Explanation:
     """Decide on an image, or a batch of them, and show the map behind the decision.
 
-    `source` is the path of an image file, a PIL image, a uint8 array [H,W,3], or a tensor
-    [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. All but
-    floats are resized as the model's preprocessing says. `method` is "own" for the
+    `source` is the path of an image file or a list of paths, a PIL image, a uint8 array [H,W,3], or
+    a tensor [B,3,H,W] or [3,H,W]: uint8 pixels, or floats normalised as `model(x)` takes them. All
+    but floats are resized as the model's preprocessing says. `method` is "own" for the
     model's own map, or a post-hoc one through captum; "auto" takes Grad-CAM where the model has no
     map. The noise comes from `seed`, so that the same call gives the same explanation. `samples`
     are (S, M), by default as many as in evaluation, but S = 2 for a masked model.
@@ -78,6 +78,7 @@ def explain(
     if found.map is None:
         raise AibError(NO_MAP)
     check_decided(int(found.probability.isnan().sum()), len(found))
+    found = found.calibrated(getattr(model, "calibration", None))
     if label is not None:
         found = _with_class_maps(model, x, found, label)
     found = found.cpu()
@@ -86,7 +87,7 @@ def explain(
         images=images,
         regions=_regions(found, frames, threshold),
         threshold=threshold,
-        paths=(Path(source),) if isinstance(source, str | Path) else (),
+        paths=tuple(_paths(source)),
         made_with={
             "model": model_name(model),
             "recipe": model.recipe,
@@ -94,6 +95,16 @@ def explain(
             "environment": environment(),
         },
     )
+
+
+def _paths(source: Any) -> list[Path]:
+    """The image files that a source names."""
+    if isinstance(source, str | Path):
+        return [Path(source)]
+    is_list = isinstance(source, list | tuple) and source
+    if not is_list or not all(isinstance(one, str | Path) for one in source):
+        return []
+    return [Path(one) for one in source]
 
 
 def _label(model: Classifier, name: str) -> int:
@@ -225,7 +236,7 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
     A frame is the original's width and height, and the part of it that the model sees.
     """
     policy, device = model.preprocessing, next(model.parameters()).device
-    photographs = [source]
+    photographs: list[Any] = _paths(source) or [source]
     if isinstance(source, Tensor):
         batch = source[None] if source.ndim == 3 else source
         if batch.ndim != 4 or batch.shape[1] != 3 or not len(batch):

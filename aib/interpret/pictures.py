@@ -4,19 +4,15 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from aib.data import Batches, ImageSet
-from aib.figures.embed import COLORS, GRAY, page_style
 from aib.figures.overlay import Array
 from aib.figures.picture import draw_mosaic, image_tile, map_tile
+from aib.interpret.images import ImageMetrics
 from aib.interpret.maps import explain_batch
-from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.perturb import Modification
-from aib.interpret.per_image import ImageMetrics
-from aib.interpret.tables import map_name
 from aib.models.classifier import Classifier
 
 BLOCK = 8  # side of the occluding block shown
@@ -55,35 +51,6 @@ def modified_grid(
         names.extend([name, *models])
     labels = [_name(feed.data, label) for batch in batches for label in batch.labels.tolist()]
     return draw_mosaic(rows, names, labels, "each map scaled to its own range")
-
-
-def kept_plot(results: EvaluatorResults) -> Any:
-    """The evaluator's accuracy against the share of the pixels that it sees, by kind of map."""
-    from matplotlib.figure import Figure
-
-    with page_style():
-        figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-        axis = figure.subplots()
-        for i, (kind, curve) in enumerate(results.maps.items()):
-            ends = [(e.low, e.value, e.high) for e in curve.accuracy.values()]
-            low, value, high = np.array(ends, dtype=float).T  # [5] each
-            axis.errorbar(
-                [100 * share for share in curve.accuracy],
-                value,
-                yerr=[value - low, high - value],
-                label=map_name(kind),
-                linestyle="--" if kind in ("centre", "random") else "-",
-                color=COLORS[i % len(COLORS)],
-                marker="o",
-                markersize=3,
-                elinewidth=0.8,
-                capsize=2,
-            )
-        axis.axhline(results.accuracy, color=GRAY, linestyle=":", label="whole images")
-        axis.set_xlabel("pixels kept, %")
-        axis.set_title("accuracy of the evaluator, %", loc="left")
-        axis.legend()
-    return figure
 
 
 class Side(NamedTuple):

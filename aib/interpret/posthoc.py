@@ -100,34 +100,6 @@ def completeness(model: Network, x: Tensor, maps: Tensor) -> tuple[Tensor, Tenso
     return maps.sum((1, 2)), change[:, 0]
 
 
-def saliency(model: Network, x: Tensor, target: Target = None) -> Tensor:
-    """The absolute gradient, its maximum over channels."""
-    with _prepared(model, x, target) as (attr, forward, inputs, classes):
-        values = attr.Saliency(forward).attribute(inputs, target=classes, abs=True)
-    return values.detach().amax(dim=1).float()
-
-
-def occlusion(
-    model: Network, x: Tensor, target: Target = None, *, window: int = 8, stride: int = 4
-) -> Tensor:
-    """Drop of the target's logit when a window of zeros slides over the image, signed."""
-    if not 1 <= stride <= window <= min(x.shape[2:]):
-        raise AibError(
-            f"occlusion needs 1 <= stride <= window <= the image's side, "
-            f"not {stride}, {window}, {min(x.shape[2:])}"
-        )
-    channels = x.shape[1]
-    with _prepared(model, x, target) as (attr, forward, inputs, classes), torch.no_grad():
-        values = attr.Occlusion(forward).attribute(
-            inputs,
-            sliding_window_shapes=(channels, window, window),
-            strides=(channels, stride, stride),
-            baselines=0,
-            target=classes,
-        )
-    return values.detach().mean(dim=1).float()
-
-
 def posthoc_maps(
     model: nn.Module,
     x: Tensor,
@@ -147,12 +119,7 @@ def posthoc_maps(
         if method == "gradcam":
             module = _module(model, layer or gradcam_layer(model, x))
             return gradcam(_classifier_pass(model, x), x, module, target)
-        if method == "integrated_gradients":
-            return integrated_gradients(forward, x, target, chunk=chunk)
-        if method == "saliency":
-            return saliency(forward, x, target)
-        side = min(x.shape[2:])  # a window of a quarter of the image, in steps of an eighth
-        return occlusion(forward, x, target, window=max(2, side // 4), stride=max(1, side // 8))
+        return integrated_gradients(forward, x, target, chunk=chunk)
 
 
 def gradcam_layer(model: nn.Module, x: Tensor) -> str:
@@ -276,6 +243,6 @@ def _prepared(
             if "does not require grad" in str(error) or "not have been used" in str(error):
                 raise AibError(
                     "no gradient leads from this model's class scores back to the pixels, so there "
-                    "are no maps from gradients (Grad-CAM, Integrated Gradients, saliency)"
+                    "are no maps from gradients (Grad-CAM, Integrated Gradients)"
                 ) from error
             raise

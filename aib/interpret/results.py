@@ -7,83 +7,20 @@ from typing import Any
 from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.evaluation.error import describe_split
-from aib.evaluation.intervals import Estimate, FlatResults, finite_or_none
+from aib.interpret.images import ClassMetrics, Information
+from aib.interpret.measures.evaluator import EvaluatorResults
+from aib.interpret.measures.faithfulness import Faithfulness
+from aib.interpret.measures.localisation import Located
+from aib.interpret.measures.stability import Stability
 from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.evaluator import EvaluatorResults
 from aib.interpret.metrics.mask_use import MaskUse
 from aib.interpret.metrics.reliance import Reliance
 from aib.interpret.metrics.sanity import LayerChange
-from aib.interpret.verdict import Verdict, evaluator_weakness, judge
+from aib.interpret.verdict import Verdict, judge
 from aib.system.files import finite
 
-SCHEMA = 2  # 1: post-hoc maps attributed log-probabilities in profile paper
-
-
-@dataclass(frozen=True)
-class Stability(FlatResults):
-    """What one modification did. Percentages; a model without maps has the first two only."""
-
-    accuracy: float
-    prediction_consistent: Estimate
-    score: dict[float, Estimate] = field(default_factory=dict)  # by threshold of the cosine
-    centred: dict[float, Estimate] = field(default_factory=dict)  # of the centred cosine
-    centred_mean: Estimate | None = None
-    centred_undefined: float | None = None
-    contrast: float | None = None
-    contrast_modified: float | None = None
-    flat: float | None = None
-    flat_modified: float | None = None
-    images: float | None = None
-
-
-@dataclass(frozen=True)
-class Located(FlatResults):
-    """One kind of map against the masks: shares from 0 to 1. The last seven are not in older files.
-
-    `held_out`: with the thresholds of other images (`Study.threshold_images`) instead of the best.
-    """
-
-    images: float
-    pointing: Estimate
-    energy: Estimate
-    auroc: Estimate
-    max_box_acc: Estimate | None = None  # MaxBoxAccV2 of the largest component
-    max_box_acc_any: Estimate | None = None  # of the component that fits best, as published
-    max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
-    box_acc_held_out: Estimate | None = None
-    pxap: Estimate | None = None  # this and what follows needs masks; boxes are not enough
-    mask_iou: Estimate | None = None
-    mask_iou_held_out: Estimate | None = None
-
-
-@dataclass(frozen=True)
-class Faithfulness(FlatResults):
-    """Areas under the deletion, insertion and ROAD curves of one kind of map, 0 to 1."""
-
-    deletion: Estimate
-    insertion: Estimate
-    deletion_curve: list[float] | None = None
-    insertion_curve: list[float] | None = None
-    completeness_gap: float | None = None  # of Integrated Gradients
-    road_morf: Estimate | None = None  # most relevant pixels imputed first; not in older files
-    road_lerf: Estimate | None = None  # least relevant first
-    road_morf_curve: list[float] | None = None  # at road_fractions
-    road_lerf_curve: list[float] | None = None
-    road_fractions: list[float] | None = None
-
-
-@dataclass(frozen=True)
-class Information:
-    """Means over the images; None for what the model does not have."""
-
-    kl_bits: float | None = None
-    entropy_bits: float | None = None
-    perplexity: float | None = None
-    energy_passed: float | None = None
-    contrast: float | None = None
-    flat_maps: float | None = None
-    anchors: list[float] | None = None
-    anchor_shares: list[float] | None = None
+SCHEMA = 3  # of interpret.json; others are an error
+NO_MAP_TO_REPLACE = "not measured: the model has no single attention map that could be replaced"
 
 
 @dataclass(frozen=True)
@@ -96,15 +33,6 @@ class OwnLocalisation:
 
 
 @dataclass(frozen=True)
-class ClassMetrics:
-    """Means over the images of one class."""
-
-    name: str
-    images: int
-    means: Mapping[str, float | None]  # by metric
-
-
-@dataclass(frozen=True)
 class Study:
     """How far a model's maps can be trusted: the content of interpret.json."""
 
@@ -112,13 +40,12 @@ class Study:
     images: int
     accuracy: float  # percent
     stability: dict[str, Stability]  # by modification
-    reliance: Reliance | str  # or why there is none
-    information: Information
-    encoding: Encoding | None = None  # not in older files
+    reliance: Reliance | str = NO_MAP_TO_REPLACE  # or why there is none
+    information: Information = field(default_factory=Information)
+    encoding: Encoding | None = None
     paper: dict[str, float] = field(default_factory=dict)  # the paper's scores, by modification
     own_localisation: OwnLocalisation = OwnLocalisation()
     subset_images: int = 0  # of localisation and faithfulness
-    threshold_images: str | None = None  # that chose the held-out thresholds of localisation
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
@@ -138,10 +65,9 @@ class Study:
     split: str | None = None
     of_images: int | None = None  # that the data set has
     seed: int = 0
-    seconds: float | None = None  # that it took, without opening the run; not in older files
+    seconds: float | None = None  # that it took, without opening the run
     class_names: tuple[str, ...] = ()
     environment: dict[str, Any] = field(default_factory=dict)
-    posthoc_note: str | None = None  # what the post-hoc maps of an older study attribute
 
     @property
     def verdict(self) -> Verdict | None:
@@ -155,7 +81,7 @@ class Study:
             self.encoding,
             over_centre=curve.over_centre if curve else None,
             over_random=curve.over_random if curve else None,
-            weakness=evaluator_weakness(judged, self.subset_images) if judged else None,
+            weakness=judged.weakness(self.subset_images) if judged else None,
         )
 
     def measured_on(self, part: str = "") -> str:
@@ -186,27 +112,19 @@ class Study:
             "localisation_own_all_images": {k: v for k, v in own.items() if v is not None},
             "verdict": _plain(verdict),
             "reliance": reliance,
-            "classes": [{"class": c.name, "images": c.images, **c.means} for c in self.classes],
         }
-        return finite({k: v for k, v in found.items() if v or k not in _OPTIONAL})
+        return finite(found)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Study":
-        """The inverse of `to_dict`, also for schema 1 and for the excerpts in results/*.json."""
+        """The inverse of `to_dict`, also for the excerpts in results/*.json."""
         where = "the results of a study"
-        if missing := [part for part in _REQUIRED if part not in values]:
-            raise AibError(f"{where} need '{missing[0]}'")
-        try:
-            read = {
-                "reliance": _reliance(values["reliance"]),
-                "own_localisation": values.get("localisation_own_all_images", {}),
-                "classes": tuple(_class(row) for row in values.get("classes", ())),
-            }
-        except KeyError as error:
-            raise AibError(f"{where} need {error}") from error
-        except (TypeError, ValueError, AttributeError) as error:
-            raise AibError(f"{where} hold a value of a wrong type: {error}") from error
-        return parse_json(cls, {**values, **read}, where)
+        if not isinstance(reliance := values.get("reliance"), dict):
+            raise AibError(f"{where} need 'reliance'")
+        if reliance.get("verdict") is None:
+            reliance = str(reliance.get("words"))
+        own = values.get("localisation_own_all_images", {})
+        return parse_json(cls, {**values, "reliance": reliance, "own_localisation": own}, where)
 
 
 def _plain(value: Any) -> Any:
@@ -217,18 +135,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-_REQUIRED = ("reliance", "localisation", "faithfulness", "randomised_layers", "notes")
-_OPTIONAL = ("map_stability", "evaluator", "posthoc_note")  # in the file where there is any
-
-
-def _reliance(values: Mapping[str, Any]) -> Reliance | str:
-    if values["verdict"] is None:
-        return str(values["words"])
-    return parse_json(Reliance, {"chance": 0.0, **values}, "reliance")
-
-
-def _class(row: Mapping[str, Any]) -> ClassMetrics:
-    means = {k: finite_or_none(v) for k, v in row.items() if k not in ("class", "images")}
-    return ClassMetrics(str(row["class"]), int(row["images"]), means)

@@ -1,6 +1,5 @@
 """The images on which runs are compared, and the study of one run."""
 
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +16,8 @@ from aib.data.load import OWN, parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.errors import AibError, AibWarning
-from aib.interpret.comparison import no_objects
 from aib.interpret.foreign import ForeignClassifier, count_classes
-from aib.interpret.per_image import ImageMetrics
+from aib.interpret.images import ImageMetrics
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
 from aib.models.networks.by_name import build_network, classes_of, preprocessing_of
@@ -62,46 +60,6 @@ def open_network(name: str, data: str, root: str | None, out: Path, device: str 
     model = ForeignClassifier(network, count, policy)
     model.recipe = {"kind": "custom", "name": name}
     return Run(out, name, model.to(pick_device(device)).eval(), None)
-
-
-def threshold_feed(
-    run: Run,
-    feed: Batches,
-    data: str,
-    plan: Plan,
-    root: str | None = None,
-    like: Run | None = None,
-) -> Batches | None:
-    """Images that choose the thresholds of localisation: a sample of those held out of training.
-
-    Of the training images where the run held none out, or where the held-out ones are evaluated.
-    `like` is the run whose held-out images are evaluated, as in `Run.images`.
-    Shapes are generated: new ones, with the next seed. None where the data or those images have no
-    masks or boxes, or where the training images are evaluated.
-    """
-    evaluated = feed.data.split
-    if no_objects(feed.data):
-        return None
-    if parse_name(data)[0] == "shapes":
-        seed = run.settings.seed + 1 if run.settings else 1
-        fresh = load(data, "train", seed=seed, holdout=0, count=plan.subset)
-        other = replace(fresh, split="val").prepared_for(run.model.preprocessing)
-    elif evaluated == "train":
-        return None
-    else:
-        s = run.settings  # without them, the model may have been trained on every training image
-        held_out = s is not None and (s.holdout > 0 or not run.was_trained_on(data))
-        held_out = held_out or has_split(data, "val")
-        split = "val" if held_out and evaluated != "val" else "train"
-        owner = like if evaluated == "val" else None
-        other = run.images(data, split, root, owner, without_val=evaluated == "val")
-        other = run.labelled(other)
-    known = other.has_object()
-    if not known.any():
-        return None
-    other = other.subset(known.nonzero()[:, 0])
-    options = {"batch_size": feed.batch_size, "workers": feed.workers, "seed": plan.seed}
-    return feed_for(run, other, images=plan.subset, **options)
 
 
 def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
@@ -149,11 +107,9 @@ def study_run(
     *,
     notes: Sequence[str] = (),
     expensive: bool = True,
-    threshold_images: Batches | None = None,
     tick: Tick = silent,
 ) -> tuple[Study, ImageMetrics]:
     """The study of one run on `data`, with what it takes to repeat it."""
-    others = threshold_images if expensive else None
     origin = {
         "run": run.source,
         "profile": run.model.profile,
@@ -161,13 +117,8 @@ def study_run(
         "weights_sha256": run.checksum,
         "data": data,
         "environment": environment(),
-        "threshold_images": None,
     }
-    if others is not None:
-        kind = "held-out training" if others.data.split == "val" else "training"
-        origin["threshold_images"] = f"{others.num_images:,} {kind} images of {others.data.name}"
-    began = time.perf_counter()
-    found, per_image = study(
+    return study(
         run.model,
         feed,
         plan,
@@ -175,7 +126,5 @@ def study_run(
         origin=origin,
         notes=tuple(notes),
         expensive=expensive,
-        threshold_images=others,
         tick=tick,
     )
-    return replace(found, seconds=time.perf_counter() - began), per_image

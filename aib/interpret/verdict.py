@@ -15,12 +15,10 @@ from typing import Literal
 from aib.errors import counted
 from aib.evaluation.intervals import Estimate
 from aib.interpret.metrics.encoding import SWAPS, Encoding
-from aib.interpret.metrics.evaluator import EvaluatorResults
-from aib.interpret.metrics.reliance import HARM, Drop, Reliance, points
+from aib.interpret.metrics.reliance import ROOM, Drop, Reliance, points
 
 Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
 
-ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
 SAME_MAP = 0.01  # masks that differ by less from image to image, on average, are one mask
 STRANGE = {"mean", "shuffled"}  # replacements unlike any map that the classifier was trained with
 MEANING = {
@@ -137,16 +135,6 @@ def _signs(encoding: Encoding) -> tuple[str, ...]:
             f"the image's; chance is {100 * chance:.1f}%"
         )
     return tuple(signs)
-
-
-def evaluator_weakness(found: EvaluatorResults, images: int) -> str | None:
-    """Why this evaluator, measured on so many images, cannot judge maps; None if it can."""
-    if found.chance is None or found.accuracy - found.chance >= 100 * ROOM * HARM:
-        return None
-    return (
-        f"it gets {found.accuracy:.1f}% of {images:,} whole images right, and guessing would get "
-        f"{found.chance:.1f}%"
-    )
 
 
 def _evidence(

@@ -20,66 +20,37 @@ class AttentionParameters(NamedTuple):
     aux_logits: Tensor | None = None  # [B,C], from a second head that trains the map
 
 
-def check_parameters(found: object, f: Tensor) -> AttentionParameters:
-    """What an attention module gave for features f [B,c,h,w], or an error that names its form.
+def check_parameters(found: AttentionParameters, f: Tensor) -> AttentionParameters:
+    """Check what a user's attention module gives for features f [B,c,h,w].
 
-    The module may be a user's own; broadcasting would mix images up unnoticed.
+    With another shape, broadcasting would mix images up unnoticed.
     """
-    wrong = f"a {type(found).__name__}"
-    if isinstance(found, AttentionParameters):
-        expected = [f.shape[0], *f.shape[2:]]
-        named = {"mu": found.mu} if found.sigma is None else {"mu": found.mu, "sigma": found.sigma}
-        shapes = {name: list(getattr(part, "shape", ())) for name, part in named.items()}
-        other = [f"{name} {shape}" for name, shape in shapes.items() if shape != expected]
-        if not other:
-            return found
-        wrong = other[0]
-    raise AibError(
-        "the attention must give aib.models.attention.AttentionParameters(mu, sigma) of shape "
-        f"[B,h,w] = [{f.shape[0]}, {f.shape[2]}, {f.shape[3]}], not {wrong}"
-    )
-
-
-class ClassMaps(nn.Module):
-    """f -> a score computed from one map per class, and the logits of a second head.
-
-    The second head (a 1 x 1 convolution averaged over positions) has a cross-entropy loss, so
-    that the maps which the score is computed from have to hold evidence for the classes.
-    """
-
-    def __init__(self, class_maps: nn.Module, to_one: nn.Module, num_classes: int):
-        super().__init__()
-        self.class_maps = class_maps  # f -> [B,C,h,w]
-        self.to_one = to_one  # [B,C,h,w] -> [B,1,h,w]
-        self.to_logits = nn.Conv2d(num_classes, num_classes, 1, bias=False)
-
-    def forward(self, f: Tensor) -> tuple[Tensor, Tensor]:
-        maps = self.class_maps(f)
-        return self.to_one(maps), self.to_logits(maps).mean((2, 3))  # [B,1,h,w], [B,C]
+    shape = f.shape[0], *f.shape[2:]
+    if not isinstance(found, AttentionParameters) or any(
+        part is not None and tuple(part.shape) != shape for part in (found.mu, found.sigma)
+    ):
+        raise AibError(
+            f"the attention must return AttentionParameters(mu, sigma), here of shape {list(shape)}"
+        )
+    return found
 
 
 class SpatialAttention(nn.Module):
-    """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution.
-
-    With `ClassMaps` as its trunk it is guided: nothing in the paper's loss makes the map follow
-    the evidence for a class.
-    """
+    """f -> mu_a = sigmoid(trunk(f)), and sigma_a from mu_a by one small convolution."""
 
     def __init__(self, trunk: nn.Module, sigma_kernel: int | None = 1):
         super().__init__()
-        self.trunk = trunk  # f -> [B,1,h,w], or ClassMaps
+        self.trunk = trunk  # f -> [B,1,h,w]
         self.to_sigma: nn.Conv2d | None = None  # without it the map has no noise
         if sigma_kernel is not None:
             self.to_sigma = nn.Conv2d(1, 1, sigma_kernel, padding=sigma_kernel // 2)
 
     def forward(self, f: Tensor) -> AttentionParameters:
-        guided = isinstance(self.trunk, ClassMaps)
-        score, aux_logits = self.trunk(f) if guided else (self.trunk(f), None)
-        mu = widen(score).sigmoid()  # [B,1,h,w]
+        mu = widen(self.trunk(f)).sigmoid()  # [B,1,h,w]
         if self.to_sigma is None:
-            return AttentionParameters(mu.squeeze(1), None, aux_logits)
+            return AttentionParameters(mu.squeeze(1))
         sigma = positive_sigma(self.to_sigma(mu.to(self.to_sigma.weight.dtype)))  # [B,1,h,w]
-        return AttentionParameters(mu.squeeze(1), sigma.squeeze(1), aux_logits)
+        return AttentionParameters(mu.squeeze(1), sigma.squeeze(1))
 
 
 def sample_attention(

@@ -7,15 +7,12 @@ The attention decides which positions of f reach the latent; the loss penalises 
 every nat it carries (`loss.py`). So a position is let through only if it raises the likelihood.
 """
 
-from typing import Literal
-
 from torch import Tensor, nn
 
 from aib.config.profiles import get_modulation
 from aib.config.validation import Modulation, ProfileName
 from aib.data.preprocessing import Preprocessing
 from aib.models.attention import check_parameters, modulate, sample_attention
-from aib.models.backbones.compose import make_parts
 from aib.models.classifier import Classifier
 from aib.models.latent import LinearHead, VariationalHead
 from aib.models.quantize import AnchorQuantizer
@@ -26,11 +23,7 @@ class AIB(Classifier):
     """stem, attention, quantiser, tail, head. Attention and quantiser may be left out.
 
     Without a quantiser it is the paper's `-aib`; without attention it is DVIB; with a linear head
-    as well it is the plain network. From your own two modules:
-
-        model = aib.AIB(stem, tail, num_classes=10, image_size=32, quantizer=20)
-
-    `stem` maps images to features [B,c,h,w], `tail` maps those to embeddings [B,d].
+    as well it is the plain network.
     """
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
@@ -55,53 +48,29 @@ class AIB(Classifier):
 
     def __init__(
         self,
-        stem: nn.Module,
-        tail: nn.Module,
+        stem: nn.Module,  # images to features [B,c,h,w]
+        tail: nn.Module,  # features to embeddings [B,d]
+        head: VariationalHead | LinearHead,
         num_classes: int,
         *,
-        image_size: int = 32,
-        attention: nn.Module | Literal["conv"] | None = "conv",
-        quantizer: AnchorQuantizer | int | None = None,
-        head: VariationalHead | LinearHead | None = None,
-        latent_dim: int = 256,
+        attention: nn.Module | None = None,  # features to `AttentionParameters`
+        quantizer: AnchorQuantizer | None = None,
         modulation: Modulation | None = None,
         profile: ProfileName = "paper",
         min_size: int = 1,
         preprocessing: Preprocessing | None = None,
     ):
         super().__init__(
-            num_classes,
-            profile=profile,
-            min_size=min_size,
-            preprocessing=preprocessing or Preprocessing(image_size=image_size),
+            num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
         )
         self.modulation = get_modulation(modulation, profile)
-        own_parts = isinstance(attention, nn.Module) or head is not None
-        self.recipe = {
-            "kind": "custom" if own_parts else "composed",
-            "attention": None if isinstance(attention, nn.Module) else attention,
-            "quantizer": getattr(quantizer, "num_anchors", quantizer),
-            "num_classes": num_classes,
-            "image_size": image_size,
-            "latent_dim": latent_dim,
-            "modulation": self.modulation,
-            "profile": profile,
-            "min_size": min_size,
-        }
-        parts = make_parts(
-            stem, tail, num_classes, image_size, attention, quantizer, head, latent_dim, profile
-        )
         self.stem = stem  # in the order of the forward pass, which the state dict keeps
-        self.attention, self.quantizer, ready_head = parts
-        self.tail = tail
-        self.head = ready_head
-        self.takes_map = self.attention is not None
-        noisy = getattr(self.attention, "to_sigma", None) is not None
-        self.is_random = noisy or isinstance(self.head, VariationalHead)
+        self.attention, self.quantizer = attention, quantizer
+        self.tail, self.head = tail, head
+        self.takes_map = attention is not None
+        noisy = getattr(attention, "to_sigma", None) is not None
+        self.is_random = noisy or isinstance(head, VariationalHead)
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu_a, or its nearest anchors' values and levels for a quantised model."""
-        if self.quantizer is None:
-            return attention.mu, None
-        indices = self.quantizer.nearest(attention.mu)
-        return self.quantizer.anchors.detach()[indices], self.quantizer.rank(indices)
+        return self.quantizer.snap(attention.mu) if self.quantizer else (attention.mu, None)

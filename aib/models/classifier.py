@@ -1,5 +1,6 @@
 """Base class of all models: checks the input, explains the output, saves."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from aib.config.profiles import get_profile
 from aib.config.validation import ProfileName, at_least, check
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
+from aib.models.calibration import Calibration
 from aib.models.explanation import Explanation
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
@@ -26,12 +28,9 @@ class Classifier(nn.Module):
     were prepared. Both are written to config.json beside the weights.
     """
 
-    takes_map = False
-    """Whether the model can be run under a given `attention_map`."""
-    takes_mask = False
-    """Whether the model can be run under a given `mask` of pixels."""
-    is_random = False
-    """Whether a forward pass samples anything."""
+    takes_map = False  # whether it can be run under a given `attention_map`
+    takes_mask = False  # whether it can be run under a given `mask` of pixels
+    is_random = False  # whether a forward pass samples anything
 
     def __init__(
         self,
@@ -42,16 +41,17 @@ class Classifier(nn.Module):
         preprocessing: Preprocessing | None = None,
     ):
         super().__init__()
-        self.num_classes = check_classes(num_classes)
+        check_classes(num_classes)
+        self.num_classes = num_classes
         self.profile: ProfileName = profile
         self.eval_samples = get_profile(profile).eval_samples
         self.min_size = min_size  # the strides reduce smaller images to nothing
         self.preprocessing = preprocessing or Preprocessing()
-        self.recipe: dict[str, Any] = {}
+        self.calibration: Calibration | None = None  # fitted on held-out images
+        self.recipe: dict[str, Any] = {"kind": "custom"}
         self.quantizer: AnchorQuantizer | None = None
-        # Parameters from a pretrained network, which are trained with `lr_backbone`.
+        # Parameters from a pretrained network, and mean and std of the images that they expect.
         self.pretrained_names: frozenset[str] = frozenset()
-        # mean and std of the images that those expect; None if there are none
         self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     @property
@@ -116,8 +116,9 @@ class Classifier(nn.Module):
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
-        if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
-            raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
+            found = list(x.shape) if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise AibError(f"images must be a tensor [B, 3, H, W] with B at least 1, not {found}")
         if not x.is_floating_point():
             raise AibError(
                 f"images must be normalised floats, not {x.dtype}; "
@@ -171,26 +172,24 @@ class Classifier(nn.Module):
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
         """The explanation in this model's output for images x."""
-        attention, latent, quantizer = out.attention, out.latent, self.quantizer
-        mean_map, levels = (None, None) if attention is None else self.mean_map(attention)
-        sigma = None if attention is None else attention.sigma
-        bits = None
-        if latent is not None:  # averaged over the attention samples
-            bits = nats_to_bits(kl_to_standard_normal(latent.mu, latent.sigma)).mean(0)  # [B]
-        return Explanation(
+        found = Explanation(
             probabilities=out.average(get_profile(self.profile).averaging).softmax(-1),
             size=(x.shape[2], x.shape[3]),
             class_names=self.preprocessing.class_names,
             samples=samples,
-            method=None if attention is None else "own",
-            map=mean_map,
-            sigma=sigma,
-            level_indices=levels,
-            anchors=None if quantizer is None else quantizer.anchors.detach().sort().values,
             sample_probabilities=out.sample_logits.float().softmax(-1).flatten(0, 1),
-            sample_maps=None if attention is None or sigma is None else attention.a_q,
-            kl_bits=bits,
         )
+        if out.latent is not None:  # averaged over the attention samples
+            kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma)  # [S,B]
+            found = replace(found, kl_bits=nats_to_bits(kl).mean(0))
+        if out.attention is None:
+            return found
+        mean_map, levels = self.mean_map(out.attention)
+        anchors = None if self.quantizer is None else self.quantizer.anchors.detach().sort().values
+        sigma = out.attention.sigma
+        sampled = None if sigma is None else out.attention.a_q
+        own = {"method": "own", "map": mean_map, "sigma": sigma, "sample_maps": sampled}
+        return replace(found, **own, level_indices=levels, anchors=anchors)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write model.safetensors and config.json; `aib.from_pretrained` loads them."""
@@ -204,6 +203,7 @@ class Classifier(nn.Module):
             "library": "aib",
             "model": self.recipe,
             "preprocessing": self.preprocessing.to_dict(),
+            "calibration": self.calibration and self.calibration.to_dict(),
         }
 
 
@@ -227,7 +227,6 @@ def check_model(model: nn.Module, caller: str) -> None:
         )
 
 
-def check_classes(num_classes: int) -> int:
+def check_classes(num_classes: int) -> None:
     """Raise an error unless this is a possible number of classes."""
     check("num_classes", num_classes, Annotated[int, at_least(2)])
-    return num_classes

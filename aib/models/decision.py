@@ -1,15 +1,15 @@
 """What a model decided on a batch of images, and how certain it is."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from aib.models.gaussian import nats_to_bits
 
-# A plain rule, chosen on no images: unsure is a decision with more than half of the entropy of a
-# guess among all classes.
+# Without a calibration a decision is unsure above this share of the entropy of a guess.
 UNSURE = 0.5
 
 
@@ -24,6 +24,7 @@ class Decision:
     seed: int | None = None  # of the samples
     sample_probabilities: Tensor | None = None  # [S*M,B,C]
     kl_bits: Tensor | None = None  # [B], KL of the latent to its prior
+    unsure_below: float | None = None  # a calibrated probability; None before `calibrated`
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -56,8 +57,27 @@ class Decision:
 
     @property
     def unsure(self) -> Tensor:
-        """[B], whether the entropy is above half of the greatest."""
+        """[B], whether the decision may well be wrong: by the calibration, or by the entropy."""
+        if self.unsure_below is not None:
+            return self.probability < self.unsure_below
         return self.entropy_bits > UNSURE * self.max_entropy_bits
+
+    def calibrated(self, calibration: Any) -> Self:
+        """With probabilities at the `temperature` of a calibration, unsure where it says so.
+
+        Without a calibration, None, the decision stays as it is.
+        """
+        if calibration is None:
+            return self
+        each = self.sample_probabilities
+        return replace(
+            self,
+            probabilities=_at_temperature(self.probabilities, calibration.temperature),
+            sample_probabilities=(
+                None if each is None else _at_temperature(each, calibration.temperature)
+            ),
+            unsure_below=calibration.unsure_below,
+        )
 
     def certainty(self, image: int = 0) -> str:
         """How certain one image's decision is, in a line."""
@@ -94,6 +114,12 @@ class Decision:
         values, labels = self.probabilities[image].sort(descending=True, stable=True)
         pairs = zip(labels[:count].tolist(), values[:count].tolist(), strict=True)
         return [(self.name_of(label), probability) for label, probability in pairs]
+
+
+def _at_temperature(probabilities: Tensor, temperature: float) -> Tensor:
+    """Probabilities as if the logits were divided by the temperature."""
+    logs = probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+    return (logs / temperature).softmax(-1)
 
 
 def entropy_bits(probabilities: Tensor) -> Tensor:

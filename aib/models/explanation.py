@@ -1,6 +1,8 @@
-"""The map behind a decision, with its picture and its files: one type for all models and maps."""
+"""The map behind a decision: one type for all models and maps.
 
-import hashlib
+`figures/explanation.py` draws it, `figures/saved.py` writes its files.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,15 +13,12 @@ from PIL import Image
 from torch import Tensor
 
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError
-from aib.figures.fonts import in_order
-from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, Array, overlay
-from aib.figures.picture import image_tile, limits, magnified
-from aib.figures.row import Box, Panel, draw_row
-from aib.figures.saved import check_targets, distinct_names, save_files
-from aib.figures.scale import FLAT, enlarge, stretch_note
+from aib.figures.explanation import draw
+from aib.figures.overlay import Array
+from aib.figures.row import Box
+from aib.figures.saved import save
+from aib.figures.scale import enlarge
 from aib.models.decision import Decision
-from aib.system.files import sha256
 
 CLOSED = "the mask is closed everywhere, and nothing of the image was seen"
 
@@ -125,140 +124,24 @@ class Explanation(Decision):
         parts |= {n: v[:, one] for n in per_sample if (v := getattr(self, n)) is not None}
         return replace(self, **parts)
 
-    def draw(self, image: int = 0, subtitle: str = "") -> Image.Image:
-        """One image's picture: image, map over it, levels, uncertainty.
-
-        For a masked model also what the classifier saw, and the bits that the mask lets through.
-        """
-        one = self[image].cpu()
-        panels, title = one.panels(), one._percent(int(one.prediction[0]))
-        if one.expected is not None:
-            title += f"  (expected: {one._percent(one.expected)})"
-        height, width = one.images[0].shape[:2]
-        frame = one.regions[0].part if one.regions else (0, 0, width, height)
-        return draw_row(panels, frame, title=f"{title}, {one.certainty()}", subtitle=subtitle)
-
-    def panels(self, image: int = 0) -> list[Panel]:
-        """The parts of one image's picture."""
-        one = self[image].cpu()
-        shown, seen = one.shown_map, one.seen_pixels
-        if shown is None or not one.images:
-            raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
-        image_box = one.regions[0].box if one.regions else None
-        large = magnified(one.images[0])
-
-        def over(title: str, map: Tensor, ends: tuple[float, float], **options: Any) -> Panel:
-            """The map over the image, in colours between `ends`."""
-            scaled = (map - ends[0]) / max(ends[1] - ends[0], FLAT)
-            return Panel(title, overlay(large, scaled, alpha=0.55, scale=False), ends, **options)
-
-        ends = limits(shown) if one.mask is None else (0.0, 1.0)  # a mask is a share
-        note = stretch_note(*ends) if one.method == "own" else ""
-        name = "image" + (f"\n(box: {one._cut})" if image_box else "")
-        panels = [Panel(name, one.images[0], box=image_box)]
-        if seen is not None:
-            panels.append(Panel("seen by the classifier", image_tile(seen[0])))
-        name = f"{_map_name(one.method)} map" + (f"\n({note})" if note else "")
-        panels.append(over(name, shown[0], ends, box=image_box))
-        if one.bits is not None:
-            name = f"bits per pixel ({float(one.bits.sum()):,.0f} pass)"
-            panels.append(Panel(name, one.bits[0].numpy(), limits(one.bits), BITS_COLORS))
-        if one.level_indices is not None and one.anchors is not None:
-            used, count = one.level_indices.unique().numel(), len(one.anchors)
-            values = one.level_indices[0].numpy()
-            panels.append(Panel(f"levels, {used} of {count} used", values, (0, max(count - 1, 1))))
-        if one.sigma is not None:
-            sigma = one.sigma[0].numpy()
-            panels.append(Panel("uncertainty σ", sigma, limits(one.sigma), SIGMA_COLORS))
-        if one.class_maps is not None and one.expected is not None:
-            of = ((int(one.prediction[0]), "predicted"), (one.expected, "expected"))
-            for (i, role), map in zip(of, one.class_maps[0], strict=True):
-                name = f"{_map_name(one.class_method)} map\n{role}: {one._percent(i)}"
-                panels.append(over(name, map, limits(one.class_maps)))
-        return panels
-
     @property
-    def _cut(self) -> str:
+    def cut(self) -> str:
         """The condition that the regions fulfil."""
         return f"map > {self.threshold:g}" + ("" if self.mask is not None else " of its range")
 
-    def _percent(self, label: int) -> str:
-        """A class of the first image with its probability."""
-        return f"{in_order(self.name_of(label))}  {100 * float(self.probabilities[0, label]):.1f}%"
-
-    def record(self, image: int = 0) -> dict[str, Any]:
-        """How one image was explained, in plain JSON types."""
-        one = self[image].cpu()
-        top, shown = one.top(0), one.shown_map
-        pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest() if one.images else None
-        image_sha256 = sha256(one.paths[0]) if one.paths else pixels
-        passed = {} if one.bits is None else {"mask_bits": float(one.bits.sum())}
-        if one.mask is not None:
-            passed["area"] = float(one.mask.mean())
-        cut: dict[str, Any] = {}
-        for region in one.regions:
-            height, width = region.mask.shape
-            cut = {
-                "threshold": one.threshold,
-                "cut": one._cut,
-                "box": region.box and list(region.box),
-                "image_size": [width, height],
-                "seen_part": list(region.part),
-            }
-        if one.expected is not None:
-            cut["expected"] = one.name_of(one.expected)
-            cut["expected_probability"] = float(one.probabilities[0, one.expected])
-            cut["class_method"] = one.class_method
-        return {
-            "image": str(one.paths[0]) if one.paths else None,
-            "image_sha256": image_sha256,
-            "prediction": top[0][0],
-            "probability": top[0][1],
-            "entropy_bits": float(one.entropy_bits[0]),
-            "max_entropy_bits": one.max_entropy_bits,
-            "unsure": bool(one.unsure[0]),
-            "top": [{"class": name, "probability": p} for name, p in top],
-            "method": one.method,
-            "gradcam_layer": one.layer,
-            "samples": one.samples,
-            "seed": one.seed,
-            "map_size": None if shown is None else list(shown.shape[1:]),
-            "map_range": None if shown is None else list(limits(shown)),
-            **passed,
-            **cut,
-        }
+    def draw(self, image: int = 0) -> Image.Image:
+        """One image's picture: image, map over it, levels, uncertainty."""
+        return draw(self, image)
 
     def save(
-        self, folder: str | Path, names: Sequence[str] = (), *, subtitle: str = ""
+        self, folder: str | Path, names: Sequence[str] = (), *, overwrite: bool = False
     ) -> list[Path]:
-        """Write NAME.png, NAME.npy, NAME.mask.png and NAME.json for each image.
+        """Write picture, raw map, mask and record of each image; returns the pictures' paths.
 
-        NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
-        exceeds the threshold. With an expected class NAME.classes.npy has both class maps.
-        Without `names` they are the image files' own. Only files of earlier calls are replaced.
-        Returns the pictures' paths.
+        Without `names` they are those of the image files. An existing picture is an error unless
+        `overwrite`.
         """
-        folder = Path(folder)
-        if not names:
-            stems = [path.stem for path in self.paths] or ["image"] * len(self)
-            names = distinct_names(stems)
-        if len(set(names)) != len(self):
-            raise AibError(f"save needs {len(self)} different names, not {list(names)}")
-        maps = self.shown_map
-        if maps is None or not self.images or not self.regions:
-            raise AibError("saving needs images and maps: use aib.explain(model, source)")
-        check_targets(folder, names)
-        written = []
-        for i, name in enumerate(names):
-            classes = None if self.class_maps is None else self.class_maps[i]
-            record, mask = self.record(i) | self.made_with, self.regions[i].mask
-            picture = self.draw(i, subtitle)
-            written.append(save_files(folder, name, picture, maps[i], mask, classes, record))
-        return written
-
-
-def _map_name(method: str | None) -> str:
-    return "attention" if method == "own" else str(method).replace("_", " ")
+        return save(self, Path(folder), names, overwrite=overwrite)
 
 
 def _to_cpu(value: Any) -> Any:

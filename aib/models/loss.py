@@ -12,10 +12,6 @@ from aib.errors import AibError
 from aib.models.gaussian import kl_released, kl_to_standard_normal
 from aib.models.types import LossTerms, Output, widen
 
-# Weight of each of a network's auxiliary heads, by their number: Inception v3 has one (PyTorch's
-# fine-tuning tutorial) and GoogLeNet two (Szegedy et al. 2015).
-HEAD_WEIGHT = {1: 0.4, 2: 0.3}
-
 
 def aib_loss(
     out: Output,
@@ -34,9 +30,8 @@ def aib_loss(
     beyond its budget `area`; 1 is no budget. The released profile takes nll, KL and auxiliary in
     bits. As printed, the paper's minus sign applies to every term and would maximise three of them.
 
-    Labels `y` are class indices, int64 [B], or probabilities, float [B,C]. Terms that a model does
-    not have are zero. `beta` and `area` may be tensors, so that a schedule does not recompile a
-    compiled step.
+    Labels `y` are class indices [B] or probabilities [B,C]. Terms that a model does not have are
+    zero. `beta` and `area` may be tensors: a schedule then does not recompile a compiled step.
     """
     _check_labels(out.sample_logits, y)
     rules = get_profile(profile)
@@ -51,7 +46,8 @@ def aib_loss(
     quantization = commitment = mean_area = excess = zero
     if out.attention is not None:
         mean_area = widen(out.attention.a_q).mean()
-        if out.attention.quantization is not None and out.attention.commitment is not None:
+        if out.attention.quantization is not None:
+            assert out.attention.commitment is not None  # the quantiser gives both
             quantization, commitment = out.attention.quantization, out.attention.commitment
     if out.mask is not None:
         mean_area = widen(out.mask).mean()
@@ -62,11 +58,6 @@ def aib_loss(
     auxiliary = zero
     if out.aux_logits is not None:
         auxiliary = cross_entropy(out.aux_logits, y)
-    for logits in out.aux_heads:
-        labels = torch.cat([y] * (len(logits) // len(y)))  # for each of the attention samples
-        auxiliary = auxiliary + HEAD_WEIGHT.get(len(out.aux_heads), 0.3) * cross_entropy(
-            logits, labels
-        )
 
     unit = 1 / math.log(2) if rules.bits else 1.0
     total = unit * (nll + beta * kl + auxiliary)
@@ -102,9 +93,8 @@ def area_per_image(mu: Tensor, mask: Tensor) -> Tensor:
 def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
     batch, num_classes = sample_logits.shape[-2:]
     soft = y.is_floating_point()
-    if tuple(y.shape) != ((batch, num_classes) if soft else (batch,)) or (
-        not soft and y.dtype != torch.int64
-    ):
+    shape = (batch, num_classes) if soft else (batch,)
+    if tuple(y.shape) != shape or not (soft or y.dtype == torch.int64):
         raise AibError(
             f"labels must be int64 [{batch}] or probabilities [{batch}, {num_classes}], "
             f"not {y.dtype} {list(y.shape)}"
@@ -112,6 +102,6 @@ def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
     # On an accelerator reading the values would synchronise, so that only the CPU checks them.
     if soft or y.device.type != "cpu" or torch.compiler.is_compiling() or batch == 0:
         return
-    low, high = int(y.min()), int(y.max())
-    if low < 0 or high >= num_classes:
+    if int(y.min()) < 0 or int(y.max()) >= num_classes:
+        low, high = int(y.min()), int(y.max())
         raise AibError(f"labels go from {low} to {high}, but the model has {num_classes} classes")

@@ -33,7 +33,6 @@ from aib.models.types import (
     Output,
     Sampling,
     noise_or_sample,
-    split_heads,
     widen,
 )
 
@@ -65,10 +64,10 @@ class Masked(Classifier):
         """Classify what masks [S,B,H,W] (or one for all samples) leave of the images."""
         m = m.expand(sampling.s, *m.shape[1:])  # [S,B,H,W]
         seen = replace_closed(x, m, self.pixel_noise(x, sampling))  # [S,B,3,H,W]
-        e, heads = split_heads(self.body(seen.flatten(0, 1)))  # [S*B,d]
+        e = self.body(seen.flatten(0, 1))  # [S*B,d]
         samples, eps_z = (sampling.s, sampling.m), sampling.noise.z
         latent, logits = self.head(e, samples, sampling.deterministic, eps_z)  # [S,M,B,C]
-        return Output(logits, attention, latent, mask=m, aux_heads=heads)
+        return Output(logits, attention, latent, mask=m)
 
     def attend(self, x: Tensor, sampling: Sampling, attention_map: Tensor | None) -> Attention:
         """a ~ p(a|x) and its nearest anchors. With a map given, no proposal is made."""
@@ -118,7 +117,6 @@ class Masked(Classifier):
         profile: ProfileName = "paper",
         min_size: int = 1,
         preprocessing: Preprocessing | None = None,
-        body_names: dict[str, str] | None = None,
     ):
         super().__init__(
             num_classes, profile=profile, min_size=min_size, preprocessing=preprocessing
@@ -128,8 +126,6 @@ class Masked(Classifier):
         if isinstance(head, LinearHead):
             self.eval_samples = (self.eval_samples[0], 1)  # there is no latent to sample
         self.body, self.head = body, head
-        # Where the body has the parts of a model without a mask, whose weights it can start from.
-        self.body_names = body_names or {}
         self.propose, self.first_pass, self.quantizer = propose, first_pass, quantizer
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
@@ -140,25 +136,16 @@ class Masked(Classifier):
         a_q = self.applied_map(found.map)  # [B,h,w]
         m = self.mask_of(Attention.fixed(a_q), x.shape[2:])  # [1,B,H,W]
         seen = replace_closed(x, m, self.pixel_noise(x, Sampling(deterministic=True)))[0]
-        return replace(
-            found,
-            mask=m[0],
-            seen=seen,
-            bits=information_bits(x, m[0], self.noise_std),
-            preprocessing=self.preprocessing,
-        )
+        bits = information_bits(x, m[0], self.noise_std)
+        return replace(found, mask=m[0], seen=seen, bits=bits, preprocessing=self.preprocessing)
 
     def mean_map(self, attention: Attention) -> tuple[Tensor, Tensor | None]:
         """mu, which ranks positions without the ties of anchors and clipping; and the levels."""
-        if self.quantizer is None:
-            return attention.mu, None
-        return attention.mu, self.quantizer.rank(self.quantizer.nearest(attention.mu))
+        return attention.mu, self.quantizer.snap(attention.mu)[1] if self.quantizer else None
 
     def applied_map(self, mean_map: Tensor) -> Tensor:
         """The nearest anchors' values, where the map is quantised."""
-        if self.quantizer is None:
-            return mean_map
-        return self.quantizer.anchors.detach()[self.quantizer.nearest(mean_map)].clamp(0, 1)
+        return self.quantizer.snap(mean_map)[0].clamp(0, 1) if self.quantizer else mean_map
 
     def pixel_bits(self, x: Tensor, out: Output) -> Tensor | None:
         """[S,B,H,W], bits of each pixel that the mask lets through."""

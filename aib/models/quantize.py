@@ -71,9 +71,10 @@ class AnchorQuantizer(nn.Module):
         return order[torch.bucketize(a.to(midpoints.dtype), midpoints)]
 
     @torch.no_grad()
-    def rank(self, indices: Tensor) -> Tensor:
-        """Anchor indices to levels 0..Q-1 in rising order of the anchors' values."""
-        return self.anchors.detach().argsort(stable=True).argsort()[indices]
+    def snap(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """The nearest anchors' values, and their levels: 0..Q-1 in rising order of the values."""
+        indices = self.nearest(a)
+        return self.anchors.detach()[indices], self.anchors.argsort(stable=True).argsort()[indices]
 
     @torch.no_grad()
     def _count(self, indices: Tensor) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from aib.config.options import ModelOptions
+from aib.config.options import OPTION_NEEDS, ModelOptions
 from aib.config.profiles import get_modulation, get_profile
 from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
@@ -59,13 +59,18 @@ def build_aib(
 ) -> Classifier:
     """Builder: attention with an information bottleneck. The paper's `-aib-qt` is quantised, its
     DVIB has no attention."""
+    profile = get_profile(options.profile)
+    trunk = parts.attention_trunk
+    if profile.shallow_unquantised and not quantised:
+        trunk = parts.shallow_trunk or trunk
+    spatial = SpatialAttention(trunk(num_classes), profile.sigma_kernel) if attention else None
     return AIB(
         parts.stem,
         parts.tail,
+        parts.head(num_classes, options),
         num_classes,
-        attention=_spatial(num_classes, options, parts, quantised) if attention else None,
-        quantizer=AnchorQuantizer(parts.num_anchors) if quantised else None,
-        head=parts.head(num_classes, options, parts.latent_dim),
+        attention=spatial,
+        quantizer=AnchorQuantizer(options.num_anchors or 0) if quantised else None,
         modulation=options.modulation,
         profile=options.profile,
         min_size=parts.min_size,
@@ -75,66 +80,35 @@ def build_aib(
 def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Classifier:
     """Builder: pixels outside the map are replaced by noise before the backbone sees them."""
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
-    twice = options.propose == "twice"
-    if options.map_size is not None and options.propose != "separate":
-        raise AibError(
-            f'with propose="{options.propose}" the network gives the map_size: leave it out'
-        )
-    if options.map_stride is not None and options.propose != "copy":
-        raise AibError('map_stride is for propose="copy": leave it out')
-    if twice and defaults.tail_layers:  # which the first pass runs as well
-        assert isinstance(parts.tail, nn.Sequential)
-        tail = list(parts.tail)
-        deep = nn.Sequential(parts.stem, *tail[: defaults.tail_layers])
-        body = nn.Sequential(deep, nn.Sequential(*tail[defaults.tail_layers :]))
-    first_pass, trunk = None, nn.Module()
-    if twice:
+    trunk: nn.Module
+    first_pass = None
+    for option, owner in {"map_size": "separate", "map_stride": "copy"}.items():
+        if getattr(options, option) is not None and options.propose != owner:
+            raise AibError(f'{option} is for propose="{owner}": leave it out')
+    if options.propose == "twice":
         trunk = FeatureProposal(defaults.channels or parts.feature_channels, defaults.hidden)
-        first_pass = FirstPass(body, layer=defaults.layer, part="0")
+        first_pass = FirstPass(body, defaults.layer, part="" if defaults.layer else "0")
     elif options.propose == "copy":
         if parts.stages is None:
             raise AibError("this backbone has no stages to copy: choose another propose")
-        stages = parts.stages
-        trunk = CopyProposal(stages.make(), stages.channels, options.map_stride or 8)
+        stride = options.map_stride or 8
+        trunk = CopyProposal(parts.stages.make(), parts.stages.channels, stride)
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
+    sigma_kernel = get_profile(options.profile).sigma_kernel if options.sample_map else None
     return Masked(
         body,
-        parts.head(num_classes, options, options.latent_dim),
-        SpatialAttention(
-            trunk, get_profile(options.profile).sigma_kernel if options.sample_map else None
-        ),
+        parts.head(num_classes, options),
+        SpatialAttention(trunk, sigma_kernel),
         num_classes,
         first_pass=first_pass,
-        quantizer=AnchorQuantizer(parts.num_anchors) if options.quantise_map else None,
-        noise_std=options.noise_std or parts.masked.noise_std,
+        quantizer=AnchorQuantizer(options.num_anchors or 0) if options.quantise_map else None,
+        noise_std=options.noise_std or 1.0,
         stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
-        body_names=_names_in_body(body, parts),
     )
-
-
-def _names_in_body(body: nn.Module, parts: Parts) -> dict[str, str]:
-    """Where a masked model has the stem and the tail, or else the tail's layers."""
-    inside = {layer: f"body.{name}" for name, layer in body.named_modules()}
-    layers = {"stem": parts.stem, "tail": parts.tail}
-    if parts.tail not in inside:
-        del layers["tail"]
-        layers |= {f"tail.{name}": layer for name, layer in parts.tail.named_children()}
-    return {name: inside[layer] for name, layer in layers.items()}
-
-
-def _spatial(
-    num_classes: int, options: ModelOptions, parts: Parts, quantised: bool
-) -> SpatialAttention:
-    """The backbone's attention."""
-    profile = get_profile(options.profile)
-    make = parts.attention_trunk
-    if profile.shallow_unquantised and not quantised:
-        make = parts.shallow_trunk or make
-    return SpatialAttention(make(num_classes), profile.sigma_kernel)
 
 
 @dataclass(frozen=True)
@@ -231,52 +205,57 @@ def create_model(
     `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
     are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
     """
-    if not isinstance(options, ModelOptions | None):
-        kind = type(options).__name__
-        raise AibError(
-            f"options must be an aib.ModelOptions, not a {kind}: create_model(**options)"
-        )
-    options = (options or ModelOptions()).updated(**changes)
+    given = (options or ModelOptions()).updated(**changes)
     entry = find_entry(name)
     if image_size not in entry.sizes:
         sizes = " or ".join(map(str, entry.sizes))
         raise AibError(f"{name} exists for image_size {sizes}, not {image_size}")
     check_classes(num_classes)
-    parts = BACKBONES[entry.backbone, image_size](options)
-    if options.pool_size and BACKBONES[entry.backbone, image_size] is not vgg16:
+    make_parts = BACKBONES[entry.backbone, image_size]
+    if given.pool_size and make_parts is not vgg16:
         raise AibError(f"{name} at {image_size} x {image_size} has no pool_size; VGG at 224 has")
-    own = {"latent_dim": parts.latent_dim, "num_anchors": parts.num_anchors}  # of the family
-    resolved: dict[str, Any] = {n: getattr(options, n) or default for n, default in own.items()}
-    given = {n for n, value in resolved.items() if value != own[n]}
-    parts = replace(parts, **resolved)
-    resolved["modulation"] = get_modulation(options.modulation, options.profile)
-    if entry.build is build_masked:
-        resolved["propose"] = options.propose or parts.masked.propose
-    if entry.build in (build_masked, build_evaluator):
-        resolved["noise_std"] = options.noise_std or parts.masked.noise_std
-    if "noise_std" in resolved and not parts.masked.bottleneck:
-        # Without latent_dim there is no bottleneck.
-        norm = options.head_norm or parts.masked.head_norm
-        resolved |= {"latent_dim": options.latent_dim, "head_norm": norm}
-    options = replace(options, **resolved)
-    model = entry.build(num_classes, options, parts)
-    _check_used(name, model, options, given)
-    profile = get_profile(options.profile)
-    init_weights(model, profile.initialisation.get(entry.backbone, "he"))
+    parts = make_parts(given)
+    chosen = _with_defaults(given, entry, parts)
+    model = entry.build(num_classes, chosen, parts)
+    unused = _unused_options(name, model, given)
+    init_weights(model, get_profile(given.profile).initialisation.get(entry.backbone, "he"))
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
     if preprocessing is None and parts.statistics:
         mean, std = parts.statistics
         model.preprocessing = replace(model.preprocessing, mean=(mean,) * 3, std=(std,) * 3)
     # Every default is written out, so that a later change of one leaves saved models as they are.
-    # (`_check_used` would then have to let those pass that the model has no use for.)
     size = {"num_classes": num_classes, "image_size": image_size}
-    model.recipe = {"kind": "named", "name": name, **size, **asdict(options)}
+    model.recipe = {"kind": "named", "name": name, **size, **asdict(chosen), **unused}
     return model
+
+
+def _with_defaults(options: ModelOptions, entry: Entry, parts: Parts) -> ModelOptions:
+    """The options with the family's or the profile's value in place of None."""
+    masked = entry.build in (build_masked, build_evaluator)
+    bottleneck = parts.masked.bottleneck or not masked
+    return replace(
+        options,
+        latent_dim=options.latent_dim or (parts.latent_dim if bottleneck else None),
+        head_norm=options.head_norm or (masked and parts.masked.head_norm and not bottleneck),
+        num_anchors=options.num_anchors or parts.num_anchors,
+        modulation=get_modulation(options.modulation, options.profile),
+        propose=options.propose or parts.masked.propose,
+        noise_std=options.noise_std or parts.masked.noise_std,
+    )
+
+
+def _unused_options(name: str, model: Classifier, given: ModelOptions) -> dict[str, Any]:
+    """The defaults of the options that the model has no use for; giving one is an error."""
+    there, default = parts_of(model), ModelOptions()
+    unused = {n: getattr(default, n) for n, need in OPTION_NEEDS.items() if not there[need]}
+    for option in given.changed():
+        if option in unused:
+            raise AibError(f"{name} has no {OPTION_NEEDS[option]}: {option} changes nothing")
+    return unused
 
 
 def parts_of(model: Classifier) -> dict[str, bool]:
     """Whether a model has each of the parts that options need (see `ModelOptions`)."""
-    masked = model.takes_mask and model.takes_map
 
     def has(kind: type[nn.Module]) -> bool:
         return any(isinstance(layer, kind) for layer in model.modules())
@@ -285,27 +264,10 @@ def parts_of(model: Classifier) -> dict[str, bool]:
         "dropout": has(nn.Dropout),
         "latent": has(VariationalHead),
         "anchors": has(AnchorQuantizer),
-        "aib attention": has(SpatialAttention) and model.is_random and not masked,
-        "mask": masked,
+        "aib attention": has(SpatialAttention) and not model.takes_mask,
+        "mask": model.takes_mask and model.takes_map,
+        "pixel noise": model.takes_mask,
     }
-
-
-def _check_used(name: str, model: Classifier, options: ModelOptions, given: set[str]) -> None:
-    """Raise an error for an option that changes nothing in this model.
-
-    given: which of latent_dim and num_anchors are not the family's; every saved model has both.
-    """
-    judge = model.takes_mask and not model.takes_map
-    for part in [part for part, there in parts_of(model).items() if not there]:
-        changed = options.changed(part)
-        unused = [n for n in changed if n in given or part not in ("latent", "anchors")]
-        # An evaluator has the noise of the model that it judges, and its stem: see `tiny`.
-        unused = [one for one in unused if not (judge and one in ("noise_std", "propose"))]
-        # Every saved model has a modulation; one that is not the profile's was asked for.
-        if part == "aib attention" and options.modulation != get_modulation(None, options.profile):
-            unused.append("modulation")
-        if unused:
-            raise AibError(f"{name} has no {part}: {unused[0]} changes nothing")
 
 
 def find_entry(name: str) -> Entry:

@@ -7,7 +7,7 @@ S samples of the attention, and M samples of the latent for each of them.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,7 +62,6 @@ class Output:
     latent: Latent | None = None
     aux_logits: Tensor | None = None  # [B,C], of ABN's second head
     mask: Tensor | None = None  # [S,B,H,W], masked models: the share of each pixel that is seen
-    aux_heads: tuple[Tensor, ...] = ()  # [B,C] or [S*B,C], a network's own auxiliary heads
 
     @property
     def logits(self) -> Tensor:
@@ -87,7 +86,7 @@ class LossTerms:
     kl: Tensor
     quantization: Tensor
     commitment: Tensor
-    auxiliary: Tensor  # of second heads: ABN's, and a network's own, weighted
+    auxiliary: Tensor  # of ABN's second head
     area: Tensor  # mean of the map; of a masked model, of the mask
     excess: Tensor  # masked models: area above the budget, mean over images
 
@@ -118,14 +117,6 @@ class Sampling(NamedTuple):
     m: int = 1
     deterministic: bool = False  # take the means; s = m = 1
     noise: Noise = Noise()
-
-
-def split_heads(result: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A network's main output, and those of its auxiliary heads, which run in training only."""
-    if isinstance(result, Tensor):
-        return result, ()
-    main, *heads = result
-    return main, tuple(head for head in heads if head is not None)
 
 
 def widen(t: Tensor) -> Tensor:

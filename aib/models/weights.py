@@ -18,7 +18,8 @@ from aib.system.files import quoted, read_json, write_json, write_whole
 SCHEMA = 1
 WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
 METRICS, EVALUATION, RESULT = "metrics.jsonl", "evaluation.json", "interpret.json"
-MEASURED = (EVALUATION, RESULT, METRICS)  # that a model on the Hub may have
+SPLIT, LOCK = "split.json", ".lock"
+RECORDS = (EVALUATION, RESULT, METRICS, SPLIT)  # that a model on the Hub may have
 
 
 def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:

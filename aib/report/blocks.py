@@ -1,7 +1,4 @@
-"""The parts of a page, which are macros of templates/blocks.html, and the page made of them.
-
-Terms are explained on hover over a column's name, and below the page.
-"""
+"""The parts of a page, which are macros of templates/blocks.html, and the page made of them."""
 
 import re
 from collections.abc import Sequence
@@ -14,20 +11,19 @@ from markupsafe import Markup, escape
 
 from aib.version import __version__
 
-# Meanings by a part of a column's or card's name.
+# Shown on hover over the name of a column that contains the term.
 TERMS = {
-    "calibration error": "mean distance between confidence and accuracy over bins of confidence; "
-    "0 for a model that is right as often as it says",
+    "calibration error": "mean distance between confidence and accuracy over bins of confidence",
     "NLL": "negative log-likelihood of the true class, averaged over images; lower is better",
     "top-5": "share of the images whose class is not among the five most probable ones",
     "AUROC": "probability that a pixel of the object scores higher on the map than one of the "
     "background; 1 is perfect, 0.5 is chance",
-    "latent": "the representation z that the decision is made from; bits: its KL divergence to the "
-    "prior, an upper bound on what it keeps of the image",
+    "latent": "the representation z that the classifier decides from; bits: its KL divergence to "
+    "the prior, an upper bound on what it keeps of the image",
     "KL": "Kullback-Leibler divergence of the latent to its prior: an upper bound on what the "
     "latent keeps of the image",
     "anchors": "the learnt levels that a quantised map consists of",
-    "entropy": "bits needed per position to write down which level a map has there",
+    "entropy": "bits per position that the levels of the map take",
     "energy passed": "share of the features' squared values that the map lets through",
     "contrast": "highest value of a map minus the lowest",
     "pointing": "pointing game: share of the images whose map is highest on the object",
@@ -36,11 +32,11 @@ TERMS = {
     "highest are removed",
     "insertion": "area under the probability of the class while the pixels that the map ranks "
     "highest are added",
-    "ROAD": "deletion with pixels filled in from their neighbours, so that their shape tells less",
+    "ROAD": "deletion with pixels filled in from their neighbours",
     "IoU": "intersection over union: overlap of two regions, 1 where they are equal",
     "MaxBoxAccV2": "share of the images whose object the map boxes, over three strictnesses",
     "PxAP": "average precision of the map's pixels against the object's",
-    "probe": "a small network that sees only the map: what it gets right, the map gives away",
+    "probe": "accuracy of a small network that sees only the map",
 }
 
 
@@ -80,16 +76,7 @@ def render(
     return _templates.get_template("page.html").render(
         title=title,
         sections=shown,
-        terms=_used_terms(shown),
         links=[(s.anchor, s.title) for s in shown] if links is None else links,
         version=__version__,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
-
-
-def _used_terms(sections: Sequence[Section]) -> list[tuple[str, str]]:
-    """(term, meaning) of the terms in the names of columns and cards."""
-    text = "".join(block for section in sections for block in section.blocks)
-    names = re.findall(r'(?:<th scope="col"[^>]*>|<div class="what">)([^<]*)', text)
-    words = "\n".join(names).lower()
-    return [(term, text) for term, text in TERMS.items() if term.lower() in words]

@@ -17,8 +17,7 @@ from aib.interpret.tables import NAMES
 
 SIZE = (4.4, 2.5)  # inches
 MAX_POINTS = 400  # of a curve; more than the pixels it has
-SHORT_NAMES = NAMES | {"own": "own", "integrated_gradients": "Int. Grad."}
-SHORT_NAMES |= {"centre": "centre", "random": "random"}
+SHORT_NAMES = NAMES | {"own": "own", "centre": "centre", "random": "random"}
 FAITHFULNESS = {
     "deletion": ("Deletion: falling early is good", "pixels removed, %"),
     "insertion": ("Insertion: rising early is good", "pixels inserted, %"),
@@ -65,8 +64,6 @@ def line_chart(
                 markersize=4,
             )
         axis.margins(x=0.01)
-        if all(isinstance(x, int) for line in lines for x in line.x):
-            _integer_ticks(axis)
         if y_range:
             axis.set_ylim(*y_range)
 
@@ -92,7 +89,6 @@ def bar_chart(
         for bar, text in zip(drawn, hover, strict=True):
             bar.set_gid(HOVER + text)
         axis.set_xlim(edges[0], edges[-1])
-        _integer_ticks(axis)
         if diagonal:
             ends = (edges[0], edges[-1])
             axis.plot(ends, ends, "--", color=COLORS[1], label=diagonal)
@@ -101,21 +97,18 @@ def bar_chart(
     return _chart(caption, draw, ", ".join(hover), x_label, y_label)
 
 
-def _integer_ticks(axis: Any) -> None:
-    """Steps, epochs, layers and anchors have no halves."""
-    axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-
-
 def _chart(
     caption: str, draw: Callable[[Any], None], content: str, x_label: str, y_label: str
 ) -> Chart:
-    """A chart with its axes' names, and a legend in one row above it."""
+    """A chart with the names of its axes, and a legend in one row above it."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     with page_style():
         figure = Figure(figsize=SIZE, layout="constrained")
         axis = figure.subplots()
         draw(axis)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # no half steps
         axis.set_xlabel(x_label)
         handles = axis.get_legend_handles_labels()[0]
         if len(handles) > 2:  # the legend leaves no room beside it
@@ -123,25 +116,19 @@ def _chart(
         else:
             axis.set_title(y_label, loc="left")
         if handles:
-            axis.legend(
-                loc="lower right",
-                bbox_to_anchor=(1.0, 1.0),
-                ncols=len(handles),
-                handlelength=1.4,
-                columnspacing=1.2,
-                borderaxespad=0.2,
-            )
+            place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+            axis.legend(ncols=len(handles), handlelength=1.4, columnspacing=1.2, **place)
         return caption, to_svg(figure, f"{caption}, against {x_label}: {content}")
 
 
 def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) -> list[Chart]:
     """Error, loss, bits and anchors in use over the training steps.
 
-    Without `exact_kl` the KL term is the released code's penalty, no information; its total is in
-    bits.
+    Without `exact_kl` the KL term is the released code's penalty: no information, and no nats.
     """
     trained = thin_out([row for row in metrics if "nll" in row])
     held_out = [row | row["validation"] for row in metrics if "validation" in row]
+    masked = [row for row in trained if row.get("mask_bits") is not None]
 
     def line(
         key: str, name: str = "", color: int = 0, times: float = 1.0, rows: Any = trained
@@ -152,19 +139,14 @@ def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) ->
     errors = [line("error", "training")]
     errors += [line("top1_error", "held out", 1, rows=held_out)] if held_out else []
     losses = [line("total", "total", 5), line("nll", "negative log-likelihood")]
-    latent = line("kl", color=2, times=1 / math.log(2))
-    opened = [row for row in trained if row.get("mask_bits") is not None]
-    area = line("area", color=3, times=100, rows=opened)
+    bits = line("kl", color=2, times=1 / math.log(2))
+    latent = [bits] if exact_kl and any(bits.y) else []
+    area = line("area", color=3, times=100, rows=masked)
     anchors = line("perplexity", color=4)
     return [
         *line_chart("Error", errors, "step", "%"),
         *line_chart("Loss", losses, "step", "nats" if exact_kl else "nats; the total in bits"),
-        *line_chart(
-            "Information in the latent",
-            [latent] if exact_kl and any(latent.y) else [],
-            "step",
-            "bits per image",
-        ),
+        *line_chart("Information in the latent", latent, "step", "bits per image"),
         *line_chart("Area of the mask", [area], "step", "% of each image"),
         *line_chart("Anchors in use since the epoch began", [anchors], "step", "perplexity"),
     ]
@@ -206,14 +188,12 @@ def calibration_charts(bins: CalibrationBins) -> list[Chart]:
 
 
 def faithfulness_charts(found: Mapping[str, Faithfulness]) -> list[Chart]:
-    """Deletion, insertion and ROAD curves of each source of maps."""
+    """Deletion, insertion and ROAD curves of each kind of map."""
     drawn: list[Chart] = []
     for kind, (caption, x_label) in FAITHFULNESS.items():
         lines = []
         for i, (source, metrics) in enumerate(found.items()):
             curve = [100 * value for value in getattr(metrics, f"{kind}_curve") or ()]
-            if not curve:  # an older study
-                continue
             x = [100 * j / (len(curve) - 1) for j in range(len(curve))]
             if kind.startswith("road"):
                 x = [100 * fraction for fraction in metrics.road_fractions or ()]
@@ -225,18 +205,17 @@ def faithfulness_charts(found: Mapping[str, Faithfulness]) -> list[Chart]:
 
 def randomisation_chart(changes: Sequence[LayerChange]) -> list[Chart]:
     """Similarity of the map to itself as layers are randomised from the output on."""
-    if not changes:
-        return []
     x = range(len(changes) + 1)
     cosines = [1.0, *(c.cosine for c in changes)]
     correlations = [1.0, *(c.pearson for c in changes)]
     lowest = min(value for value in (*cosines, *correlations) if value is not None)
-    return line_chart(
+    chart = line_chart(
         "The map as layers are randomised",
         [Line(x, cosines, "cosine", 5), Line(x, correlations, "correlation")],
         "layers randomised, from the output to the input",
         y_range=(min(0.0, 1.05 * lowest), 1.05),
     )
+    return chart if changes else []
 
 
 def thin_out(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

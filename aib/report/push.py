@@ -12,7 +12,16 @@ from aib.errors import AibError
 from aib.evaluation.error import Evaluation, data_of, describe_evaluation, read_evaluations
 from aib.interpret.stored import stored_verdict
 from aib.models.classifier import Classifier, model_name
-from aib.models.weights import CONFIG, EVALUATION, MEASURED, METRICS, RESULT, WEIGHTS, read_config
+from aib.models.weights import (
+    CONFIG,
+    EVALUATION,
+    METRICS,
+    RECORDS,
+    RESULT,
+    SPLIT,
+    WEIGHTS,
+    read_config,
+)
 from aib.report.card import CARD, PICTURE, card_of
 from aib.runs.download import readable_errors
 from aib.runs.run import Run, find_model, open_run
@@ -56,7 +65,7 @@ def push_to_hub(
                 folder_path=upload,
                 revision=branch,
                 commit_message=f"Upload {run.name} with aib",
-                delete_patterns=[*MEASURED, PICTURE],  # they may be of other weights
+                delete_patterns=[*RECORDS, PICTURE],  # they may be of other weights
             )
     return str(commit)
 
@@ -67,7 +76,6 @@ def write_upload(
     """Write the files of the repository into a folder."""
     shutil.copyfile(run.folder / WEIGHTS, folder / WEIGHTS)  # its checksum ties results to it
     config = read_config(run.folder / CONFIG)
-    config.pop("data_files", None)
     if run.settings is not None:
         settings = run.settings.to_dict()
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
@@ -75,6 +83,7 @@ def write_upload(
         CONFIG: config,
         EVALUATION: {name: e.to_dict() for name, e in run.evaluations().items()},
         RESULT: read_json(run.folder / RESULT),
+        SPLIT: read_json(run.folder / SPLIT),
     }
     for name, found in files.items():
         if found:

@@ -9,38 +9,28 @@ from aib.config.settings import Settings
 from aib.figures.table import Table
 from aib.report.blocks import blocks
 from aib.report.gather import RunContent
-from aib.system.environment import command_line
 from aib.system.files import quoted
+
+VERSIONS = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
 
 
 def reproduce(content: RunContent) -> list[Markup]:
     """The commands that made a run and its study, with versions, seed and settings."""
     environment, settings, study = content.environment, content.settings, content.study
-    measured = study.environment.get("command") if study else None
-    commands = [c for c in (environment.get("command"), measured) if c]
-    if settings and not environment.get("command"):
-        commands.insert(0, training_command(settings))
-    commands.append(command_line() or f"aib report {quoted(content.source)}")
-    facts = versions(environment)
+    trained = environment.get("command") or (settings and training_command(settings))
+    commands = [trained, study.environment.get("command") if study else None]
+    facts = [f"{name} {environment[key]}" for key, name in VERSIONS.items() if environment.get(key)]
     facts += [f"seed {settings.seed}"] if settings else []
-    found = [blocks.code("\n".join(dict.fromkeys(commands)))]
+    shown = [blocks.code("\n".join(command for command in commands if command))]
     if facts:
-        found.append(blocks.text(f"Trained with {', '.join(facts)}."))
+        shown.append(blocks.text(f"Trained with {', '.join(facts)}."))
     if study and study.weights_sha256:
-        found.append(blocks.text(f"Weights: SHA-256 `{study.weights_sha256[:16]}…`"))
-    return found + ([settings_table("All settings", settings)] if settings else [])
-
-
-def versions(environment: Mapping[str, Any]) -> list[str]:
-    """Versions and hardware, as far as they are known."""
-    names = {"python": "Python", "torch": "torch", "aib": "aib", "device": "hardware"}
-    return [f"{name} {environment[key]}" for key, name in names.items() if environment.get(key)]
-
-
-def settings_table(summary: str, settings: Settings) -> Markup:
-    """All settings, in a table that opens on a click."""
-    rows = tuple((name, str(value)) for name, value in settings.to_dict().items())
-    return blocks.details(summary, Table("Settings", ("setting", "value"), rows))
+        shown.append(blocks.text(f"Weights: SHA-256 `{study.weights_sha256[:16]}…`"))
+    if settings:
+        rows = tuple((name, str(value)) for name, value in settings.to_dict().items())
+        table = Table("Settings", ("setting", "value"), rows)
+        shown.append(blocks.details("All settings", table))
+    return shown
 
 
 def training_command(settings: Settings) -> str:

@@ -100,7 +100,7 @@ def _sections(
     anchors = anchor_charts(run.metrics, study.information if study else Information())
     parts = {
         "summary": ("Summary", _summary(run)),
-        "maps": ("Attention maps", _gallery(run)),
+        "maps": ("Attention maps", _pictures(run)),
         "evaluation": ("Evaluation", _evaluation(run)),
         "trust": ("How far to trust the maps", _trust(run, with_tables)),
         "training": ("Training", _charts(training_charts(run.metrics, _is_exact(run)))),
@@ -140,8 +140,7 @@ def _cards(run: RunContent) -> list[tuple[str, str]]:
         cards.append((f"{own.top1_error:.2f}%", what))
     if _paper(run) != NOTHING:
         cards.append((f"{_paper(run)}%", "the paper's error"))
-    if evaluation := own or run.calibrated:
-        cards.append((f"{evaluation.calibration_error:.2f}%", "calibration error"))
+        cards.append((f"{own.calibration_error:.2f}%", "calibration error"))
     if study and (auroc := own_localisation(study).auroc) is not None:
         count = study.subset_images if "own" in study.localisation else study.images
         cards.append((f"{auroc:.3f}", f"AUROC of the map against the object ({count:,} images)"))
@@ -164,12 +163,6 @@ def _measured_on(study: Study) -> Markup:
     return blocks.text(f"The maps were measured on {study.measured_on(part)}.", soft=True)
 
 
-def _gallery(run: RunContent) -> list[Markup]:
-    if run.gallery is None:
-        return []
-    return [blocks.text(run.gallery.caption, soft=True), blocks.gallery(run.gallery.items)]
-
-
 def _evaluation(run: RunContent) -> list[Markup]:
     shown, own = [], run.own_evaluation
     if run.evaluations:
@@ -178,7 +171,7 @@ def _evaluation(run: RunContent) -> list[Markup]:
             for name, e in run.evaluations.items()
         ]
         shown.append(blocks.table(table_of("Evaluation", rows)))
-    if (e := run.calibrated) and e.calibration_bins:
+    if (e := own) and e.calibration_bins:
         text = f"On {e.images:,} {describe_split(e.split)} images of {e.data} with "
         text += f"{describe_samples(e.samples)}; "
         text += f"{len(e.calibration_bins.images)} equal bins of confidence."
@@ -217,7 +210,6 @@ def _trust(run: RunContent, with_tables: bool) -> list[Markup]:
         ),
         *([blocks.text(text)] if text else []),
         *(blocks.text(note, soft=True) for note in study.notes),
-        *_pictures(run),
     ]
 
 

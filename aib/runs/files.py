@@ -1,19 +1,26 @@
-"""What the files in a run's folder say: settings, metrics, evaluations, and whose images it saw."""
+"""What the files in a run's folder say: settings, split, metrics and evaluations."""
 
 import json
 import reprlib
-import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from aib.config.settings import Settings
-from aib.data import ImageSet
-from aib.data.load import parse_name
-from aib.errors import AibError, AibWarning
-from aib.models.weights import CONFIG, EVALUATION, METRICS, how_to_resume, read_config
-from aib.system.files import describe_write_error, quoted, read_json, write_text
+from aib.data import has_split
+from aib.errors import AibError
+from aib.models.weights import (
+    CONFIG,
+    EVALUATION,
+    LOCK,
+    METRICS,
+    SPLIT,
+    how_to_resume,
+    read_config,
+)
+from aib.system.files import describe_write_error, read_json, write_json, write_text
 
 EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 
@@ -32,50 +39,53 @@ def read_settings(folder: Path) -> Settings:
     return Settings.from_dict(config["settings"], path)
 
 
-def read_data_files(folder: Path) -> dict[str, Any]:
-    """The folder of a run's images, and the number and hash of the files that were split.
+def read_held_out(folder: Path) -> list[str | int] | None:
+    """The images that a run held out of its training images, by the keys of its data.
 
-    Empty for known data sets, for runs of earlier versions and on the Hub.
+    None where none were held out.
     """
-    path = folder / CONFIG
-    found = read_config(path).get("data_files") if path.is_file() else None
-    return found if isinstance(found, dict) else {}
+    path = folder / SPLIT
+    found = read_json(path)
+    if found is None:
+        return None
+    keys = found.get("held_out")
+    if not isinstance(keys, list) or not all(isinstance(key, str | int) for key in keys):
+        raise AibError(f"{path} does not hold the list of the images that were held out")
+    return keys
 
 
-def check_here(folder: Path, name: str, source: str, *, resume: bool = False) -> None:
-    """Raise if `name` is the relative path of the run's images and there is no such folder here.
-
-    Warn if there is another one, and that of the training is still where it was.
-    """
-    kind, path, _ = parse_name(name)
-    if kind != "folder" or path.is_absolute():
-        return
-    where = read_data_files(folder).get("folder", "/full/path")
-    named = f"name the images with --data {quoted(f'folder:{where}')}"
-    advice = f"resume it from there (the images were in {where})" if resume else named
-    if path.is_dir() and Path(where).is_dir() and not path.samefile(where):
-        warnings.warn(
-            f"{source} was trained on {where}, not on {path.resolve()}: if its images are others, "
-            f"{advice}",
-            AibWarning,
-            stacklevel=2,
-        )
-    if not path.is_dir():
-        raise AibError(
-            f"{path} is not a folder: it is relative to where the training of {source} ran; "
-            f"{advice}"
-        )
+def write_held_out(folder: Path, keys: Collection[str | int]) -> None:
+    """Record which images a run holds out."""
+    write_json(folder / SPLIT, {"held_out": list(keys)}, indent=None)
 
 
-def check_files(folder: Path, data: ImageSet) -> None:
-    """Raise if the data's split is drawn from other files than the run's own."""
-    then, now = read_data_files(folder), data.drawn_from
-    if now is not None and then.get("sha256") not in (None, now["sha256"]):
-        raise AibError(
-            f"{data.name} has changed since the training of {folder} ({then.get('files')} image "
-            f"files then, {now['files']} now, and their names or classes differ): which images "
-            "were held out is no longer known; restore the files, or name other images with --data"
-        )
+def measured_split(data: str) -> str:
+    """The split that commands measure on by default: `val` where there is no test set."""
+    return "test" if has_split(data, "test") else "val"
+
+
+def final_split(s: Settings) -> str:
+    """The split that a training ends with: held-out images if there are any, else test."""
+    return "val" if s.holdout else measured_split(s.data)
+
+
+def reported(s: Settings) -> str:
+    """The name in evaluation.json of the evaluation that a training ends with."""
+    return f"{s.data} {final_split(s)}"
+
+
+def is_training(folder: Path) -> bool:
+    """Whether a process is training in the folder."""
+    lock = FileLock(folder / LOCK)
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with lock.acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # a folder that may not be written: nobody trains there
+        return False
 
 
 def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:

@@ -12,7 +12,7 @@ from torch import nn
 from aib.config.options import is_library_name
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
-from aib.models.bottleneck import AIB
+from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach
 from aib.models.networks.by_name import build_network
@@ -28,6 +28,7 @@ from aib.models.weights import (
     tensor_shapes,
 )
 from aib.runs.download import fetch_model, is_address
+from aib.runs.files import is_training
 from aib.system.memory import check_image_memory
 
 PACKAGED = Path(__file__).parents[1] / "pretrained_models"
@@ -36,7 +37,7 @@ PACKAGED = Path(__file__).parents[1] / "pretrained_models"
 def from_pretrained(
     source: str | Path,
     *,
-    backbone: nn.Module | tuple[nn.Module, nn.Module] | str | None = None,
+    backbone: nn.Module | str | None = None,
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Classifier:
@@ -46,9 +47,9 @@ def from_pretrained(
     or as in commands by `hf:owner/name@REVISION`.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
-    that makes it ("my_module:build"). One made with `AIB(stem, tail)` needs
-    `backbone=(stem, tail)`. Either also takes an aib model of the same form. What is passed is
-    copied, not changed. A model of a timm or torchvision network by name needs that library only.
+    that makes it ("my_module:build"). One of your own parts needs a model of the same form as its
+    `backbone`. What is passed is copied, not changed. A model of a timm or torchvision network by
+    name needs that library only.
     """
     folder = _locate(source, revision, local_files_only)
     path, weights = folder / CONFIG, folder / WEIGHTS
@@ -59,6 +60,8 @@ def from_pretrained(
     _check_sizes(recipe, tensor_shapes(weights), path)
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
+    if config.get("calibration") is not None:
+        model.calibration = Calibration.from_dict(config["calibration"], path)
     load_tensors(model, read_tensors(weights), weights)
     return model.eval()
 
@@ -86,7 +89,7 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
         return (shapes.get(name) or [0])[0]
 
     limits = {}
-    if recipe.get("kind") in ("attached", "composed"):
+    if recipe.get("kind") == "attached":
         limits = {
             "num_classes": rows("head.decode.2.weight") or rows("head.weight"),
             "latent_dim": rows("head.encode.weight") // 2,
@@ -106,7 +109,9 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
     if str(source) in packaged and not saved_here(folder):
         return packaged[str(source)]
     if folder.is_dir():
-        if (folder / CHECKPOINT).is_file() and not (folder / WEIGHTS).is_file():
+        if not (folder / WEIGHTS).is_file() and is_training(folder):
+            raise AibError(f"{folder} is being trained: wait until it has ended")
+        if not (folder / WEIGHTS).is_file() and (folder / CHECKPOINT).is_file():
             raise AibError(
                 f"{folder} is an interrupted run, without {WEIGHTS}: finish it with "
                 f"{how_to_resume(folder)}"
@@ -130,14 +135,14 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
 
 def _rebuild(
     recipe: dict[str, Any],
-    backbone: nn.Module | tuple[nn.Module, nn.Module] | str | None,
+    backbone: nn.Module | str | None,
     path: Path,
 ) -> Classifier:
     """The model that a config describes, before its weights are loaded."""
     kind, folder = recipe.get("kind"), path.parent
     if "preprocessing" in recipe:
         raise AibError(f"{path} has preprocessing inside its model; it belongs beside it")
-    if kind not in ("named", "attached", "composed", "custom"):
+    if kind not in ("named", "attached", "custom"):
         raise AibError(f"{path}: there is no kind of model {kind!r}")
     if isinstance(backbone, Classifier):
         _check_same_form(recipe, backbone.recipe, path)
@@ -172,8 +177,6 @@ def _rebuild(
         model = _build(partial(attach, backbone), _without(recipe, named), path, wrong)
         model.recipe |= named
         return model
-    if kind == "composed" and isinstance(backbone, tuple):
-        return _build(partial(AIB, *deepcopy(backbone)), recipe, path)
     if kind == "custom":
         raise AibError(f"{folder} has parts of its own; pass backbone=, the whole model")
     raise AibError(

@@ -10,16 +10,14 @@ import torch
 
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load, same_images
-from aib.data.folder import describe_files
-from aib.data.folder import read as read_folder
 from aib.data.load import parse_name
 from aib.errors import AibError, AibWarning
 from aib.evaluation.error import Evaluation, read_evaluations
 from aib.evaluation.matching import match_classes
 from aib.models.classifier import Classifier, model_name, needs_backbone
-from aib.models.weights import CONFIG, EVALUATION, MEASURED, WEIGHTS, read_config, weights_sha256
+from aib.models.weights import CONFIG, EVALUATION, RECORDS, WEIGHTS, read_config, weights_sha256
 from aib.runs.download import PREFIX, fetch_model, is_address, parse_address
-from aib.runs.files import check_files, check_here, read_data_files, read_settings
+from aib.runs.files import measured_split, read_held_out, read_settings
 from aib.runs.pretrained import from_pretrained, packaged_models, saved_here
 from aib.system.environment import pick_device
 from aib.system.files import sha256
@@ -68,6 +66,11 @@ class Run:
         path = self.folder / WEIGHTS
         return sha256(path) if path.is_file() else weights_sha256(self.model)
 
+    @cached_property
+    def held_out(self) -> list[str | int] | None:
+        """The keys of the images that the run held out of its training images, if it did."""
+        return read_held_out(self.folder)
+
     def images(
         self,
         data: str | None = None,
@@ -90,6 +93,9 @@ class Run:
         name = data or (settings.data if settings else None)
         if name is None:
             raise AibError(f"{self.source} is a saved model, not a run: name its data with --data")
+        kind, path, _ = parse_name(name)
+        if kind == "folder" and not path.is_dir():
+            raise AibError(f"{path} is no folder here: name the images with --data folder:PATH")
         if settings is None or not owner.was_trained_on(name):
             other = split or ("test" if has_split(name, "test") else "train")
             unseen = split == "train" or (other != "train" and has_split(name, other))
@@ -98,31 +104,19 @@ class Run:
                     f"{self.label} was trained on images of {name}: name it before {like.label}, "
                     "so that both see those that it held out"
                 )
-            if settings is None or other == "test" or not owner.has_files_of(name):
-                share = 0.1 if other == "val" or without_val else 0
-                return self._load(name, other, root=root, holdout=share)
-            warnings.warn(
-                f"{name} has the file names and classes that {owner.source} was trained on and "
-                "counts as the same folder, with the same images held out; if its images are "
-                "others, rename one",
-                AibWarning,
-                stacklevel=2,
-            )
-        else:
-            check_here(owner.folder, name, owner.source)
-        if named := parse_name(name)[2].get("holdout"):
-            raise AibError(
-                f"{owner.source} held out {settings.holdout:g} of {name}, and other images would "
-                f"be training images: leave out holdout={named}"
-            )
-        split = split or ("test" if has_split(name, "test") else "val")
+            share = 0.1 if other == "val" or without_val else 0
+            return self._load(name, other, root=root, holdout=share)
+        split = split or measured_split(name)
         if split == "val" and like is not None:
             self.check_same_holdout(like)
-        loaded = self._load(
-            name, split, root=root or settings.root, holdout=settings.holdout, seed=settings.seed
+        return self._load(
+            name,
+            split,
+            root=root or settings.root,
+            seed=settings.seed,
+            holdout=0,
+            held_out=owner.held_out,
         )
-        check_files(owner.folder, loaded)
-        return loaded
 
     def _load(self, name: str, split: str, **options: Any) -> ImageSet:
         """Load images as the model takes them, with a warning if some could not be read."""
@@ -137,35 +131,27 @@ class Run:
         return found.get("own") or found.get("matched") or found["raw"]
 
     def was_trained_on(self, name: str) -> bool:
-        """Whether the name means the run's own data, also if its relative path is of elsewhere."""
+        """Whether the name means the run's own data, also a folder that was moved."""
         if self.settings is None:
             return False
         kind, path, _ = parse_name(name)
-        in_its_folder = str(path.resolve()) == read_data_files(self.folder).get("folder")
-        return (kind == "folder" and in_its_folder) or same_images(name, self.settings.data)
-
-    def has_files_of(self, name: str) -> bool:
-        """Whether this is a folder of the files that the run's split was drawn from: a copy."""
-        kind, path, _ = parse_name(name)
-        then = read_data_files(self.folder).get("sha256")
-        if kind != "folder" or then is None:
-            return False
-        return describe_files(read_folder("train", path=path), path)["sha256"] == then
+        own = parse_name(self.settings.data)[0]
+        if kind == own == "folder" and self.held_out is not None:
+            here = sum((path / str(key)).is_file() for key in self.held_out)
+            return 2 * here >= len(self.held_out)  # that some lack is an error of loading them
+        return same_images(name, self.settings.data)
 
     def check_same_holdout(self, other: "Run") -> None:
-        """Images held out of one run may be training images of a run with another seed."""
+        """Images held out of one run may be training images of another."""
         if self.settings is None or other.settings is None:
             return
         mine, theirs = self.settings, other.settings
-        files, others = read_data_files(self.folder), read_data_files(other.folder)
-        changed = files.get("folder") == others.get("folder") and files != others
-        if changed or (mine.seed, mine.holdout) != (theirs.seed, theirs.holdout):
-            names = ("data", "holdout", "seed")
-            differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
-            differ += ["files"] * changed
+        # The seed also makes the training images of shapes.
+        same_seed = mine.seed == theirs.seed or parse_name(mine.data)[0] != "shapes"
+        if self.held_out != other.held_out or not same_seed:
             raise AibError(
-                f"{self.label} and {other.label} held out different images (not the same "
-                f"{', '.join(differ)}): compare them on test images"
+                f"{self.label} and {other.label} held out different images: compare them on test "
+                "images"
             )
 
 
@@ -183,7 +169,7 @@ def open_runs(
     `backbone` names the function that makes the network of those that need one.
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
-    found = [fetch_model(one, extras=MEASURED) if is_address(one) else one for one in folders]
+    found = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
     missing = [folder for folder in found if not (folder / CONFIG).is_file()]
     if missing:
         raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
@@ -194,17 +180,19 @@ def open_runs(
         for folder, repo in zip(found, repos, strict=True)
     ]
     target = pick_device(device)
+    configs = [read_config(folder / CONFIG) for folder in found]
+    needed = [needs_backbone(config["model"]) for config in configs]
+    if backbone is not None and not any(needed):
+        raise AibError(f"--backbone {backbone} changes nothing: no model here needs one")
     runs = []
-    for given, folder, name, repo in zip(folders, found, names, repos, strict=True):
-        config = read_config(folder / CONFIG)
-        needed = backbone if needs_backbone(config["model"]) else None
-        model = from_pretrained(folder, backbone=needed).to(target)
-        settings = read_settings(folder) if "settings" in config else None
+    for i, folder in enumerate(found):
+        model = from_pretrained(folder, backbone=backbone if needed[i] else None).to(target)
+        settings = read_settings(folder) if "settings" in configs[i] else None
         if target.type in ("cpu", "cuda") and model.recipe["kind"] == "named":
             # Saves copies between layers: on a CPU a seventh of the time of VGG-16.
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        label = name if names.count(name) == 1 else str(given)
-        runs.append(Run(folder, label, model, settings, repo))
+        label = names[i] if names.count(names[i]) == 1 else str(folders[i])
+        runs.append(Run(folder, label, model, settings, repos[i]))
     return runs
 
 

@@ -104,7 +104,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def write_json(path: Path, value: Any, indent: int = 2) -> None:
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
     """Write a JSON file atomically. NaN is an error; see `finite`."""
     write_text(path, json.dumps(value, indent=indent, allow_nan=False) + "\n")
 

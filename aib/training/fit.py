@@ -1,6 +1,7 @@
 """`fit`: train a model on data from Python, also into a folder, from which it can be resumed."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,6 +29,7 @@ def fit(
     settings: Settings | None = None,
     *,
     validation: ImageSet | Dataset | DataLoader | None = None,
+    test: ImageSet | Dataset | DataLoader | None = None,
     preprocessing: Preprocessing | None = None,
     run: str | Path | RunFolder | None = None,
     resume: bool = False,
@@ -46,7 +48,8 @@ def fit(
     The model takes over the preprocessing and class names of the data, since its weights depend on
     them from now on. Settings of the data (`data`, `root`, `holdout`, `strict`) and of the model
     (`model`, its options, `init`, ...) are for `aib train` and change nothing here. `validation` is
-    evaluated every `evaluate_every` epochs and at the end.
+    evaluated every `evaluate_every` epochs and at the end, when the temperature of the
+    probabilities is fitted on it. `test` is evaluated once, with the final weights.
 
     `run` names a new folder for checkpoints, metrics and, at the end, the weights, which
     `aib.from_pretrained` and the commands load. If the training was interrupted, the same call with
@@ -78,9 +81,9 @@ def fit(
             "train model.float(), with Settings(precision='bf16') for less memory"
         )
     model.preprocessing = images.preprocessing
-    held_out = None if validation is None else adapt_images(validation, model, s)
-    if isinstance(held_out, ImageSet) and model.preprocessing.mean:
-        held_out = held_out.prepared_for(model.preprocessing)  # before it is read into memory
+    held_out, unseen = (
+        None if one is None else evaluation_images(one, model, s) for one in (validation, test)
+    )
     folder = RunFolder(Path(run)) if isinstance(run, str | Path) else run
     fabric = fabric or start_fabric(s, folder.folder if folder else None)
     if report is None:
@@ -92,14 +95,26 @@ def fit(
             count = images.num_images if isinstance(images, Prepared) else len(images)
             opened = folder.for_fit(model, s, count, resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, folder, report, fabric)
+        loop = Loop(model, images, s, held_out, unseen, folder, report, fabric)
         if resume:
             loop.restore()
         elif folder is not None and fabric.is_global_zero:
-            folder.update_preprocessing(model)
+            folder.update_config(model)
         run_on_rank_zero(fabric, loop.check_space)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
         if folder is not None:  # all wait: a process that returned earlier might read the weights
             run_on_rank_zero(fabric, lambda: folder.write_weights(fitted.model))
+        if unseen is not None and fabric.is_global_zero:
+            fitted = replace(fitted, test=loop.evaluate(fitted.model, unseen))
     return fitted
+
+
+def evaluation_images(
+    data: ImageSet | Dataset | DataLoader, model: Classifier, s: Settings
+) -> ImageSet | Prepared:
+    """Images to evaluate, at the size and with the normalisation of the model."""
+    images = adapt_images(data, model, s)
+    if isinstance(images, ImageSet) and model.preprocessing.mean:
+        return images.prepared_for(model.preprocessing)  # before it is read into memory
+    return images

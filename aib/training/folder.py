@@ -1,37 +1,47 @@
 """The folder that a training writes: config.json, metrics.jsonl, checkpoint.pt, weights."""
 
 import json
-import os
-import reprlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from aib.config.settings import CHOICES, MACHINE, Settings
-from aib.data import ImageSet
-from aib.data.load import parse_name
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 from aib.models.weights import (
     CHECKPOINT,
     CONFIG,
+    LOCK,
     METRICS,
+    SPLIT,
     WEIGHTS,
     how_to_resume,
     read_config,
     write_weights,
 )
-from aib.runs.files import describe_changes, read_metrics, read_settings, write_evaluation
+from aib.runs.files import (
+    describe_changes,
+    read_metrics,
+    read_settings,
+    write_evaluation,
+    write_held_out,
+)
 from aib.system.environment import environment
 from aib.system.files import describe_write_error, locked, write_json, write_text
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
 
-LOCK = ".lock"
 BEGUN = {"settings", "training"}  # in config.json: by `aib train`, by `fit`
 ROW_BYTES = 1000  # of a line of metrics.jsonl, roughly
-STARTED = {CONFIG, METRICS, LOCK, "tensorboard", "wandb"}  # files of a run without a checkpoint
+STARTED = {
+    CONFIG,
+    METRICS,
+    SPLIT,
+    LOCK,
+    "tensorboard",
+    "wandb",
+}  # files of a run without a checkpoint
 # Settings that may change on resume. The number of processes decides who samples which noise and,
 # on CPUs, BatchNorm's statistics, so it stays.
 MAY_CHANGE = frozenset(MACHINE - {"devices", "nodes"})
@@ -44,7 +54,6 @@ class RunFolder:
         self.folder = folder
         self.checkpoint = folder / CHECKPOINT
         self.metrics = folder / METRICS
-        self._lock_file: IO[bytes] | None = None  # open while the lock is held
         self._config: dict[str, Any] = {}  # config.json, flattened, as last read or written
 
     def check_settings(self, settings: Settings) -> None:
@@ -61,19 +70,15 @@ class RunFolder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            reason = f"the folder {self.folder} cannot be created: {error.strerror}"
-            raise AibError(reason) from error
+            raise AibError(f"{self.folder} cannot be created: {error.strerror}") from error
 
     def write_config(
-        self, model: Classifier, settings: Settings, data: ImageSet | None = None
+        self, model: Classifier, settings: Settings, held_out: Collection[str | int] | None = None
     ) -> None:
-        """Write config.json of a run that `aib train` can resume."""
-        about: dict[str, Any] = {"settings": settings.to_dict()}
-        kind, path, _ = parse_name(settings.data)
-        if kind == "folder":
-            drawn_from = (data and settings.holdout and data.drawn_from) or {}
-            about["data_files"] = {"folder": str(path.resolve()), **drawn_from}
-        self._begin(model, about)
+        """Write config.json of a run that `aib train` can resume, and the images held out."""
+        self._begin(model, {"settings": settings.to_dict()})
+        if held_out is not None:
+            write_held_out(self.folder, held_out)
 
     @contextmanager
     def for_fit(
@@ -105,16 +110,18 @@ class RunFolder:
         self._check_same(old, new)
 
     def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
-        """Write config.json; remove the metrics of an earlier start without a checkpoint."""
+        """Write config.json; remove the records of an earlier start without a checkpoint."""
         check_unused(self.folder)
-        self.metrics.unlink(missing_ok=True)
+        for name in (METRICS, SPLIT):
+            (self.folder / name).unlink(missing_ok=True)
         self._write_config(model.config() | about | {"environment": environment()})
 
-    def update_preprocessing(self, model: Classifier) -> None:
-        """Write the model's preprocessing to config.json, unless it is there already."""
-        config, wanted = read_config(self.folder / CONFIG), model.preprocessing.to_dict()
-        if config["preprocessing"] != wanted:
-            self._write_config(config | {"preprocessing": wanted})
+    def update_config(self, model: Classifier) -> None:
+        """Write what the model has learnt about its images: preprocessing and calibration."""
+        config, given = read_config(self.folder / CONFIG), model.config()
+        changed = {name: given[name] for name in ("preprocessing", "calibration")}
+        if config | changed != config:
+            self._write_config(config | changed)
 
     def _write_config(self, config: dict[str, Any]) -> None:
         write_json(self.folder / CONFIG, config)
@@ -127,29 +134,12 @@ class RunFolder:
         with locked(self.folder / LOCK, busy, keep=True):
             for partial in self.folder.glob(f"{CHECKPOINT}.*.partial"):  # of a killed process
                 partial.unlink(missing_ok=True)
-            try:
-                with (self.folder / LOCK).open("rb") as self._lock_file:
-                    yield
-            finally:
-                self._lock_file = None
-
-    def check_unlocked(self) -> None:
-        """Raise if another process is training in the folder."""
-        if (self.folder / LOCK).is_file():
-            with self.locked():
-                pass
+            yield
 
     def check_exists(self) -> None:
-        """Raise if the folder was removed, or replaced by that of another run."""
-        mine, lock = self._lock_file, self.folder / LOCK
-        there = (self.folder / CONFIG).is_file()
-        if there and mine is not None and lock.exists():
-            there = os.path.samestat(os.fstat(mine.fileno()), lock.stat())
-        if not there:
-            raise AibError(
-                f"the run's folder {self.folder} was removed during the run; start again in "
-                "another one"
-            )
+        """Raise if the folder was removed."""
+        if not (self.folder / CONFIG).is_file():
+            raise AibError(f"the run's folder {self.folder} was removed during the run")
 
     def check_space(self, checkpoint: int, weights: int, rows: int) -> None:
         """Raise if the disk cannot hold files of these bytes and this many rows of metrics."""
@@ -187,17 +177,10 @@ class RunFolder:
             saved = dict(json.loads(state["config"]))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise AibError(f"{self.checkpoint} does not hold the settings of its run") from error
-        now = self._config = _flatten(read_config(self.folder / CONFIG))
-        edited = [
-            f"{name} {reprlib.repr(now.get(name))} in {CONFIG}, "
-            f"{reprlib.repr(saved.get(name))} in {CHECKPOINT}"
-            for name in now | saved
-            if now.get(name) != saved.get(name)
-        ]
-        if edited:
+        self._config = _flatten(read_config(self.folder / CONFIG))
+        if edited := describe_changes(saved, self._config, frozenset()):
             raise AibError(
-                f"{self.folder / CONFIG} was edited after the checkpoint was written: "
-                f"{'; '.join(edited)}; restore the old values, or start a new run in another folder"
+                f"{self.folder / CONFIG} was edited after the checkpoint was written: {edited}"
             )
         return state
 
@@ -212,6 +195,7 @@ class RunFolder:
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""
         self.check_exists()
+        self.update_config(model)
         write_weights(model, self.folder)
 
     def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:

@@ -7,13 +7,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from lightning.fabric import Fabric
+from torch import Tensor
 
 from aib.config.settings import Settings
 from aib.data import Batches, ImageSet, Prepared
 from aib.data.decoded import fits_in_memory
-from aib.data.mix import Mix
 from aib.errors import AibError, first_line
+from aib.evaluation.calibration import fit_calibration
 from aib.evaluation.error import Evaluation, evaluate
+from aib.models.calibration import Calibration
 from aib.models.classifier import Classifier
 from aib.models.weights import how_to_resume
 from aib.system.environment import emulates_bf16
@@ -26,7 +28,8 @@ from aib.training.optim import beta_at, learning_rate
 from aib.training.progress import DurationEstimate, Reporter
 from aib.training.step import TrainingStep
 
-TIMED_IMAGES = 2  # that are evaluated to estimate the duration of the training
+TIMED_PIXELS = 2**16  # that are evaluated to estimate the duration of the training
+FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
 GPU_WARM_UP = 10  # steps, in which kernels are compiled and chosen and CUDA graphs recorded
 
 
@@ -39,13 +42,15 @@ class Fitted:
     seconds: float  # of training, those before an interruption included
     last: dict[str, Any]  # the last row of metrics
     validation: Evaluation | None = None  # of the held-out images, at the end
+    test: Evaluation | None = None
 
 
-def evaluate_by(s: Settings, model: Classifier, data: ImageSet | Prepared) -> Evaluation:
+def evaluate_by(
+    s: Settings, model: Classifier, data: ImageSet | Prepared, **options: Any
+) -> Evaluation:
     """`evaluate` on the machine that the settings describe."""
-    return evaluate(
-        model, data, precision=s.precision, channels_last=s.channels_last, workers=s.workers
-    )
+    machine = {"channels_last": s.channels_last, "workers": s.workers}
+    return evaluate(model, data, precision=s.precision, **machine, **options)
 
 
 class Loop:
@@ -57,6 +62,7 @@ class Loop:
         data: ImageSet | Prepared,
         settings: Settings,
         validation: ImageSet | Prepared | None = None,
+        test: ImageSet | Prepared | None = None,
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
@@ -65,7 +71,7 @@ class Loop:
         fabric = fabric or start_fabric(s)
         if isinstance(validation, ImageSet) and fits_in_memory(validation, s.cache):
             validation = validation.in_memory()  # it is evaluated many times
-        self.fabric, self.validation, self.run = fabric, validation, run
+        self.fabric, self.validation, self.test, self.run = fabric, validation, test, run
         self.report = report if report and fabric.is_global_zero else Reporter()
         if s.precision == "bf16" and fabric.device.type == "cpu" and emulates_bf16():
             self.report.message("bf16 takes far longer than fp32 on this CPU: use --precision fp32")
@@ -79,8 +85,6 @@ class Loop:
             self.batches = training_batches(data, s, fabric)
             if self.batches.decoded:
                 self.report.message(str(self.batches.decoded))
-        alphas = (s.mixup, s.cutmix) if s.augment else (0.0, 0.0)
-        self.mix = Mix(data.num_classes, *alphas, s.label_smoothing, s.seed)
         self.steps_per_epoch = len(self.batches) // s.accumulate
         count = self.batches.num_images
         if self.steps_per_epoch == 0:
@@ -109,6 +113,7 @@ class Loop:
         self.began = time.monotonic()  # `train` sets it anew, earlier by `seconds`
         self.last: dict[str, Any] = {}  # the last row of metrics
         self.last_validation: Evaluation | None = None
+        self.calibration: Calibration | None = None  # fitted on the held-out images
 
     def train(self, stop: SignalCatcher) -> Fitted:
         """Run all remaining epochs."""
@@ -122,7 +127,7 @@ class Loop:
             self.report,
             self.total_steps - self.step,
             self.steps_per_epoch,
-            self.validation_seconds,
+            self.evaluation_seconds,
             warm_up=1 if self.fabric.device.type == "cpu" else GPU_WARM_UP,
         )
         try:
@@ -131,7 +136,7 @@ class Loop:
                 if first == 0 and self.quantizer is not None:
                     self.quantizer.reset_usage()  # counted per epoch
                 start = first * s.accumulate
-                batches = self.mix.batches(self.batches.epoch(epoch, start), epoch, start)
+                batches = self.batches.epoch(epoch, start)
                 for _ in range(first, self.steps_per_epoch):
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
@@ -153,22 +158,45 @@ class Loop:
             self.take_step.set_stretch(self.take_step.final_stretch)
         final, seconds = self.take_step.finish(), time.monotonic() - self.began
         if self.last_validation is None and self.validation and self.fabric.is_global_zero:
-            self.last_validation = evaluate_by(s, final, self.validation)  # no step was left
+            self.last_validation = self.validate(final, last=True)  # no step was left
+        final.calibration = self.calibration
         return Fitted(final, self.step, seconds, self.last, self.last_validation)
 
-    def validation_seconds(self) -> float:
-        """How long the evaluations until the end will take, by a few of the held-out images."""
-        s, images = self.settings, self.validation
+    def validate(self, model: Classifier, last: bool) -> Evaluation:
+        """Evaluate the held-out images; the last time, also fit the calibration on them."""
+        assert self.validation is not None
+        logits: list[tuple[Tensor, Tensor]] = []
+        evaluation = self.evaluate(model, self.validation, logits=logits)
+        if last:
+            values, labels = map(torch.cat, zip(*logits, strict=True))
+            self.calibration = fit_calibration(values, labels)
+        return evaluation
+
+    def evaluate(self, model: Classifier, data: ImageSet | Prepared, **options: Any) -> Evaluation:
+        """Evaluate with a progress bar."""
+        total = data.num_images if isinstance(data, Prepared) else len(data)
+        with self.report.task("evaluating", total) as tick:
+            return evaluate_by(self.settings, model, data, tick=tick, **options)
+
+    def evaluation_seconds(self) -> float:
+        """How long the evaluations until the end will take, by a few of their images."""
+        s = self.settings
+        epochs = range(self.step // self.steps_per_epoch + 1, s.epochs + 1)
+        count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
+        total = sum(
+            times * len(images)
+            for images, times in ((self.validation, count), (self.test, 1))
+            if isinstance(images, ImageSet)
+        )
+        images = self.validation or self.test
         if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
             return 0.0
-        few = images.subset(torch.arange(min(len(images), TIMED_IMAGES)))
+        timed = max(2, TIMED_PIXELS // images.preprocessing.image_size**2)
+        few = images.subset(torch.arange(min(len(images), timed)))
         evaluate_by(s, self.take_step.final_model, few)  # starts workers, chooses algorithms
         began = time.monotonic()
         evaluate_by(s, self.take_step.final_model, few)
-        each = (time.monotonic() - began) / len(few)
-        epochs = range(self.step // self.steps_per_epoch + 1, s.epochs + 1)
-        count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
-        return each * len(images) * count
+        return (time.monotonic() - began) / len(few) * total
 
     def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -203,10 +231,12 @@ class Loop:
         due = last or (epoch + 1) % s.evaluate_every == 0
         if last:
             self.take_step.set_stretch(self.take_step.final_stretch)
-        if last or (due and self.validation is not None):
-            self.take_step.estimate_batch_norm(self.batches.epoch(epoch))
+        few_steps = last and self.total_steps < FEW_STEPS
+        if (due and s.ema_batch_norm and (last or self.validation is not None)) or few_steps:
+            count = s.ema_batch_norm or len(self.batches)
+            self.take_step.estimate_batch_norm(self.batches.epoch(epoch), count)
         if self.validation is not None and due and self.fabric.is_global_zero:
-            validation = evaluate_by(s, self.take_step.final_model, self.validation)
+            validation = self.validate(self.take_step.final_model, last)
             self.last_validation = validation
             row["validation"] = validation.to_dict()
             self.report.message(f"epoch {epoch + 1}: held-out error {validation.top1_error:.2f}%")

@@ -66,7 +66,9 @@ def make_optimizer(
     names, scale = model.pretrained_names, 1.0
     if s.lr_backbone is not None:
         if not names:
-            raise nothing_pretrained(s.lr_backbone)
+            raise AibError(
+                "lr_backbone is for pretrained weights: add --init vgg16:PATH or --pretrained"
+            )
         scale = s.lr_backbone / s.lr
     groups = parameter_groups(model, s.weight_decay, profile.decay_all, scaled=names, scale=scale)
     fused = on_device or None  # None: PyTorch's own choice
@@ -74,15 +76,6 @@ def make_optimizer(
         return torch.optim.AdamW(groups, lr=s.lr, capturable=on_device, fused=fused)
     nesterov = profile.nesterov and s.momentum > 0
     return torch.optim.SGD(groups, lr=s.lr, momentum=s.momentum, nesterov=nesterov, fused=fused)
-
-
-def nothing_pretrained(lr_backbone: float) -> AibError:
-    """The error for a learning rate of pretrained layers where none are loaded."""
-    return AibError(
-        f"lr_backbone {lr_backbone:g} is the learning rate of pretrained weights, and none are "
-        "loaded: add --init vgg16:PATH (aib.load_backbone in Python), or --pretrained for a "
-        "network of timm or torchvision; without such weights, --lr-backbone None"
-    )
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, saved: dict) -> None:

@@ -3,7 +3,8 @@
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from aib.config.profiles import get_profile
 from aib.errors import counted
+from aib.system.progress import Tick, progress_bar, silent
 
 MEASURED_SECONDS = 3.0  # of training, by which its duration is estimated
 
@@ -25,6 +27,10 @@ class Reporter:
     def metrics(self, row: dict[str, Any]) -> None: ...
     def message(self, text: str) -> None: ...
     def close(self) -> None: ...
+
+    def task(self, what: str, total: int) -> AbstractContextManager[Tick]:
+        """Receives the progress of an evaluation of `total` images inside the `with`."""
+        return nullcontext(silent)
 
 
 class LineReporter(Reporter):
@@ -74,6 +80,16 @@ class BarReporter(Reporter):
 
     def message(self, text: str) -> None:
         self.console.print(Text(text))  # a string's brackets would be markup
+
+    @contextmanager
+    def task(self, what: str, total: int) -> Iterator[Tick]:
+        if not self.live.is_started:  # after the training
+            with progress_bar(total) as tick:
+                yield tick
+            return
+        task = self.bar.add_task(what, total=total)
+        yield lambda _, done: self.bar.advance(task, done)
+        self.bar.remove_task(task)
 
     def close(self) -> None:
         self.live.stop()

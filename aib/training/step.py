@@ -16,7 +16,7 @@ from aib.config.settings import Settings
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
 from aib.models.masked import Masked
-from aib.models.precision import autocast
+from aib.models.modes import autocast
 from aib.models.registry import find_entry
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
@@ -40,18 +40,28 @@ class Objective(nn.Module):
         self.model = model
         self.weights = {name: getattr(s, name) for name in ("lambda_q", "lambda_c", "lambda_area")}
         self.kl_weight = kl_weight(model)
+        self.label_smoothing = s.label_smoothing
 
     def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
         """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
         out = self.model(x)
+        target = smooth_labels(y, self.model.num_classes, self.label_smoothing)
         beta, profile = beta * self.kl_weight, self.model.profile
-        terms = aib_loss(out, y, beta, area=area, profile=profile, **self.weights)
-        label = y.argmax(-1) if y.is_floating_point() else y  # the larger part of a mixture
-        wrong = (out.logits.detach().argmax(-1) != label).sum()
+        terms = aib_loss(out, target, beta, area=area, profile=profile, **self.weights)
+        wrong = (out.logits.detach().argmax(-1) != y).sum()
         bits = self.model.mask_bits(x, out)
         passed = torch.zeros_like(terms.total) if bits is None else bits.mean()
         logged = [*terms.detached().values(), passed, wrong.float()]
         return terms.total, torch.stack(logged)
+
+
+def smooth_labels(y: Tensor, num_classes: int, share: float) -> Tensor:
+    """Move this share of each label to all classes alike: indices [B] to probabilities [B,C]."""
+    if not share:
+        return y
+    rest = share / num_classes
+    labels = torch.full((len(y), num_classes), rest, device=y.device)
+    return labels.scatter_(1, y[:, None], 1 - share + rest)
 
 
 def kl_weight(model: Classifier) -> float:
@@ -185,17 +195,12 @@ class TrainingStep:
         # fp16 has infinite gradients while its loss scale settles, and skips those steps itself.
         return torch.zeros_like(norm) if s.precision == "fp16" else norm
 
-    def estimate_batch_norm(self, batches: Iterator[tuple[Tensor, Tensor]]) -> None:
-        """Estimate the average's BatchNorm statistics anew, if the settings ask for it."""
+    def estimate_batch_norm(self, batches: Iterator[tuple[Tensor, Tensor]], count: int) -> None:
+        """Estimate the BatchNorm statistics of the final model anew from this many batches."""
         s = self.settings
-        if self.average is None or not s.ema_batch_norm:
-            return
-        images = (
-            x.contiguous(memory_format=self.memory_format)
-            for x, _ in islice(batches, s.ema_batch_norm)
-        )
+        images = (x.contiguous(memory_format=self.memory_format) for x, _ in islice(batches, count))
         with autocast(self.fabric.device, s.precision):
-            estimate_batch_norm(self.average.model, images, s.freeze, self.fabric.global_rank)
+            estimate_batch_norm(self.final_model, images, s.freeze, self.fabric.global_rank)
 
     def revive_anchors(self) -> int:
         """Move unused anchors, reset their optimizer state and return their number."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from aib.config.network_options import options_for
 from aib.config.options import OPTION_NEEDS, ModelOptions, is_library_name
 from aib.config.settings import Settings
 from aib.data import ImageSet, has_split, load, require_trainable
@@ -15,10 +14,10 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
-from aib.models.networks.attachment import attach
+from aib.models.networks.attachment import attach, attach_options, form_of
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CONFIG, WEIGHTS, read_preprocessing
-from aib.runs.files import check_files, check_here
+from aib.runs.files import final_split, measured_split, read_held_out, reported
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import find_model
 from aib.system.files import sha256
@@ -27,8 +26,6 @@ from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.fit import fit
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
-from aib.training.loop import evaluate_by
-from aib.training.optim import nothing_pretrained
 from aib.training.progress import Reporter
 from aib.training.warm_start import (
     VGG16,
@@ -60,8 +57,6 @@ def train(
         if not run.checkpoint.is_file():
             run.check_unlocked()
         require_checkpoint(run.checkpoint)
-        # Before a missing folder counts as one without test images, with another holdout.
-        check_here(folder, settings.data, str(folder), resume=True)
     else:
         check_unused(folder)
     if not settings.trains_network:
@@ -69,9 +64,6 @@ def train(
     if settings.evaluator:
         settings = evaluator_settings(settings)
     settings = with_test_images(settings)
-    warm = settings.pretrained or (settings.init or "").startswith(VGG16)
-    if settings.lr_backbone is not None and not warm:
-        raise nothing_pretrained(settings.lr_backbone)
     fabric = start_fabric(settings, folder)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
     report = report if report and fabric.is_global_zero else Reporter()
@@ -92,14 +84,15 @@ def _train(
         run_on_rank_zero(fabric, lambda: lock.enter_context(run.locked()))
         run.check_settings(settings)
 
-    data = load_data(settings, "train")
-    if resume:
-        check_files(run.folder, data)
-    has_validation = settings.holdout or has_split(settings.data, "val")
-    validation = load_data(settings, "val") if has_validation else None
-    final: list[ImageSet] = []  # images to evaluate: an error in them is one before the training
-    if settings.final_split != "val":
-        run_on_rank_zero(fabric, lambda: final.append(load_data(settings, settings.final_split)))
+    recorded = read_held_out(run.folder) if resume else None
+    data = load_data(settings, "train", recorded)
+    own_validation = has_split(settings.data, "val")
+    has_validation = settings.holdout or own_validation
+    validation = load_data(settings, "val", recorded) if has_validation else None
+    held_out = validation.keys if validation and not own_validation else None
+    test: list[ImageSet] = []  # loaded now: an error in them is one before the training
+    if final_split(settings) == "test":
+        run_on_rank_zero(fabric, lambda: test.append(load_data(settings, "test")))
     model = build_model(settings, data, resume=resume, report=report)
     if resume:  # normalised as the weights expect, which need not be the data's own way
         model.preprocessing = read_preprocessing(run.folder / CONFIG)
@@ -109,10 +102,10 @@ def _train(
         def begin() -> None:
             run.make()
             lock.enter_context(run.locked())
-            run.write_config(model, settings, data)
+            run.write_config(model, settings, held_out)
 
         run_on_rank_zero(fabric, begin)
-    loaded = [data, *([validation] if validation else []), *final]
+    loaded = [data, *([validation] if validation else []), *test]
     for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
         report.message(f"warning: {left_out}; --strict stops at one")
     report.message(
@@ -125,6 +118,7 @@ def _train(
             data,
             settings,
             validation=validation,
+            test=test[0] if test else None,
             run=run,
             resume=resume,
             report=report,
@@ -136,13 +130,10 @@ def _train(
         raise
     if not fabric.is_global_zero:
         return None
-    evaluation = fitted.validation
-    if final:
-        images = final[0].prepared_for(model.preprocessing)
-        evaluation = evaluate_by(settings, fitted.model, images)
-    assert evaluation is not None  # what is not in `final` was held out
+    evaluation = fitted.test or fitted.validation
+    assert evaluation is not None
     evaluation = replace(evaluation, weights_sha256=sha256(run.folder / WEIGHTS))
-    run.write_evaluation(settings.reported, evaluation.to_dict())
+    run.write_evaluation(reported(settings), evaluation.to_dict())
     return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 
 
@@ -177,10 +168,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
-        layout=s.layout,
-        prefix_tokens=s.prefix_tokens,
-        grid=s.token_grid,
-        **options_for(s.model, s.masked, s.options),
+        **attach_options(s.model, form_of(s.masked, s.evaluator), s.options),
     )
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
@@ -189,12 +177,13 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
 
 def with_test_images(s: Settings) -> Settings:
     """Hold out a fifth of a folder that has no test images; it is evaluated in their place."""
-    return s if s.measured_split == "test" or s.holdout else replace(s, holdout=0.2)
+    return s if measured_split(s.data) == "test" or s.holdout else replace(s, holdout=0.2)
 
 
-def load_data(s: Settings, split: str) -> ImageSet:
-    """Load one split of the settings' data set."""
-    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, strict=s.strict)
+def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
+    """Load one split of the settings' data set, with the images held out that a run recorded."""
+    options = {"root": s.root, "seed": s.seed, "holdout": s.holdout, "strict": s.strict}
+    return load(s.data, split, held_out=held_out, **options)
 
 
 def build_model(

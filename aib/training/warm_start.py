@@ -96,7 +96,9 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     missing: list[str] = []
     ignored: list[str] = []
     if isinstance(model, Masked) and not any(name.startswith("body.") for name in weights):
-        weights, ignored = _into_body(weights, model.body_names, expected)
+        attached = model.recipe["kind"] == "attached"
+        parts = {"tail": "body"} if attached else {"stem": "body.0", "tail": "body.1"}
+        weights, ignored = _into_body(weights, parts, expected)
         if model.first_pass is not None:  # it sees whole images, as that model did
             weights |= model.first_pass.statistics_in(weights, "body", "first_pass")
         needed = {n for n, _ in model.named_parameters() if n.startswith("body.")}

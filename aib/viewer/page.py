@@ -1,7 +1,7 @@
 """The page: its layout in Gradio's components, and the handlers of its events."""
 
-from collections.abc import Callable, Collection
-from functools import wraps
+import sys
+from collections.abc import Collection
 from html import escape as escape_html
 from pathlib import Path
 from typing import Any
@@ -9,19 +9,19 @@ from typing import Any
 import gradio as gr
 import numpy as np
 
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.figures.overlay import Array
 from aib.figures.picture import magnified
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import Run
 from aib.viewer import panels
-from aib.viewer.examples import Example, unknown_classes
+from aib.viewer.examples import Example
 from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
 
 OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
 THUMBNAIL = 96  # pixels of an example's longer side
-COLUMN = ("decision", "details", "maps", "samples", "change", "change-maps")
+PARTS = ("decision", "details", "maps", "samples", "change", "change-maps")
 SESSIONS = 50  # kept on the server; a page that was never closed makes room for a newer one
 # Galleries as high as their pictures, with captions below them instead of on them. An example's
 # caption is the text that stands for its picture, and is not shown.
@@ -50,8 +50,21 @@ class Page(gr.Blocks):
     ) -> list[Any]:
         """Check the values of a request before they are used."""
         if not named_files(inputs) <= self.upload_file_set:
-            raise gr.Error("the page takes uploaded files only", print_exception=False)
+            raise AibError("the page takes uploaded files only")
         return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+    async def process_api(self, *args: Any, **options: Any) -> dict[str, Any]:
+        """Answer an event; an error becomes a message on the page, and no traceback here."""
+        try:
+            return await super().process_api(*args, **options)
+        except AibError as error:
+            text = escape_html(str(error))
+            raise gr.Error(text, duration=None, print_exception=False) from error
+        except Exception as error:
+            if getattr(error, "print_exception", True):
+                reason = f"{type(error).__name__} {first_line(error)!a}"
+                print(f"aib view: a request failed: {reason}", file=sys.stderr)
+            raise gr.Error("this request failed", print_exception=False) from error
 
 
 def named_files(value: Any) -> set[str]:
@@ -70,48 +83,36 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         scene = gr.State()
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
-                file, gallery, picture, side, clear = _inputs(viewer, examples)
-                across, down, place = _position()
-            with gr.Column(scale=1 + len(viewer.runs), min_width=320):
-                with gr.Row():
-                    opacity = _slider("Opacity of the map, %", 100, OPACITY, elem_id="aib-opacity")
-                    count = viewer.num_levels
-                    lowest = _slider(
-                        "Lowest level shown", count, visible=count > 0, elem_id="aib-lowest"
-                    )
-                with gr.Row(equal_height=False):
-                    columns = [_column(opened, i) for i, opened in enumerate(viewer.runs)]
+                file, gallery, picture, side, clear = _inputs(examples)
+            with gr.Column(scale=2, min_width=320):
+                opacity, parts = _outputs(viewer.run)
         act = Handlers(viewer, examples, thumbnails=gallery.keep_in_cache)
-        maps = [column[COLUMN.index("maps")] for column in columns]
-        everything = [scene, picture, *(part for column in columns for part in column)]
-        view = [opacity, lowest]
+        everything = [scene, picture, *parts]
         # Nothing here is an API. Every event is answered, one after another, so that each starts
         # from the picture that the one before left; a slider that is dragged sends its last value.
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         quiet |= {"concurrency_id": "picture", "trigger_mode": "multiple"}
         last = quiet | {"trigger_mode": "always_last"}
-        page.load(readable(act.start), view, everything, **quiet)
-        file.upload(readable(act.upload), [file, *view], [file, *everything], **quiet)
-        gallery.select(readable(act.pick), view, everything, **quiet)
-        picture.select(readable(act.hide), [scene, side, *view], everything, **quiet)
-        clear.click(readable(act.clear), [scene, *view], everything, **quiet)
-        where = [side, across, down]
-        place.click(readable(act.place), [scene, *where, *view], everything, **quiet)
-        gr.on([opacity.input, lowest.input], readable(act.redraw), [scene, *view], maps, **last)
+        if examples:
+            page.load(act.start, opacity, everything, **quiet)
+        file.upload(act.upload, [file, opacity], [file, *everything], **quiet)
+        gallery.select(act.pick, opacity, everything, **quiet)
+        picture.select(act.hide, [scene, side, opacity], everything, **quiet)
+        clear.click(act.clear, [scene, opacity], everything, **quiet)
+        opacity.input(act.redraw, [scene, opacity], parts[PARTS.index("maps")], **last)
     page.state_session_capacity = SESSIONS
     # Answers that were never fetched: of a page closed while it waited.
     page._queue.pending_messages_per_session.max_size = SESSIONS
     return page
 
 
-def _inputs(viewer: Viewer, examples: list[Example]) -> tuple[Any, ...]:
+def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     """Where a picture comes from, the picture, and what hides parts of it."""
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
-    _markdown("or pick an example:")
+    if examples:
+        _markdown("or pick an example:")
     thumbnails = [(thumbnail(example), example.name) for example in examples]
-    gallery = _gallery(6, value=thumbnails, elem_id="aib-examples")
-    note = unknown_classes(viewer.runs, examples)
-    _markdown(panels.escape(note), visible=bool(note), elem_id="aib-unknown")
+    gallery = _gallery(6, value=thumbnails, visible=bool(examples), elem_id="aib-examples")
     picture = gr.Image(
         format="png",
         interactive=False,
@@ -121,43 +122,31 @@ def _inputs(viewer: Viewer, examples: list[Example]) -> tuple[Any, ...]:
         elem_id="aib-picture",
     )
     _markdown("Click into the picture to hide a block of it.")
-    side = gr.Slider(
-        5, 60, BLOCK, step=5, label="Size of a block, % of the shorter side", buttons=[]
-    )
+    side = _slider("Size of a block, % of the shorter side", 5, 60, BLOCK, step=5)
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
 
 
-def _position() -> tuple[Any, ...]:
-    """What takes the place of a click into the picture for those who use the keyboard."""
-    with gr.Accordion("Hide a block by keyboard", open=False, elem_id="aib-position"):
-        across = _slider("Centre of the block, % from the left", 100, 50, elem_id="aib-across")
-        down = _slider("Centre of the block, % from the top", 100, 50, elem_id="aib-down")
-        return across, down, gr.Button("Hide the block", elem_id="aib-place")
+def _outputs(run: Run) -> tuple[gr.Slider, list[gr.components.Component]]:
+    """The opacity of the map, and what the model makes of the picture, in the order of PARTS."""
+    _markdown(f"### {panels.escape(run.label)} ({panels.escape(run.name)})")
+    found = stored_verdict(run)
+    _markdown(panels.verdict(found), visible=found is not None, elem_id="aib-verdict")
+    opacity = _slider("Opacity of the map, %", 0, 100, OPACITY, step=1, elem_id="aib-opacity")
+    parts = [
+        gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
+        _markdown(),
+        _gallery(3),
+        _gallery(5),
+        _markdown(),
+        _gallery(3),
+    ]
+    for name, part in zip(PARTS, parts, strict=True):
+        part.elem_id = f"aib-{name}"
+    return opacity, parts
 
 
-def _column(opened: Run, run: int) -> list[gr.components.Component]:
-    """One run's column, in the order of COLUMN."""
-    with gr.Column(min_width=320):
-        _markdown(f"### {panels.escape(opened.label)} ({panels.escape(opened.name)})")
-        found = stored_verdict(opened)
-        _markdown(panels.verdict(found), visible=found is not None, elem_id=f"aib-verdict-{run}")
-        parts = [
-            gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
-            _markdown(),
-            _gallery(3),
-            _gallery(5),
-            _markdown(),
-            _gallery(3),
-        ]
-    for name, part in zip(COLUMN, parts, strict=True):
-        part.elem_id = f"aib-{name}-{run}"
-    return parts
-
-
-def _slider(label: str, maximum: int, value: int = 0, **options: Any) -> gr.Slider:
-    return gr.Slider(
-        0, max(maximum, 1), value, step=1, label=label, buttons=[], min_width=220, **options
-    )
+def _slider(label: str, low: int, high: int, value: int, **options: Any) -> gr.Slider:
+    return gr.Slider(low, high, value, label=label, buttons=[], **options)
 
 
 def _markdown(text: str = "", **options: Any) -> gr.Markdown:
@@ -188,87 +177,68 @@ class Handlers:
         self.viewer, self.examples = viewer, examples
         self.thumbnails = thumbnails  # paths that an upload of the same picture shares
 
-    def start(self, opacity: int, lowest: int) -> list[Any]:
-        return self._example(0, opacity, lowest)
+    def start(self, opacity: int) -> list[Any]:
+        return self._example(0, opacity)
 
-    def pick(self, opacity: int, lowest: int, chosen: gr.SelectData) -> list[Any]:
-        return self._example(chosen.index, opacity, lowest)
+    def pick(self, opacity: int, chosen: gr.SelectData) -> list[Any]:
+        return self._example(chosen.index, opacity)
 
-    def upload(self, path: str, opacity: int, lowest: int) -> list[Any]:
+    def upload(self, path: str, opacity: int) -> list[Any]:
         """Show an uploaded file, and delete it. The first value empties the upload box."""
         try:
-            return [None, *self._draw(self.viewer.read(Path(path)), opacity, lowest)]
+            return [None, *self._draw(self.viewer.read(Path(path)), opacity)]
         except AibError as error:  # the picture before it stays
             gr.Warning(escape_html(str(error)), duration=None)
-            return [None, *[gr.skip()] * (2 + len(COLUMN) * len(self.viewer.runs))]
+            return [None, *[gr.skip()] * (2 + len(PARTS))]
         finally:
             if path not in self.thumbnails:
                 Path(path).unlink(missing_ok=True)
 
     def hide(
-        self, scene: Scene | None, side: int, opacity: int, lowest: int, clicked: gr.SelectData
+        self, scene: Scene | None, side: int, opacity: int, clicked: gr.SelectData
     ) -> list[Any]:
         """Hide a block where the picture was clicked on."""
         scene = present(scene)
-        height, width = magnified(scene.shown, SHOWN_SIDE).shape[:2]
+        height, width = magnified(self.viewer.picture(scene), SHOWN_SIDE).shape[:2]
         x, y = clicked.index
         covered = self.viewer.cover(scene, (x + 0.5) / width, (y + 0.5) / height, side / 100)
-        return self._draw(covered, opacity, lowest)
+        return self._draw(covered, opacity)
 
-    def place(
-        self, scene: Scene | None, side: int, across: int, down: int, opacity: int, lowest: int
-    ) -> list[Any]:
-        """Hide a block at a position in percent."""
-        covered = self.viewer.cover(present(scene), across / 100, down / 100, side / 100)
-        return self._draw(covered, opacity, lowest)
+    def clear(self, scene: Scene | None, opacity: int) -> list[Any]:
+        return self._draw(self.viewer.uncover(present(scene)), opacity)
 
-    def clear(self, scene: Scene | None, opacity: int, lowest: int) -> list[Any]:
-        return self._draw(self.viewer.uncover(present(scene)), opacity, lowest)
-
-    def redraw(self, scene: Scene | None, opacity: int, lowest: int) -> Any:
-        """Draw the maps again; no model runs. Gradio takes a single output without a list."""
+    def redraw(self, scene: Scene | None, opacity: int) -> dict[str, Any]:
+        """Draw the maps again; no model runs."""
         scene = present(scene)
-        drawn = [self._maps(scene, run, opacity, lowest) for run in range(len(self.viewer.runs))]
-        return drawn if len(drawn) > 1 else drawn[0]
+        return _tiles(panels.maps(self.viewer.picture(scene), scene.now, opacity / 100))
 
-    def column(self, scene: Scene, run: int, opacity: int, lowest: int) -> list[Any]:
-        before, now = scene.before[run], scene.now[run]
-        changed = bool(scene.blocks)
+    def _example(self, index: int, opacity: int) -> list[Any]:
+        example = self.examples[index]
+        return self._draw(self.viewer.show(example.image, example.name), opacity)
+
+    def _draw(self, scene: Scene, opacity: int) -> list[Any]:
+        before, now = scene.before, scene.now
+        picture = magnified(self.viewer.picture(scene), SHOWN_SIDE)
         return [
+            scene,
+            gr.update(value=picture, label=scene.name),
             panels.decision(now),
             panels.details(now),
-            self._maps(scene, run, opacity, lowest),
-            panels.samples(self.viewer.inputs(scene)[run], now),
-            panels.change_text(before, now) if changed else "",
-            _shown_if_any(panels.change_maps(before, now) if changed else []),
+            self.redraw(scene, opacity),
+            panels.samples(self.viewer.pixels(scene), now),
+            panels.change_text(before, now) if scene.blocks else "",
+            _tiles(panels.change_maps(before, now) if scene.blocks else []),
         ]
 
-    def _maps(self, scene: Scene, run: int, opacity: int, lowest: int) -> dict[str, Any]:
-        picture = self.viewer.shown(scene, run)
-        return _shown_if_any(panels.maps(picture, scene.now[run], opacity / 100, lowest))
 
-    def _example(self, index: int, opacity: int, lowest: int) -> list[Any]:
-        example = self.examples[index]
-        return self._draw(self.viewer.show(example.image, example.name), opacity, lowest)
-
-    def _draw(self, scene: Scene, opacity: int, lowest: int) -> list[Any]:
-        picture = magnified(self.viewer.shown(scene), SHOWN_SIDE)
-        columns = [self.column(scene, r, opacity, lowest) for r in range(len(self.viewer.runs))]
-        parts = [part for column in columns for part in column]
-        return [scene, gr.update(value=picture, label=scene.name), *parts]
-
-
-def _shown_if_any(tiles: list[panels.Tile]) -> dict[str, Any]:
+def _tiles(tiles: list[panels.Tile]) -> dict[str, Any]:
     return gr.update(value=tiles, visible=bool(tiles))
 
 
 def present(scene: Scene | None) -> Scene:
-    """The visitor's picture, unless the server has dropped it."""
+    """The visitor's picture, unless there is none yet or the server has dropped it."""
     if scene is None:
-        raise AibError(
-            "the viewer no longer has this picture (it was restarted, or too many other pages are "
-            "open): reload the page"
-        )
+        raise AibError("the viewer has no picture of this page: choose one, or reload the page")
     return scene
 
 
@@ -276,17 +246,3 @@ def thumbnail(example: Example) -> Array:
     small = example.image.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     return np.asarray(small)
-
-
-def readable(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Show an `AibError` as a message on the page."""
-
-    @wraps(handler)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return handler(*args, **kwargs)
-        except AibError as error:
-            text = escape_html(str(error))
-            raise gr.Error(text, duration=None, print_exception=False) from error
-
-    return guarded

@@ -2,23 +2,20 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from aib.errors import install
+from aib.figures.explanation import panels
 from aib.figures.fonts import in_order
-from aib.figures.overlay import (
-    BITS_COLORS,
-    MAP_COLORS,
-    SIGMA_COLORS,
-    Array,
-    colored,
-    overlay,
-)
+from aib.figures.overlay import Array, colored
 from aib.figures.picture import image_tile, limits, magnified
-from aib.figures.scale import FLAT, enlarge, stretch_note
+from aib.figures.row import Panel
+from aib.figures.scale import FLAT
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.stored import StoredVerdict
 from aib.models.explanation import CLOSED, Explanation
@@ -90,56 +87,28 @@ def missing(found: Explanation) -> list[str]:
     return lacks
 
 
-def maps(picture: Array, found: Explanation, opacity: float, lowest: int) -> list[Tile]:
-    """The map over the picture, its levels from `lowest` on, and its standard deviation.
-
-    For a masked model also what the classifier saw, and the bits that the mask lets through.
-    """
-    shown = found.shown_map
-    if shown is None:
+def maps(picture: Array, found: Explanation, opacity: float) -> list[Tile]:
+    """The panels of `aib explain`, without the image."""
+    if found.shown_map is None:
         return []
-    picture = magnified(picture)
-    blank = np.zeros_like(picture)
-    low, high = limits(shown)
-    name = "attention" if found.method == "own" else "Grad-CAM"
-    colours = (low, high) if found.mask is None else (0.0, 1.0)  # a mask is a share
-    note = stretch_note(low, high) if found.method == "own" and found.mask is None else ""
-    tiles = [
-        (
-            with_scale(overlay(picture, _unit(shown, colours), alpha=opacity, scale=False)),
-            "{}, {:.3g} to {:.3g}".format(name, *colours) + (f", {note}" if note else ""),
-        )
-    ]
-    if found.seen_pixels is not None and found.bits is not None:
-        tiles.append((magnified(image_tile(found.seen_pixels[0])), "seen by the classifier"))
-        tiles.append(own_range(blank, found.bits, BITS_COLORS, "bits per pixel"))
-    if found.level_indices is not None:
-        tiles.append(levels(picture, found, lowest))
-    if found.sigma is not None:
-        tiles.append(own_range(blank, found.sigma, SIGMA_COLORS, "uncertainty σ"))
-    return tiles
+    large = magnified(picture)
+    shown = panels(replace(found, images=(large,)), opacity=opacity)[1:]
+    return [_tile(panel, large.shape[1], large.shape[0]) for panel in shown]
 
 
-def own_range(blank: Array, map: Tensor, colors: str, name: str) -> Tile:
-    """A map [1,h,w] in colours alone, over its own range."""
-    low, high = limits(map)
-    tile = with_scale(coloured(blank, map, (low, high), colors), colors)
-    return tile, f"{name}, {low:.3g} to {high:.3g}"
-
-
-def levels(picture: Array, found: Explanation, lowest: int) -> Tile:
-    """The quantised levels from `lowest` on, over the picture in grey."""
-    assert found.level_indices is not None and found.anchors is not None
-    count = len(found.anchors)
-    grid = enlarge(found.level_indices, picture.shape[:2])[0].numpy()  # [H,W]
-    colours = colored(grid / max(count - 1, 1), MAP_COLORS)
-    grey = np.broadcast_to(picture.mean(-1, keepdims=True) * 0.75, picture.shape)
-    tile = np.where((grid >= lowest)[:, :, None], colours, grey).astype(np.uint8)
-    used = found.level_indices.unique()
-    share = float((found.level_indices >= lowest).float().mean())
-    shown = int((used >= lowest).sum())
-    caption = f"{shown} of {len(used)} levels in use (Q = {count}), {share:.0%} of the map"
-    return with_scale(tile, lowest=lowest / count), caption
+def _tile(panel: Panel, width: int, height: int) -> Tile:
+    """A panel above the bar of its colours; the caption has the values at the bar's ends."""
+    values, caption = panel.values, panel.title.replace("\n", ", ")
+    if panel.ends is None:
+        return values, caption
+    low, high = panel.ends
+    if values.ndim == 2:
+        scaled = (values.astype(float) - low) / max(high - low, FLAT)
+        image = Image.fromarray(colored(scaled, panel.colors))
+        values = np.asarray(image.resize((width, height), Image.Resampling.NEAREST))
+    bar = colored(np.arange(width) / max(width - 1, 1), panel.colors)  # [W,3]
+    rows = np.broadcast_to(bar, (max(height, width) // 20 + 1, width, 3))
+    return np.vstack([values, rows]), f"{caption}, {low:.3g} to {high:.3g}"
 
 
 def samples(pixels: Tensor, found: Explanation) -> list[Tile]:
@@ -149,23 +118,16 @@ def samples(pixels: Tensor, found: Explanation) -> list[Tile]:
     if found.sample_maps is None or found.map is None:
         return tiles
     scale = limits(torch.cat([found.sample_maps[:, 0], found.map]))
-    blank = np.zeros_like(seen)
     for number, sample in enumerate(found.sample_maps[:SHOWN_SAMPLES], 1):
-        tiles.append((coloured(blank, sample, scale), f"sample {number}"))
+        tiles.append(_tile(Panel(f"sample {number}", sample[0].numpy(), scale), SIDE, SIDE))
     return tiles
 
 
 def change_text(before: Explanation, now: Explanation) -> str:
     """What the blocks do to the decision and to the map."""
-    old, new = int(before.prediction), int(now.prediction)
     p_old, p_new = before.probabilities[0], now.probabilities[0]
-    shares = f"{float(p_old[old]):.1%} to {float(p_new[old]):.1%}"
-    text = f"The decision stays {escape(before.name_of(old))}: {shares}."
-    if old != new:
-        text = (
-            f"The decision changes from {escape(before.name_of(old))} ({shares}) to "
-            f"{escape(now.name_of(new))} ({float(p_new[new]):.1%})."
-        )
+    old, new = (escape(found.names()[0]) for found in (before, now))
+    text = f"The decision stays {old}." if old == new else f"The decision changes: {old} to {new}."
     if before.map is not None and now.map is not None:
         scaled = min_max(before.map), min_max(now.map)
         centred = float(centred_cosine(*scaled))
@@ -185,38 +147,16 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
     old, new = before.shown_map, now.shown_map
     if old is None or new is None:
         return []
-    blank = np.zeros((SIDE, SIDE, 3), np.uint8)
-    scale = limits(torch.cat([old, new]))
-    moved = new - old
-    most = max(float(moved.abs().max()), FLAT)
-    return [
-        (coloured(blank, old, scale), "map before"),
-        (coloured(blank, new, scale), "map with the blocks"),
-        (coloured(blank, moved, (-most, most), CHANGE_COLORS), f"difference, ±{most:.2g}"),
-    ]
+    ends = limits(torch.cat([old, new]))
+    most = max(float((new - old).abs().max()), FLAT)
+    row = (
+        Panel("map before", old[0].numpy(), ends),
+        Panel("map with the blocks", new[0].numpy(), ends),
+        Panel("difference", (new - old)[0].numpy(), (-most, most), CHANGE_COLORS),
+    )
+    return [_tile(panel, SIDE, SIDE) for panel in row]
 
 
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(as_text(text)).split()))
-
-
-def coloured(
-    blank: Array, map: Tensor, scale: tuple[float, float], colors: str = MAP_COLORS
-) -> Array:
-    """A map [1,h,w] in colours alone, between two values, at the size of `blank`."""
-    return overlay(blank, _unit(map, scale), colors, alpha=1.0, scale=False)
-
-
-def with_scale(picture: Array, colors: str = MAP_COLORS, lowest: float = 0) -> Array:
-    """The picture above a bar of its colours, the lowest value at the left; grey below `lowest`."""
-    height, width = max(max(picture.shape[:2]) // 20, 1), picture.shape[1]
-    values = np.arange(width) / max(width - 1, 1)
-    bar = colored(values, colors)  # [W,3]
-    bar[values < lowest] = 96
-    return np.vstack([picture, np.broadcast_to(bar, (height, width, 3))])
-
-
-def _unit(map: Tensor, scale: tuple[float, float]) -> Tensor:
-    low, high = scale
-    return (map[0] - low) / max(high - low, FLAT)

@@ -2,13 +2,12 @@
 
 import ipaddress
 import os
+import re
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from aib.errors import AibError, missing_extra
 from aib.viewer.examples import Example
@@ -20,7 +19,9 @@ POLICY = (
     b"form-action 'self'"
 )
 UPLOAD = "/gradio_api/upload"  # where Gradio limits the size of files itself
+MAX_UPLOAD = 20 * 2**20  # bytes of an image file
 MAX_BODY = 2**20  # bytes of any other request, which names files and holds values of sliders
+HOST = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d+)?", re.IGNORECASE)
 # Of the system: Gradio's own would be fetched.
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]
 
@@ -43,26 +44,19 @@ def prepare_gradio(folder: str) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Open a port; 0 takes any free one."""
-    if not 0 <= port <= 65535:
-        raise AibError(f"--port must lie between 0 and 65535, not {port}")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
-        raise AibError(f"--host {host} is not an address ({error.strerror})") from error
-    except UnicodeError as error:  # a name that is too long, for example
-        raise AibError(f"--host {host[:40]}... is not an address") from error
-    listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise AibError(f"--host {host[:40]} is not an address of this machine") from error
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
         listener.listen(128)  # requests wait here until the server runs
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        reason = error.strerror or str(error)
-        raise AibError(
-            f"port {port} of {host} cannot be opened ({reason}); "
-            "leave --port out to take a free one"
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise AibError(f"--port {port} of {host} cannot be opened ({reason})") from error
     return listener
 
 
@@ -80,27 +74,25 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" if ip is None else ip.is_loopback
 
 
-def serve(
-    viewer: Viewer, examples: list[Example], listener: socket.socket, *, host: str, max_bytes: int
-) -> None:
+def serve(viewer: Viewer, examples: list[Example], listener: socket.socket, host: str) -> None:
     """Answer requests until Ctrl-C or SIGTERM."""
     import uvicorn
 
-    if threading.current_thread() is threading.main_thread():
-        # Through the `finally` clauses, so that the upload folder is removed as well.
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    # Through the `finally` clauses, so that the upload folder is removed as well.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     config = uvicorn.Config(
-        make_app(viewer, examples, host, max_bytes),
+        make_app(viewer, examples, host),
         # An open page holds a connection, which is cut after a second; uvicorn would log that with
         # a traceback.
         timeout_graceful_shutdown=1,
         log_level="critical",
         ws="none",
+        proxy_headers=False,
     )
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def make_app(viewer: Viewer, examples: list[Example], host: str, max_bytes: int) -> Any:
+def make_app(viewer: Viewer, examples: list[Example], host: str) -> Any:
     """Make the ASGI application, for requests to `host` and to loopback names."""
     import gradio as gr
     from fastapi import FastAPI
@@ -110,13 +102,13 @@ def make_app(viewer: Viewer, examples: list[Example], host: str, max_bytes: int)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host)
     page = build_page(viewer, examples)
-    gr.mount_gradio_app(app, page, path="/", **page_options(max_bytes))
+    gr.mount_gradio_app(app, page, path="/", **page_options())
     # As after launch(): from now on Gradio checks the paths of files before it opens them.
     page.has_launched = True
     return app
 
 
-def page_options(max_bytes: int) -> dict[str, Any]:
+def page_options() -> dict[str, Any]:
     """How Gradio serves the page, mounted here or launched elsewhere."""
     import gradio as gr
 
@@ -125,7 +117,7 @@ def page_options(max_bytes: int) -> dict[str, Any]:
     return {
         "theme": gr.themes.Default(font=FONT, font_mono=MONOSPACE),
         "css": CSS,
-        "max_file_size": max_bytes,
+        "max_file_size": MAX_UPLOAD,
         "footer_links": [],
         "run_history": False,
         "enable_monitoring": False,
@@ -154,7 +146,12 @@ class Guard:
                 message["headers"] = [*message.get("headers", []), policy]
             await send(message)
 
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = None
+        if scope["type"] == "http":
+            # Gradio would write an X-Forwarded-Host into the addresses of its page.
+            kept = [one for one in scope["headers"] if not one[0].startswith(b"x-forwarded")]
+            scope = {**scope, "headers": kept}
+            refusal = self._refusal(scope)
         await (refusal or self.app)(scope, receive, send_with_policy)
 
     def _refusal(self, scope: Message) -> App | None:
@@ -185,10 +182,10 @@ def answers_to(header: str, host: str, address: str) -> bool:
     Loopback names, `host` itself and the address of the connection do. A server on all addresses
     may be behind a proxy: it accepts any numeric address, since only a name can be rebound.
     """
-    try:
-        name = urlsplit(f"//{header}").hostname or ""
-    except ValueError:
+    match = HOST.fullmatch(header)
+    if match is None:
         return False
+    name = (match[1] or match[2]).lower()
     if is_loopback(name) or name in (host.lower(), address):
         return True
     return _is_unspecified(host) and (_ip(name) is not None or name == socket.gethostname().lower())

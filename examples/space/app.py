@@ -4,12 +4,10 @@ import os
 from pathlib import Path
 from tempfile import mkdtemp
 
-from aib.runs.run import find_model, open_runs
+from aib.runs.run import find_model, open_run
 from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import page_options, prepare_gradio
-
-MAX_BYTES = 20 * 2**20  # of an uploaded file
 
 
 def make_page():
@@ -18,11 +16,11 @@ def make_page():
     from aib.viewer.page import build_page
 
     name = os.environ.get("AIB_RUN")
-    runs = open_runs((find_model(Path(name) if name else None),))
-    return build_page(Viewer(runs), find_examples(runs))
+    run = open_run(find_model(Path(name) if name else None))
+    return build_page(Viewer(run), find_examples(run))
 
 
 demo = make_page()
 
 if __name__ == "__main__":
-    demo.launch(**page_options(MAX_BYTES))
+    demo.launch(**page_options())

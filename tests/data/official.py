@@ -1,6 +1,5 @@
 """Writers of tiny data sets in the official formats."""
 
-import pickle
 import struct
 import zlib
 from collections import defaultdict
@@ -13,11 +12,9 @@ from aib.data.specs import CUB200
 from tests.helpers import pixels
 
 
-def write_cifar10(
-    root: Path, per_file: int = 20, pickled: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """The binary or the pickled form; returns the training images and labels."""
-    folder = root / ("cifar-10-batches-py" if pickled else "cifar-10-batches-bin")
+def write_cifar10(root: Path, per_file: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the training images and labels."""
+    folder = root / "cifar-10-batches-bin"
     folder.mkdir(parents=True)
     images = pixels(per_file * 6).numpy()
     labels = np.arange(per_file * 6, dtype=np.uint8) % 10
@@ -25,11 +22,7 @@ def write_cifar10(
     for number, name in enumerate(names):
         part = slice(number * per_file, (number + 1) * per_file)
         rows = images[part].reshape(per_file, -1)
-        if pickled:
-            content = {b"data": rows, b"labels": labels[part].tolist()}
-            (folder / name).write_bytes(pickle.dumps(content, protocol=4))
-        else:
-            np.hstack([labels[part, None], rows]).tofile(folder / f"{name}.bin")
+        np.hstack([labels[part, None], rows]).tofile(folder / f"{name}.bin")
     return images[: per_file * 5], labels[: per_file * 5]
 
 
@@ -127,17 +120,6 @@ def write_pets(root: Path) -> Path:
                 lines.append(f"{name} {label} {label} 1")
         (folder / f"annotations/{table}.txt").write_text("\n".join(lines) + "\n")
     return folder
-
-
-def write_imagenette(root: Path, name: str) -> Path:
-    """One training and two test images of the first and the last class."""
-    for split, count in (("train", 1), ("val", 2)):
-        for wnid in ("n01440764", "n03888257"):
-            folder = root / name / split / wnid
-            folder.mkdir(parents=True)
-            for number in range(count):
-                Image.new("RGB", (24, 24), "blue").save(folder / f"{wnid}_{number}.JPEG")
-    return root / name
 
 
 def write_folder(root: Path, classes: int = 3, per_class: int = 4, side: int = 40) -> Path:

@@ -1,7 +1,5 @@
 """Decoded copies: the crops of files, decoded once."""
 
-import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from aib.data.augment import EpochPlan, crop_image
 from aib.data.decode import to_tensor
 from aib.data.decoded import crop_copies, decode_once
 from aib.data.preprocessing import Preprocessing
-from aib.data.trivial_augment import TrivialAugment
 from aib.errors import AibError
 from aib.training.fit import fit
 from tests.helpers import small_model
@@ -33,8 +30,7 @@ def smooth(width: int, height: int, seed: int) -> Image.Image:
 
 
 @pytest.fixture
-def photos(tmp_path: Path, monkeypatch) -> ImageSet:
-    monkeypatch.setenv("AIB_DATA", str(tmp_path / "cache"))
+def photos(tmp_path: Path) -> ImageSet:
     sizes = [(200, 120), (90, 160), (150, 150), (300, 290), (128, 100), (80, 80)]
     paths = [tmp_path / f"{i}.png" for i in range(len(sizes))]
     for seed, (path, size) in enumerate(zip(paths, sizes, strict=True)):
@@ -80,7 +76,7 @@ def test_a_crop_of_one_grey_is_that_grey_up_to_its_edges() -> None:
         assert torch.equal(crops, greys[..., :SIZE, :SIZE])
 
 
-@pytest.mark.parametrize("cache", ["auto", "memory", "disk"])
+@pytest.mark.parametrize("cache", ["auto", "memory"])
 def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
     settings = {"train": True, "trivial_augment": False, "cutout": 16, "alternate_flip": True}
     on_access = Batches(photos, 3, **settings)
@@ -97,75 +93,17 @@ def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache
     assert torch.equal(resumed[0][0], epochs[1][1][0])
 
 
-@pytest.mark.parametrize("cache", ["none", "memory"])
-def test_one_operation_is_applied_to_each_crop_of_a_file(photos: ImageSet, cache) -> None:
-    plain, changed = (
-        next(Batches(photos, 6, train=True, cache=cache, trivial_augment=on).epoch(2))
-        for on in (False, True)
-    )
-    crops, found = (photos.preprocessing.to_pixels(x) for x, _ in (plain, changed))
-    uniform = EpochPlan.sample(6, seed=0, epoch=2).uniform
-    assert torch.equal(found, TrivialAugment(SIZE, SIZE)(crops, uniform))
-    assert not torch.equal(found, crops)
-
-
-def test_a_copy_on_disk_serves_the_next_run_until_a_file_changes(photos, calls, tmp_path) -> None:
-    first = decode_once(photos, "disk")
-    assert sorted(calls) == list(range(6))
-    calls.clear()
-    for _ in range(2):
-        again = decode_once(photos, "disk")
-        assert calls == [] and torch.equal(again.ratios, first.ratios)
-        assert torch.equal(again.images, first.images)
-        again.images.zero_()  # the file is not changed
-    smooth(200, 120, 99).save(tmp_path / "0.png")
-    fresh = decode_once(photos, "disk")
-    changed = [not torch.equal(a, b) for a, b in zip(fresh.images, first.images, strict=True)]
-    assert sorted(calls) == list(range(6)) and changed == [True] + [False] * 5
-
-
-def test_a_copy_on_disk_is_of_these_files_this_size_and_these_crops(photos, tmp_path) -> None:
-    first, *others = photos.files.paths
-    times, content = (first.stat().st_atime_ns, first.stat().st_mtime_ns), first.read_bytes()
-    twin = Path(shutil.copy2(first, tmp_path / "twin.png"))
-    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
-    parts: list[dict] = [{}, {"crops": boxes}, {"crops": boxes + 1}, {"paths": (twin, *others)}]
-    sets = [replace(photos, files=replace(photos.files, **part)) for part in parts]
-    names = {decode_once(data, "disk").where for data in sets}
-    names.add(decode_once(photos.prepared_for(Preprocessing(80)), "disk").where)
-    for more, later in ((b"0", 0), (b"", 10**9)):  # larger at the same time; later of the same size
-        first.write_bytes(content + more)
-        os.utime(first, ns=(times[0], times[1] + later))
-        names.add(decode_once(photos, "disk").where)
-    assert len(names) == 7
-
-
-def test_a_file_name_of_bytes_that_are_no_text_has_a_copy_on_disk(photos: ImageSet) -> None:
-    first, *others = photos.files.paths
-    odd = first.rename(first.with_name(os.fsdecode(b"caf\xe9.png")))
-    renamed = replace(photos, files=replace(photos.files, paths=(odd, *others)))
-    want = decode_once(renamed, "memory")
-    assert torch.equal(decode_once(renamed, "disk").images, want.images)
-
-
-def test_space_decides_where_a_copy_is_kept(photos: ImageSet, monkeypatch) -> None:
+def test_memory_decides_whether_there_is_a_copy(photos: ImageSet, monkeypatch) -> None:
     needed = 6 * 3 * 90 * 90
-    found = str(decode_once(photos))
-    assert "in memory" in found and "90 x 90" in found
+    assert "90 x 90" in str(decode_once(photos)) and decode_once(photos, "none") is None
     monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed)
-    for processes, where in ((1, "in memory"), (2, ".npy")):  # each with a copy of its own
-        options = {"train": True, "cache": "auto", "world_size": processes}
-        assert where in str(Batches(photos, 3, **options).decoded)
-    monkeypatch.setattr(decoded, "machine_memory", lambda: 2 * needed - 1)
-    assert ".npy" in str(decode_once(photos))
-    assert "in memory" in str(decode_once(photos, "memory"))
-    with pytest.raises(AibError, match="needs .* GB and this machine has .*--cache disk or none"):
+    for processes in (1, 2):  # each with a copy of its own
+        batches = Batches(photos, 3, train=True, cache="auto", world_size=processes)
+        assert (batches.decoded is None) == (processes == 2)
+    monkeypatch.setattr("aib.data.imageset.machine_memory", lambda: 2 * needed - 1)
+    assert decode_once(photos, "memory") is not None
+    with pytest.raises(AibError, match="this machine has"):
         decode_once(photos, "memory", processes=2)
-    monkeypatch.setattr(decoded, "HOST_SHARE", 1e-12)
-    smooth(200, 120, 98).save(photos.files.paths[0])
-    assert decode_once(photos) is None and decode_once(photos, "none") is None
-    with pytest.raises(AibError, match="cannot be kept in .*decoded: it needs .*--cache none"):
-        decode_once(photos, "disk")
 
 
 def test_evaluation_decodes_in_its_first_pass_only(photos: ImageSet, calls) -> None:
@@ -196,9 +134,8 @@ def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls)
 
 def test_a_damaged_file_is_named(photos: ImageSet) -> None:
     photos.files.paths[3].write_bytes(b"no picture")
-    for cache in ("memory", "disk"):
-        with pytest.raises(AibError, match="3.png is not an image of any known format"):
-            decode_once(photos, cache)
+    with pytest.raises(AibError, match="3.png is not an image of any known format"):
+        decode_once(photos)
 
 
 def test_crop_boxes_are_cut_before_the_copy(photos: ImageSet) -> None:

@@ -98,31 +98,17 @@ def test_a_fetched_set_can_be_read_and_is_fetched_once(site, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message", "folder"),
+    ("wrong", "message"),
     [
-        ({"md5": "0" * 32}, "checksum", True),
-        ({"url": "http://127.0.0.1:9/cifar.tar.gz"}, "could not be fetched", False),
+        ({"md5": "0" * 32}, "checksum"),
+        ({"url": "http://127.0.0.1:9/cifar.tar.gz"}, "could not be fetched"),
     ],
 )
-def test_a_wrong_checksum_or_a_dead_server_leaves_nothing(site, tmp_path, wrong, message, folder):
+def test_a_wrong_checksum_or_a_dead_server_leaves_nothing(site, tmp_path, wrong, message):
     spec, root = cifar_at(site), tmp_path / "root"
-    if folder:
-        root.mkdir()
     with pytest.raises(AibError, match=message):
         fetch(replace(spec, archives=(replace(spec.archives[0], **wrong),)), root)
-    assert names_in(root) == [] and root.exists() == folder
-
-
-def test_a_lost_connection_is_tried_again(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "RETRIES", 1)
-    spec, answer, asked = cifar_at(site), Handler.do_GET, []
-
-    def fail_once(handler):
-        asked.append(handler.path)
-        answer(handler) if len(asked) > 1 else handler.send_error(503)
-
-    monkeypatch.setattr(Handler, "do_GET", fail_once)
-    assert locate(CIFAR10, fetch(spec, tmp_path / "root")) and len(asked) == 2
+    assert names_in(root) == []
 
 
 def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
@@ -155,15 +141,6 @@ def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing
         fetch(spec, root)
     assert names_in(root) == []
     assert [name for name in names_in(tmp_path) if name != "root"] == before
-
-
-def test_a_python_that_cannot_unpack_safely_is_told_before_the_download(
-    site, tmp_path, monkeypatch
-):
-    monkeypatch.delattr(tarfile, "data_filter")
-    with pytest.raises(AibError, match="Python 3.11.4"):
-        fetch(cifar_at(site), tmp_path / "root")
-    assert not (tmp_path / "root").exists()
 
 
 def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
@@ -208,12 +185,11 @@ def pets_at(site):
     return replace(PETS, archives=tuple(served(site, f"{p}.tar.gz", part=p) for p in parts))
 
 
-def test_a_set_of_two_archives_appears_when_both_are_there(site, tmp_path):
+def test_a_set_of_two_archives_is_completed_by_the_next_fetch(site, tmp_path):
     spec, root = pets_at(site), tmp_path / "root"
     second = (site[0] / "annotations.tar.gz").rename(site[0] / "hidden")
     with pytest.raises(AibError, match="could not be fetched"):
         fetch(spec, root)
-    assert names_in(root) == []
     second.rename(site[0] / "annotations.tar.gz")
     assert fetch(spec, root) == root / "oxford-iiit-pet" and names_in(root) == ["oxford-iiit-pet"]
     assert load("pets:partial", "test", root=root).mask(0) is not None

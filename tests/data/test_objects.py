@@ -1,9 +1,5 @@
-"""Masks go where their images go: crop, resize policy, memory; and those of a folder."""
+"""Masks go where their images go: crop, resize policy, memory; and the values in their files."""
 
-import re
-import subprocess
-import sys
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
-from aib.cli import main
-from aib.data import Batches, ImageFiles, ImageSet, load
+from aib.data import Batches, ImageFiles, ImageSet
 from aib.data.decode import open_mask, open_rgb, upright_size
-from aib.data.folder import images_without_objects
 from aib.data.objects import from_user
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError, AibWarning
-from tests.data import official
+from aib.errors import AibError
 from tests.helpers import pixels
 
 BLOCKS = torch.tensor([[0, 1, 255], [1, 0, 0]], dtype=torch.uint8)
@@ -157,181 +150,20 @@ def test_the_size_of_a_turned_photograph_is_known_without_decoding(tmp_path, suf
     assert open_mask(tmp_path / f"a.{suffix}", lambda values: values).size == upright
 
 
-def write_masks(root, classes=3, per_class=4, side=40):
-    """White squares in the corner, as large as half of the image."""
-    mask = Image.new("L", (side, side))
-    mask.paste(255, (0, 0, side // 2, side // 2))
-    for label in range(classes):
-        (root / f"class_{label}").mkdir(parents=True)
-        for number in range(per_class):
-            mask.save(root / f"class_{label}/{number}.png")
-
-
-@pytest.mark.parametrize("layout", ["flat", "inside", "beside"])
-def test_a_folder_may_have_masks_and_they_are_no_class(tmp_path, layout):
-    top = tmp_path if layout == "flat" else tmp_path / "train"
-    official.write_folder(top)
-    objects = tmp_path / "masks/train" if layout == "beside" else top / "masks"
-    write_masks(objects)
-    (objects / "class_1/2.png").unlink()
-    data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
-    assert data.class_names == ("class_0", "class_1", "class_2") and len(data) == 12
-    assert data.mask(6) is None and (data.mask(0)[:40, :40] == 1).all()
-    assert data.mask(0).sum() == 40 * 40 and not data.has_only_boxes
-
-
-def test_masks_without_an_image_are_counted_in_a_warning(tmp_path):
-    official.write_folder(tmp_path)
-    write_masks(tmp_path / "masks")
-    stray = tmp_path / "masks/class_1"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # every mask has its image
-        load(f"folder:{tmp_path}", "train")
-    (tmp_path / "class_0/0.png").write_bytes(b"damaged")  # it still is the image of its mask
-    (stray / "0.png").rename(stray / "0_mask.png")
-    (stray / "1.png").rename(stray / "1.jpg")
-    message = f"2 of the masks in {tmp_path / 'masks'} are not used, such as {stray}/0_mask.png: "
-    with pytest.warns(AibWarning, match=re.escape(message)):
-        data = load(f"folder:{tmp_path}", "train", holdout=0)
-    assert data.files.objects.count(None) == 2
-    sheet = str(tmp_path / "sheet.png")
-    command = [sys.executable, "-m", "aib", "data", "show", f"folder:{tmp_path}", "--out", sheet]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert shown.startswith(f"warning: {message}")
-
-
-def test_masks_among_the_images_of_a_class_are_warned_of(tmp_path):
-    official.write_folder(tmp_path, classes=2)
-    for name in ("0_mask", "0_mask_1", "gas_mask"):  # the last is a photograph
-        Image.new("L", (40, 40)).save(tmp_path / f"class_1/{name}.png")
-    message = r"2 of the images look like masks, such as .*class_1/0_mask.png"
-    with pytest.warns(AibWarning, match=message):
-        assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 11
-
-
-def test_masks_that_could_be_of_any_split_are_warned_of(tmp_path):
-    for split in ("train", "test"):
-        official.write_folder(tmp_path / split, classes=2)
-    write_masks(tmp_path / "masks", classes=2)
-    with pytest.warns(AibWarning, match=r"masks are not used: .* test belong in .*masks/test"):
-        assert not load(f"folder:{tmp_path}", "test").has_objects
-
-
-def test_a_class_may_be_called_masks(tmp_path):
-    official.write_folder(tmp_path, classes=2)
-    official.write_folder(tmp_path / "masks", classes=1)
-    (tmp_path / "masks/class_0").rename(tmp_path / "masks/masks")
-    data = load(f"folder:{tmp_path}", "train", holdout=0)
-    assert data.class_names == ("class_0", "class_1", "masks") and not data.has_objects
-    assert set(images_without_objects(tmp_path)) == set(data.files.paths)
-
-
-def test_a_folder_of_all_the_classes_is_no_class(tmp_path):
-    official.write_folder(tmp_path, classes=2, per_class=2)
-    write_masks(tmp_path / "Masks", classes=2, per_class=2)
-    with pytest.raises(AibError, match=r"Masks has a sub-folder for each .* belong in .*masks"):
-        load(f"folder:{tmp_path}", "train")
-
-
-def test_images_and_masks_side_by_side_are_no_two_classes(tmp_path):
-    official.write_folder(tmp_path / "images", classes=2, per_class=2)
-    write_masks(tmp_path / "masks", classes=2, per_class=2)
-    with pytest.raises(AibError, match=r"masks of the folders in .*images: .* up into"):
-        load(f"folder:{tmp_path}", "train")
-
-
-@pytest.mark.parametrize("names", ["images masks", "Imgs mask"])
-def test_images_and_masks_without_classes_are_no_two_classes(tmp_path, names):
-    official.write_folder(tmp_path, classes=2, per_class=2)
-    for label, name in enumerate(names.split()):
-        (tmp_path / f"class_{label}").rename(tmp_path / name)
-    with pytest.raises(AibError, match=r"are no classes: .* one sub-folder per class"):
-        load(f"folder:{tmp_path}", "train")
-
-
-def test_a_mask_of_another_size_or_none_that_fits_is_an_error(tmp_path):
-    official.write_folder(tmp_path)
-    write_masks(tmp_path / "masks")
-    Image.new("L", (39, 40)).save(tmp_path / "masks/class_1/3.png")
-    with pytest.raises(
-        AibError, match=r"masks/class_1/3.png is 39 x 40 pixels and its image .*40 x"
-    ):
-        load(f"folder:{tmp_path}", "train")
-    assert main(["data", "verify", f"folder:{tmp_path}"]) == 2
-    unchecked = load(f"folder:{tmp_path}:check=false", "train", holdout=0)
-    with pytest.raises(AibError, match="39 x 40"):
-        list(Batches(unchecked, 4))
-    for path in (tmp_path / "masks").rglob("*.png"):
-        path.rename(path.with_name(f"mask_{path.name}"))
-    with pytest.raises(AibError, match=r"none of the images: that of .*0.png would be .*masks"):
-        load(f"folder:{tmp_path}", "train")
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([[0, 255], [0, 0]], [[0, 1], [0, 0]]),
+        ([[0, 255], [0, 0]], [[0, 1], [0, 0]]),  # white on black
+        ([[3, 250], [127, 0]], [[1, 1], [1, 0]]),  # with soft edges
         ([[0, 1], [0, 0]], [[0, 1], [0, 0]]),
-        ([[0, 1], [255, 0]], [[0, 1], [255, 0]]),
-        ([[3, 250], [127, 128]], [[0, 1], [0, 1]]),
+        ([[0, 1], [255, 0]], [[0, 1], [255, 0]]),  # a trimap
         ([[0, 0], [0, 0]], [[0, 0], [0, 0]]),
-        ([[0, 2], [3, 0]], None),
-        ([[0, 2], [255, 0]], None),  # class 2 of PASCAL VOC with its border
     ],
 )
-def test_a_user_s_mask_is_white_on_black_or_as_ours_or_an_error(tmp_path, values, expected):
-    official.write_folder(tmp_path, classes=2, per_class=2)
-    write_masks(tmp_path / "masks", classes=2, per_class=1)
-    mask = np.kron(np.array(values, np.uint8), np.ones((20, 20), np.uint8))
-    Image.fromarray(mask).save(tmp_path / "masks/class_0/0.png")
-    data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
-    if expected:
-        assert data.mask(0)[::40, ::40].tolist() == expected
-    else:
-        with pytest.raises(AibError, match=r"class_0/0.png is neither"):
-            data.mask(0)
-
-
-@pytest.mark.parametrize(
-    ("colours", "expected"),
-    [
-        ((0, 0, 0, 128, 0, 0), [[0, 1], [255, 0]]),  # PASCAL VOC's: the values are the indices
-        ((255, 255, 255, 0, 0, 0), [[1, 0], [1, 1]]),  # black and white in some order
-    ],
-)
-def test_a_mask_with_a_palette_has_its_indices_unless_it_is_grey(tmp_path, colours, expected):
-    official.write_folder(tmp_path, classes=2, per_class=2)
-    write_masks(tmp_path / "masks", classes=2, per_class=1)
-    values = np.kron(np.array([[0, 1], [255, 0]], np.uint8), np.ones((20, 20), np.uint8))
-    mask = Image.fromarray(values)
-    mask.putpalette((*colours, *[0] * 759, 224, 224, 224))
-    mask.save(tmp_path / "masks/class_0/0.png")
-    data = load(f"folder:{tmp_path}:image_size=80", "train", holdout=0)
-    assert data.mask(0)[::40, ::40].tolist() == expected
-
-
-@pytest.mark.parametrize(("colour", "mode"), [("white", "RGBA"), ("white", "P"), ("black", "LA")])
-def test_a_mask_of_one_colour_has_its_object_where_it_is_opaque(tmp_path, colour, mode):
-    mask = Image.new("RGBA", (40, 40), colour)
-    mask.putalpha(0)
-    mask.paste(colour, (0, 0, 20, 10))
-    mask.convert(mode).save(tmp_path / "mask.png")
-    assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).sum() == 20 * 10
-    Image.new("RGBA", (40, 40), "black").save(tmp_path / "mask.png")  # opaque: no object
-    assert not np.asarray(open_mask(tmp_path / "mask.png", from_user)).any()
-
-
-def test_a_mask_without_object_pixels_follows_the_other_masks_of_its_folder(tmp_path):
-    official.write_folder(tmp_path, classes=2, per_class=2)
-    write_masks(tmp_path / "masks", classes=2, per_class=2)  # white on black
-    name = f"folder:{tmp_path}:image_size=40"
-    assert load(name, "train", holdout=0).mask(0).unique().tolist() == [0, 1]
-    values = np.zeros((40, 40), np.uint8)
-    values[:5] = 255  # a border to ignore
-    Image.fromarray(values).save(tmp_path / "masks/class_0/0.png")
-    values[20:] = 1
-    for other in ("class_0/1", "class_1/0", "class_1/1"):
-        Image.fromarray(values).save(tmp_path / f"masks/{other}.png")
-    data = load(name, "train", holdout=0)
-    assert data.mask(0).unique().tolist() == [0, 255] and (data.mask(0) == 255).sum() == 5 * 40
-    assert torch.equal(data.mask(3), torch.from_numpy(values))
+@pytest.mark.parametrize("palette", [False, True])
+def test_a_user_s_mask_is_zero_outside_the_object_or_a_trimap(tmp_path, values, expected, palette):
+    mask = Image.fromarray(np.array(values, np.uint8))
+    if palette:  # as PASCAL VOC's: the values are the indices
+        mask.putpalette((0, 0, 0, 128, 0, 0, *[0] * 759, 224, 224, 224))
+    mask.save(tmp_path / "mask.png")
+    assert np.asarray(open_mask(tmp_path / "mask.png", from_user)).tolist() == expected

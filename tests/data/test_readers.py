@@ -8,9 +8,8 @@ from aib.errors import AibError
 from tests.data import official
 
 
-@pytest.mark.parametrize("pickled", [False, True])
-def test_cifar10_has_its_pixels_labels_and_classes(tmp_path, pickled):
-    images, labels = official.write_cifar10(tmp_path, pickled=pickled)
+def test_cifar10_has_its_pixels_labels_and_classes(tmp_path):
+    images, labels = official.write_cifar10(tmp_path)
     train = load("cifar10:partial", "train", root=tmp_path, holdout=0)
     assert np.array_equal(train.images, images)
     assert train.labels.tolist() == labels.tolist()

@@ -1,5 +1,7 @@
 """The held-out part: seeded, stratified, disjoint, and never from the test set."""
 
+import json
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from aib.data import load
 from aib.data.split import sample_indices, stratified_split
 from aib.errors import AibError
+from tests.data import official
 
 NAMES = tuple("abcdefghij")
 
@@ -53,13 +56,37 @@ def test_train_and_val_share_no_image_and_make_up_the_whole():
     parts = [{image.numpy().tobytes() for image in s.images} for s in (train, val)]
     assert parts[0] | parts[1] == pictures and not parts[0] & parts[1]
     assert torch.bincount(val.labels).tolist() == [5] * 10
-    named = load("shapes:count=100,holdout=0.3", "val", count=200, holdout=0.5)  # the name counts
-    assert len(named) == 30
 
 
-@pytest.mark.parametrize(
-    ("split", "holdout"), [("train", -0.1), ("train", 1.0), ("train", 2.0), ("val", 0)]
-)
+@pytest.mark.parametrize("kind", ["folder", "in memory", "known"])
+def test_a_recorded_part_is_found_again_whatever_the_seed_and_the_share(tmp_path, kind):
+    photos = official.write_folder(tmp_path / "photos", per_class=6)
+    name = {
+        "folder": f"folder:{photos}",
+        "in memory": f"folder:{photos}:image_size=16",
+        "known": "shapes:count=100",
+    }[kind]
+    keys = json.loads(json.dumps(load(name, "val", holdout=0.3, seed=5).keys))  # as in a run
+    seed = 5 if kind == "known" else 6  # which also makes the shapes
+    options = {"holdout": 0.5, "seed": seed, "held_out": keys}
+    train, val = (load(name, s, **options) for s in ("train", "val"))
+    assert list(val.keys) == keys
+    whole = load(name, "train", holdout=0, seed=seed)
+    assert {*train.keys, *val.keys} == {*whole.keys} and not {*train.keys} & {*val.keys}
+    first = whole.keys.index(keys[0])
+    assert torch.equal(val.pixels(0), whole.pixels(first)) and val.labels[0] == whole.labels[first]
+
+
+def test_a_recorded_image_that_is_missing_is_named(tmp_path):
+    photos = official.write_folder(tmp_path, per_class=6)
+    keys = load(f"folder:{photos}", "val", holdout=0.3).keys
+    (photos / keys[2]).unlink()
+    for split in ("train", "val"):
+        with pytest.raises(AibError, match=f"lacks 1 of the 6 held-out images, such as {keys[2]}"):
+            load(f"folder:{photos}", split, held_out=keys)
+
+
+@pytest.mark.parametrize(("split", "holdout"), [("train", -0.1), ("train", 1.0), ("val", 0)])
 def test_impossible_shares_are_refused(split, holdout):
     with pytest.raises(AibError, match="holdout"):
         load("shapes:count=100", split, holdout=holdout)

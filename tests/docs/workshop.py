@@ -16,6 +16,7 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
 from aib.evaluation.error import Evaluation
+from aib.runs.files import measured_split
 from tests.data import official
 from tests.helpers import start_run
 
@@ -75,7 +76,7 @@ def write_run(folder: Path) -> None:
     settings = Settings(data=name, model=model_name, holdout=0.2).updated(width=0.25)
     run = start_run(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
-    split = settings.measured_split
+    split = measured_split(settings.data)
     metrics = Evaluation(
         data.name, split, "own", 8, 50.0, (40.0, 60.0), None, None, 0.5, 1.0, None, "4x12",
         "probabilities", 100.0,

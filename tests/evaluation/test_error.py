@@ -18,7 +18,7 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, AibWarning
 from aib.evaluation.error import EvaluationMetrics, evaluate, wilson_interval
 from aib.evaluation.matching import match_classes
-from aib.models.precision import passes_in
+from aib.models.modes import passes_in
 from aib.runs.run import open_run
 from tests.data import official
 from tests.helpers import image_set, make_run, shapes, small_model

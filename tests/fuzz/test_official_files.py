@@ -1,9 +1,7 @@
 """Damaged official data files: images of the right form, or an AibError."""
 
-import pickle
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,6 @@ from tests.fuzz.harness import WATCH, fuzz, limited
 # name -> (function that writes a small set, the files that are read)
 SETS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "cifar10": (official.write_cifar10, ("cifar-10-batches-bin/test_batch.bin",)),
-    "cifar10 pickled": (
-        partial(official.write_cifar10, pickled=True),
-        ("cifar-10-batches-py/test_batch",),
-    ),
     "cifar100": (official.write_cifar100, ("cifar-100-binary/test.bin",)),
     "stl10": (official.write_stl10, ("stl10_binary/test_X.bin", "stl10_binary/test_y.bin")),
     "svhn": (official.write_svhn, ("svhn/test_32x32.mat",)),
@@ -84,21 +78,6 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(simple, inner, max_size=3),
     max_leaves=5,
 )
-
-
-@given(
-    st.fixed_dictionaries({}, optional={b"data": rows | anything, b"labels": anything}) | anything
-)
-@example({b"data": np.zeros((1, 3072), np.uint8), b"labels": False})
-@example({b"data": np.zeros((1, 3072), np.uint8), b"labels": [np.zeros((2, 3072)), None]})
-@example({b"\xf2": 0})
-@fuzz
-def test_pickles_of_anything(sets: Path, content: Any) -> None:
-    root = sets / "made up"
-    folder = root / "cifar-10-batches-py"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "test_batch").write_bytes(pickle.dumps(content, protocol=4))
-    read("cifar10", root)
 
 
 arrays = st.builds(

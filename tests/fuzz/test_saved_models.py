@@ -12,7 +12,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 import aib
 from aib.config.settings import Settings
@@ -85,15 +84,14 @@ def attached(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@given(st.data(), st.booleans())
+@given(st.data())
 @fuzz
-def test_configs_of_attached_models(attached: Path, data: st.DataObject, composed: bool) -> None:
+def test_configs_of_attached_models(attached: Path, data: st.DataObject) -> None:
     path = attached / "config.json"
     original = path.read_bytes()
     try:
         path.write_bytes(written(data.draw(altered(json.loads(original)))))
-        parts = (nn.Conv2d(3, 4, 3), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()))
-        loads_or_fails(attached, backbone=parts if composed else SmallNet())
+        loads_or_fails(attached, backbone=SmallNet())
     finally:
         path.write_bytes(original)
 

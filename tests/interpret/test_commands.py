@@ -1,10 +1,7 @@
 """`aib explain` and `aib interpret`, as a user meets them."""
 
 import csv
-import errno
 import json
-import math
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +9,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-import aib
 from aib.cli import main
-from aib.commands.explain import find_images
 from aib.commands.interpret import check_kept
 from aib.data import load
 from aib.data.split import sample_indices
-from aib.errors import AibError, AibWarning
-from aib.figures.row import draw_row
+from aib.errors import AibError
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.posthoc import has_captum
-from aib.interpret.results import SCHEMA, Information, Study
+from aib.interpret.results import Information, Study
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import open_run
 from aib.system.files import sha256
@@ -45,37 +38,6 @@ def photos(tmp_path_factory):
     return folder
 
 
-def test_explain_writes_a_picture_and_a_record_for_each_image(run, photos, tmp_path, capsys):
-    assert main(["explain", str(photos), "--run", str(run), "--out", str(tmp_path)]) == 0
-    for i in range(2):
-        record = json.loads((tmp_path / f"photo{i}.json").read_text())
-        assert record["model"] == "tiny_aib_qt" and record["method"] == "own"
-        assert record["weights_sha256"] == sha256(run / "model.safetensors")
-        assert record["image_sha256"] == sha256(photos / f"photo{i}.jpg")
-        best = {"class": record["prediction"], "probability": record["probability"]}
-        assert record["top"][0] == best
-        assert 0 <= record["entropy_bits"] <= record["max_entropy_bits"] == math.log2(10)
-        assert record["unsure"] == (record["entropy_bits"] > math.log2(10) / 2)
-    out = capsys.readouterr().out
-    assert "photo1.jpg" in out
-    assert "decision: one of the 10 classes that the model knows" in out
-    assert f"entropy {record['entropy_bits']:.2f} of 3.32 bits" in out
-    assert ("unsure, it may show none of the classes" in out.splitlines()[1]) == record["unsure"]
-
-
-@pytest.mark.parametrize(
-    ("options", "asked"), [("--samples 1x2", {"samples": (1, 2)}), ("--seed 7", {"seed": 7})]
-)
-def test_explain_takes_the_samples_and_the_seed(options, asked, run, photos, tmp_path):
-    path, model = photos / "photo0.jpg", open_run(run, "cpu").model
-    words = ["explain", str(path), "--run", str(run), "--out", str(tmp_path), "--device", "cpu"]
-    assert main([*words, *options.split()]) == 0
-    found, record = (aib.explain(model, path, **asked), tmp_path / "photo0.json")
-    assert json.loads(record.read_text())["probability"] == float(found.probability)
-    used = json.loads((tmp_path / "manifest.json").read_text())["options"]
-    assert (used["samples"], used["seed"]) == (found.samples, found.seed)
-
-
 def study_of(lost: float) -> dict:
     """A stored study in which another map costs so much accuracy."""
     drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
@@ -83,34 +45,6 @@ def study_of(lost: float) -> dict:
     reliance = {"images": 1000, "accuracy": 0.9, "replaced": replaced, "harm": 0.01, "chance": 0.1}
     study = Study("tiny_aib_qt", 1000, 90.0, {}, "not measured", Information(), data="shapes")
     return study.to_dict() | {"split": "test", "reliance": reliance | {"verdict": "stored"}}
-
-
-def test_explain_shows_the_verdict_of_the_model_and_warns(photos, tmp_path, capsys):
-    folder = make_run(tmp_path / "run")
-    words = ["explain", str(photos / "photo0.jpg"), "--run", str(folder), "--out", str(tmp_path)]
-    measured = "measured on 1,000 test images of shapes"
-    other = ", with other weights than these"
-    for name, lost, note in (("decorative", 0.0, other), ("used", 0.3, "")):
-        study = study_of(lost)
-        if not note:
-            study["weights_sha256"] = sha256(folder / "model.safetensors")
-        (folder / "interpret.json").write_text(json.dumps(study))
-        assert main(words) == 0
-        said = capsys.readouterr()
-        assert f"map: {name} ({measured}{note})" in said.out
-        assert ("warning: The map is decorative" in said.err) == (name == "decorative")
-        assert ("warning" in said.err) == (name == "decorative")
-        record = json.loads((tmp_path / "photo0.json").read_text())
-        assert record["verdict"]["name"] == name
-        assert record["verdict"]["measured"] == measured + note
-    if has_captum():  # the verdict is about the model's own map
-        assert main([*words, "--method", "gradcam"]) == 0
-        assert "map:" not in capsys.readouterr().out
-    study["reliance"]["replaced"]["another"] = 7
-    for content in ("{}", json.dumps(study)):
-        (folder / "interpret.json").write_text(content)
-        assert main(words) == 2
-        assert "interpret.json holds no study" in capsys.readouterr().err
 
 
 def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluator_saw(tmp_path):
@@ -126,171 +60,6 @@ def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluat
     (folder / "interpret.json").write_text(json.dumps(study | {"split": "train"}))
     line = stored_verdict(open_run(folder, "cpu")).line
     assert line == "map: used (measured on 1,000 images of shapes, split train)"
-
-
-def test_explain_leaves_out_the_verdict_of_a_newer_version(photos, tmp_path, capsys):
-    folder = make_run(tmp_path / "run")
-    words = ["explain", str(photos / "photo0.jpg"), "--run", str(folder), "--out", str(tmp_path)]
-    for study in (study_of(0.3), {}):  # its form may be another one
-        (folder / "interpret.json").write_text(json.dumps(study | {"schema": SCHEMA + 1}))
-        with pytest.warns(AibWarning, match="interpret.json was written by a newer version of aib"):
-            assert main(words) == 0
-        assert "map:" not in capsys.readouterr().out
-        assert json.loads((tmp_path / "photo0.json").read_text())["verdict"] is None
-
-
-def test_the_picture_says_that_there_was_no_noise(run, photos, tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(
-        "aib.models.explanation.draw_row",
-        lambda *args, **texts: drawn.append(texts) or draw_row(*args, **texts),
-    )
-    words = ["explain", str(photos / "photo0.jpg"), "--run", str(run), "--out", str(tmp_path)]
-    assert main([*words, "--deterministic"]) == 0 and main(words) == 0
-    assert [text["subtitle"].split(" · ")[2] for text in drawn] == ["no noise", "4x12 samples"]
-
-
-def test_a_damaged_image_is_named_and_skipped(run, photos, tmp_path, capsys):
-    bad = tmp_path / "bad.png"
-    bad.write_bytes(b"no image")
-    good = photos / "photo0.jpg"
-    out = ["--run", str(run), "--out", str(tmp_path / "out")]
-    assert main(["explain", str(tmp_path), str(good), *out]) == 0  # found in a folder
-    assert "bad.png" in capsys.readouterr().err
-    for missed in (bad, tmp_path / "gone.png"):
-        assert main(["explain", str(missed), str(good), *out]) == 2
-        said = capsys.readouterr()
-        assert "photo0.jpg: " in said.out and (tmp_path / "out" / "manifest.json").is_file()
-        assert f"1 named file(s) could not be explained: {missed}" in said.err
-    assert main(["explain", str(bad), str(tmp_path / "none.png"), *out]) == 2
-    said = capsys.readouterr().err
-    assert "none.png does not exist" in said and "none of the 2" in said
-
-
-def test_the_files_of_long_names_have_shorter_ones(run, photos, tmp_path):
-    out, names = tmp_path / "out", [f"{'a' * 248}{i}.jpg" for i in range(2)] + [f"{'ä' * 120}.jpg"]
-    for name in names:
-        shutil.copy(photos / "photo0.jpg", tmp_path / name)
-    words = ["explain", *(str(tmp_path / name) for name in names), "--run", str(run)]
-    for _ in range(2):  # the second time they are replaced
-        assert main([*words, "--out", str(out)]) == 0
-    for stem, name in zip(("a" * 200, "a" * 200 + "-2", "ä" * 100), names, strict=True):
-        assert json.loads((out / f"{stem}.json").read_text())["image"] == str(tmp_path / name)
-
-
-@pytest.mark.parametrize("theirs", ["dog.png", "dog.json", "explanations.csv", "manifest.json"])
-def test_a_file_that_explain_did_not_write_is_never_overwritten(
-    run, photos, tmp_path, monkeypatch, capsys, theirs
-):
-    """Whether it is the image to explain, or one beside it."""
-    monkeypatch.chdir(tmp_path)
-    for name in {"dog.jpg", theirs}:
-        shutil.copy(photos / "photo0.jpg", name)
-    if not theirs.endswith(".png"):
-        Path(theirs).write_text('{"breed": "spaniel", "picture": "dog.png"}')
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    for named in {"dog.jpg", theirs if theirs == "dog.png" else "dog.jpg"}:
-        assert main(["explain", named, "--run", str(run), "--out", "."]) == 2
-        assert f"{theirs} would be overwritten, and aib did not make it" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_explaining_a_folder_again_explains_the_same_images(
-    run, photos, tmp_path, monkeypatch, capsys
-):
-    """Its own pictures are inside, beside the images and under another name; they are skipped."""
-    shutil.copy(photos / "photo0.jpg", tmp_path / "dog.jpg")
-    monkeypatch.chdir(tmp_path)
-    words = ["explain", ".", "--run", str(run), "--json"]
-    for out, skipped in ((".", 0), ("explanations", 2), (".", 4), ("explanations", 4)):
-        assert main([*words, "--out", out]) == 0
-        shown = capsys.readouterr()
-        assert [e["image"] for e in json.loads(shown.out)["explanations"]] == ["dog.jpg"]
-        assert (f"skipped: {skipped} figure(s) drawn by aib" in shown.err) == (skipped > 0)
-    (tmp_path / "dog.png").rename(tmp_path / "moved.png")
-    assert main(["explain", "moved.png", "--run", str(run)]) == 2
-    assert "skipped: 1 figure" in capsys.readouterr().err
-
-
-def test_explanations_inside_a_folder_of_classes_are_not_trained_on(run, photos, tmp_path):
-    """Neither as a class of their own nor in the folder of a class."""
-    for name in ("cat", "dog"):
-        shutil.copytree(photos, tmp_path / name)
-    for out in ("explanations", "cat"):
-        words = ["explain", str(tmp_path / "dog"), "--run", str(run), "--out"]
-        assert main([*words, str(tmp_path / out)]) == 0
-    assert (tmp_path / "cat" / "photo0.png").is_file()
-    data = load(f"folder:{tmp_path}:image_size=32", "train", holdout=0)
-    assert (data.class_names, len(data)) == (("cat", "dog"), 4)
-
-
-@pytest.mark.parametrize("objects", ["masks/cat", "test/masks/dog", "masks/test/dog"])
-def test_masks_and_hidden_files_of_a_folder_are_not_explained(photos, tmp_path, objects):
-    for name in ("cat", "test/dog", objects):
-        (tmp_path / name).mkdir(parents=True)
-        shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
-    shutil.copy(photos / "photo0.jpg", tmp_path / ".hidden.jpg")
-    named = next(p for p in (tmp_path / objects).parents if p.name == "masks")
-    assert find_images([named], {}) == [tmp_path / objects / "0.jpg"]
-    inside = [tmp_path / "cat/0.jpg", tmp_path / "test/dog/0.jpg"]
-    assert find_images([tmp_path], {}) == find_images([tmp_path, inside[0]], {}) == inside
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(AibError, match="empty holds no image files"):
-        find_images([tmp_path, tmp_path / "empty"], {})
-    (tmp_path / "flat" / "masks").mkdir(parents=True)  # a class, as no other is named inside
-    shutil.copy(photos / "photo0.jpg", tmp_path / "flat/masks/0.jpg")
-    assert find_images([tmp_path / "flat"], {}) == [tmp_path / "flat/masks/0.jpg"]
-
-
-def test_a_sub_folder_that_cannot_be_read_is_skipped(photos, tmp_path, monkeypatch, capsys):
-    for name in ("cat", "locked", "unsearchable", "masks/cat"):
-        (tmp_path / name).mkdir(parents=True)
-        shutil.copy(photos / "photo0.jpg", tmp_path / name / "0.jpg")
-
-    def deny(name, is_denied):  # permissions do not stop root
-        real = getattr(os, name)
-
-        def answer(path, **options):
-            if not isinstance(path, int) and is_denied(Path(path)):
-                raise PermissionError(errno.EACCES, "Permission denied", str(path))
-            return real(path, **options)
-
-        monkeypatch.setattr(os, name, answer)
-
-    locked = tmp_path / "locked"
-    deny("scandir", lambda path: path == locked)
-    deny("stat", lambda path: path.parent.name in ("locked", "unsearchable"))
-    skipped: dict[str, str] = {}
-    files = find_images([tmp_path], skipped)
-    assert files == [tmp_path / "cat/0.jpg", tmp_path / "unsearchable/0.jpg"]  # opened later
-    assert skipped == {str(locked): f"{locked} cannot be read: Permission denied"}
-    assert capsys.readouterr().err == f"skipped: {skipped[str(locked)]}\n"
-    with pytest.raises(AibError, match="locked cannot be read"):
-        find_images([locked], {})
-
-
-def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, capsys):
-    plain = make_run(tmp_path / "plain", "tiny")
-    options = [str(photos / "photo0.jpg"), "--run", str(plain), "--out", str(tmp_path / "o")]
-    assert main(["explain", *options]) == 2
-    assert "--method gradcam" in capsys.readouterr().err
-    pytest.importorskip("captum")
-    assert main(["explain", *options, "--method", "gradcam", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["explanations"][0]["gradcam_layer"].startswith("tail")
-
-
-def test_without_a_packaged_model_one_sentence_says_what_to_do(
-    photos, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "models")
-    assert main(["explain", str(photos)]) == 2
-    assert "no pretrained model" in capsys.readouterr().err
-    # and a folder is all it takes to have one
-    eval_model("tiny_aib_qt", shapes(2)).save_pretrained(tmp_path / "models" / "small")
-    assert main(["explain", str(photos), "--out", str(tmp_path / "o")]) == 0
-    options = ["--run", "small", "--out", str(tmp_path / "p")]
-    assert main(["explain", str(photos), *options]) == 0
 
 
 def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):

@@ -1,21 +1,14 @@
 """Explanations of images: from one forward pass, and from any kind of source."""
 
-import json
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
-from PIL import features
 
 import aib
-from aib.figures.row import _draw_text
 from aib.interpret import maps as maps_module
 from aib.interpret.maps import explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
-from aib.models.masked import information_bits
 from tests.helpers import SmallNet, eval_model, photo, pixels, shapes
-from tests.interpret.planted import FromRed
 
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
@@ -98,13 +91,25 @@ def test_a_path_an_image_an_array_and_a_tensor_give_the_same_explanation(tmp_pat
     model.register_forward_hook(lambda *_: passes.append(1))
     image.save(path := tmp_path / "photo.png")
     tensor = torch.from_numpy(np.array(image)).permute(2, 0, 1)
-    sources = (path, str(path), image, np.array(image), tensor, tensor[None])
+    sources = (path, str(path), image, np.array(image), tensor, tensor[None], [path])
     found = [aib.explain(model, source) for source in sources]
     assert all(torch.equal(f.probabilities, found[0].probabilities) for f in found)
     assert all(np.array_equal(f.images[0], np.array(image)) for f in found)
     assert all(f.regions[0].mask.shape == (60, 90) for f in found)
-    assert [len(f.paths) for f in found] == [1, 1, 0, 0, 0, 0]
-    assert len(passes) == 6  # one forward pass is enough
+    assert [len(f.paths) for f in found] == [1, 1, 0, 0, 0, 0, 1]
+    assert len(passes) == 7  # one forward pass is enough
+
+
+def test_a_list_of_paths_is_a_batch(tmp_path):
+    model, paths = eval_model(data=shapes(2)), [tmp_path / f"{i}.png" for i in range(2)]
+    for i, path in enumerate(paths):
+        photo(90, 60 + i, seed=i).save(path)
+    both = aib.explain(model, [paths[0], str(paths[1])], deterministic=True)
+    assert both.paths == tuple(paths)
+    for i, path in enumerate(paths):
+        alone = aib.explain(model, path, deterministic=True)
+        torch.testing.assert_close(both.probabilities[i : i + 1], alone.probabilities)
+        assert np.array_equal(both.images[i], alone.images[0])
 
 
 def test_pixels_and_normalised_images_give_the_same_explanation():
@@ -144,29 +149,6 @@ def test_an_image_without_a_decision_is_an_error():
         aib.explain(eval_model(data=shapes(2)), x)
 
 
-def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
-    model, batch = eval_model("tiny_aib_masked", shapes(2)), pixels(2)
-    model.propose = FromRed(gain=2, stride=2)
-    found = aib.explain(model, batch, samples=(2, 1))  # the probabilities are those of samples
-    assert found.save(tmp_path) == [tmp_path / "image.png", tmp_path / "image-2.png"]
-    x = model.preprocessing.normalise(batch)
-    mask = model(x, deterministic=True).mask[0].detach().numpy()
-    assert (mask == 0).any() and (mask == 1).any() and len(np.unique(mask)) > 100
-    bits = information_bits(x, torch.from_numpy(mask), model.noise_std).sum((1, 2))
-    for i, name in enumerate(("image", "image-2")):
-        assert np.array_equal(np.load(tmp_path / f"{name}.npy"), mask[i])
-        record = json.loads((tmp_path / f"{name}.json").read_text())
-        assert record["map_size"] == [32, 32] and record["map_range"] == [0, 1]
-        assert record["prediction"] == found.names()[i] and record["seed"] == 0
-        assert record["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
-        assert record["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
-    panels = found.panels(1)
-    titles = [panel.title for panel in panels]
-    assert titles[:3] == ["image\n(box: map > 0.5)", "seen by the classifier", "attention map"]
-    assert titles[3] == f"bits per pixel ({float(bits[1]):,.0f} pass)"
-    assert np.array_equal(panels[1].values, found.seen_pixels[1].permute(1, 2, 0))
-
-
 def test_a_masked_model_is_explained_with_two_samples_unless_told():
     model = eval_model("tiny_aib_masked", shapes(2))
     batch = pixels(2)
@@ -175,38 +157,3 @@ def test_a_masked_model_is_explained_with_two_samples_unless_told():
     assert aib.explain(model, batch, samples=(4, 12)).samples == "4x12"
     assert aib.explain(model, batch, deterministic=True).samples == "deterministic"
     assert aib.explain(eval_model(data=shapes(2)), batch).samples == "4x12"
-
-
-@pytest.mark.parametrize("kind", ["png", "npy", "json", "mask.png", "classes.npy"])
-def test_saving_never_overwrites_a_file_of_the_user(tmp_path, kind):
-    found = aib.explain(eval_model(data=shapes(2)), photo())
-    found.save(tmp_path)
-    theirs = tmp_path / f"image.{kind}"
-    theirs.write_bytes(b"mine")
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(aib.AibError, match="would be overwritten"):
-        found.save(tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_saving_needs_a_map_and_a_name_per_image(tmp_path):
-    model = eval_model(data=shapes(2))
-    with pytest.raises(aib.AibError, match="images and maps"):
-        explain_batch(model, X).save(tmp_path)
-    with pytest.raises(aib.AibError, match="2 different names"):
-        aib.explain(model, pixels(2)).save(tmp_path, ["one", "one"])
-
-
-@pytest.mark.skipif(not features.check("raqm"), reason="needs Pillow with Raqm and FriBiDi")
-@pytest.mark.parametrize("name", ["كلب صغير", "כלב קטן", "cat"])
-def test_the_title_of_a_picture_begins_with_the_name(name, monkeypatch):
-    data = shapes(2)
-    policy = replace(data.preprocessing, class_names=(name,) * 10)
-    titles = []
-    draw = "aib.models.explanation.draw_row"
-    monkeypatch.setattr(draw, lambda *_, title, **__: titles.append(title))
-    aib.explain(eval_model(data=replace(data, preprocessing=policy)), pixels(1)).draw()
-    title, alone = (np.asarray(_draw_text(text, 18)) for text in (titles[0], name))
-    height, width = min(len(title), len(alone)), alone.shape[1] - 1
-    assert title.shape[1] > 3 * width
-    assert np.array_equal(title[:height, :width], alone[:height, :width])

@@ -114,11 +114,3 @@ def test_bf16_autocast_keeps_the_bottleneck_in_float32():
     kept += [out.latent.sigma, out.latent.z, out.logits, *terms.detached().values()]
     assert {t.dtype for t in kept} == {torch.float32}
     assert torch.equal(out.attention.a_q, model.quantizer.anchors[out.attention.indices])
-
-
-def test_bf16_autocast_takes_bf16_images_as_it_takes_the_same_in_float32():
-    model = aib.create_model("tiny_aib_qt", width=0.25).eval()
-    x = torch.randn(2, 3, 32, 32).bfloat16()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        narrow, wide = (model(images, deterministic=True).logits for images in (x, x.float()))
-    assert torch.equal(narrow, wide) and narrow.dtype == torch.float32

@@ -8,10 +8,10 @@ from torch import nn
 
 from aib.config.settings import Settings
 from aib.training.fit import fit
-from aib.training.step import Objective
-from tests.helpers import SMALL, image_set, images, same_weights, small_model
+from aib.training.step import smooth_labels
+from tests.helpers import SMALL, image_set, same_weights, small_model
 
-ALL: dict = {"trivial_augment": True, "alternate_flip": True, "mixup": 0.4, "cutmix": 1.0}
+ALL: dict = {"trivial_augment": True, "alternate_flip": True, "cutout": 9}
 
 
 def trained(s: Settings) -> nn.Module:
@@ -30,11 +30,6 @@ def test_without_augmentation_none_of_them_applies() -> None:
     assert same_weights(trained(s), trained(replace(s, **ALL)))
 
 
-def test_wrong_predictions_are_counted_against_the_larger_label() -> None:
-    objective = Objective(small_model(num_classes=4).eval(), SMALL)
-    x, y = images(16), torch.arange(16) % 4
-    soft = 0.6 * torch.eye(4)[y] + 0.4 * torch.eye(4)[y.flip(0)]
-    schedule = torch.tensor(0.01), torch.tensor(1.0)
-    hard = objective(x, y, *schedule)[1][-1]
-    assert 0 < hard <= 16
-    assert objective(x, soft, *schedule)[1][-1] == hard
+def test_label_smoothing_moves_a_share_of_each_label_to_all_classes() -> None:
+    smoothed = smooth_labels(torch.tensor([2, 0]), 4, 0.2)
+    torch.testing.assert_close(smoothed, 0.8 * torch.eye(4)[[2, 0]] + 0.05)

@@ -61,7 +61,7 @@ def train_on(devices: int) -> dict:
 
 
 def test_a_run_on_two_devices_validates_and_ends(tmp_path: Path) -> None:
-    more = "--ema 0.9 --ema-batch-norm 2 --mixup 0.4 --trivial-augment --freeze quantizer"
+    more = "--ema 0.9 --ema-batch-norm 2 --trivial-augment --freeze quantizer"
     settings = f"--epochs 2 --holdout 0.2 --log-every 2 {more}"
     words = [sys.executable, *TRAINING, *settings.split()]
     out = run_process(*words, cwd=tmp_path, **ENVIRONMENT)

@@ -30,13 +30,8 @@ def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
     return Run(folder=folder / name, label=name, model=model, settings=None)
 
 
-def viewer(folder: Path, *names: str, **options) -> Viewer:
-    return Viewer([opened(folder, name) for name in names or ("tiny_aib_qt",)], **options)
-
-
-def saved_model(folder: Path, name: str = "tiny_aib_qt") -> Path:
-    opened(folder, name).model.save_pretrained(folder)
-    return folder
+def viewer(folder: Path, *names: str, samples: tuple[int, int] | None = None) -> Viewer:
+    return Viewer([opened(folder, name) for name in names or ("tiny_aib_qt",)], samples)
 
 
 @contextmanager
@@ -48,7 +43,7 @@ def running(viewer: Viewer, folder: Path) -> Iterator[str]:
         patch.setenv("GRADIO_TEMP_DIR", "")  # restored afterwards
         patch.setenv("GRADIO_ANALYTICS_ENABLED", "")
         prepare_gradio(str(folder))
-        app = make_app(viewer, EXAMPLES, "127.0.0.1", max_bytes=100_000)
+        app = make_app(viewer, EXAMPLES, "127.0.0.1")
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="none"))
         # A daemon: a server that hangs fails its test, and must not keep pytest from ending.
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

@@ -1,4 +1,4 @@
-"""Example pictures: a run's own test images if they are on disk, and shapes."""
+"""Example pictures: test images of the data that a model was trained on, or none."""
 
 import json
 from dataclasses import replace
@@ -6,38 +6,26 @@ from dataclasses import replace
 import pytest
 
 from aib.config.settings import Settings
-from aib.viewer.examples import find_examples, training_data, unknown_classes
-from tests.helpers import photo, shapes
+from aib.viewer.examples import COUNT, find_examples, training_data
+from tests.data.official import write_folder
+from tests.helpers import shapes
 from tests.viewer.fixtures import opened
 
 
-def test_examples_are_the_runs_own_test_images_and_shapes(tmp_path):
-    for number, name in enumerate(("ant", "bee")):
-        folder = tmp_path / "photos" / "test" / name
-        folder.mkdir(parents=True)
-        for i in range(9):
-            photo(60, 40, seed=10 * number + i).save(folder / f"{i}.png")
-    settings = Settings(data=f"folder:{tmp_path / 'photos'}:image_size=80")
-    saved = opened(tmp_path)
+def test_examples_are_test_images_of_the_first_run_whose_data_is_there(tmp_path):
+    photos = write_folder(tmp_path / "photos" / "test", classes=2).parent
+    settings = Settings(data=f"folder:{photos}:image_size=80")
+    saved = opened(tmp_path)  # a saved model names no data
     gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
+    assert find_examples([saved, gone]) == []
     found = find_examples([saved, gone, replace(saved, settings=settings)])
-    own = [e for e in found if not e.name.startswith("shapes")]
-    assert len(own) == 12 and len(found) == 18
-    assert {e.image.size for e in own} == {(60, 40)}
-    assert {e.name.split(", ")[1] for e in own} == {"test: ant", "test: bee"}
-
-
-def test_examples_need_no_data(tmp_path):
-    """A saved model names none, and a run's data may be elsewhere."""
-    saved = opened(tmp_path)
-    gone = replace(saved, settings=Settings(data="cifar10", root=str(tmp_path)))
-    shaped = replace(saved, settings=Settings())
-    assert unknown_classes([saved], find_examples([saved])) == ""  # shapes are its classes
-    for found in map(find_examples, ([saved], [gone], [shaped])):
-        assert len(found) == 12 and {e.image.size for e in found} == {(32, 32)}
-        assert all(e.name.removeprefix("shapes, test: ") in shapes(2).class_names for e in found)
-    saved.model.preprocessing = replace(saved.model.preprocessing, class_names=())
-    assert unknown_classes([saved], found) == ""  # which classes it has is not known
+    assert found and {one.name.split(", ")[1] for one in found} <= {
+        "test: class_0",
+        "test: class_1",
+    }
+    found = find_examples([replace(saved, settings=Settings(data="shapes"))])
+    assert len(found) == COUNT and {one.image.size for one in found} == {(32, 32)}
+    assert {one.name.removeprefix("shapes, test: ") for one in found} <= {*shapes(2).class_names}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +34,6 @@ def test_examples_need_no_data(tmp_path):
         ({"recipe": {"data": "cifar10", "epochs": 3}}, "cifar10"),
         ({"recipe": {}}, "shapes"),  # the default is left out
         ({"recipe": {"data": 5}}, None),
-        ({"recipe": None}, None),
         ("long ago", None),
         (None, None),
     ],

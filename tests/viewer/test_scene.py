@@ -48,7 +48,7 @@ def test_blocks_lie_over_the_same_things_for_a_model_that_crops(tmp_path):
     image.paste("red", (40, 24, 56, 40))
     run, other = opened(tmp_path), opened(tmp_path, "tiny_aib")
     other.model.preprocessing = Preprocessing(64, "crop", mean=(0.2, 0.4, 0.6))
-    page = Viewer([run, other], samples=(1, 1))
+    page = Viewer([run, other], (1, 1))
     scene = page.show(image, "photo")
     assert all((p[0] > 200).any() for p in page.inputs(scene))
     covered = page.cover(scene, 0.5, 0.5, 0.3)

@@ -43,7 +43,7 @@ def png(seed: int = 0) -> bytes:
 
 def values(event: str, path: str) -> list:
     """The values of an event that names a file, as the upload or as the value of a slider."""
-    return [named(path), 55, 0] if event == "upload" else [None, named(path), 0]
+    return [named(path), 55] if event == "upload" else [None, named(path)]
 
 
 def cached(visitor) -> set[Path]:
@@ -53,7 +53,7 @@ def cached(visitor) -> set[Path]:
 
 def test_an_upload_is_shown_and_its_file_is_gone(visitor):
     path = visitor.send("holiday.png", png())
-    answer = visitor.call("upload", named(path), 55, 0)
+    answer = visitor.call("upload", named(path), 55)
     assert answer["success"] and "holiday.png" in str(answer["output"]["data"][2])
     assert not Path(path).exists()
 
@@ -75,10 +75,10 @@ def test_every_file_that_a_request_names_is_found():
 def test_an_examples_picture_is_not_deleted(visitor):
     """Neither when a request names it, nor when the same picture is uploaded."""
     tile = Path(visitor.thumbnails()[0])
-    assert not visitor.call("upload", named(str(tile)), 55, 0)["success"]
+    assert not visitor.call("upload", named(str(tile)), 55)["success"]
     assert tile.exists()
     path = visitor.send(tile.name, tile.read_bytes())
-    assert visitor.call("upload", named(path), 55, 0)["success"]
+    assert visitor.call("upload", named(path), 55)["success"]
     assert tile.exists()
 
 
@@ -99,12 +99,23 @@ def test_nothing_is_downloaded(visitor, monkeypatch, event):
 
 
 def test_a_file_without_an_end_does_not_block_it(visitor):
-    assert not visitor.call("upload", named("/dev/zero"), 55, 0)["success"]
+    assert not visitor.call("upload", named("/dev/zero"), 55)["success"]
     assert visitor.http.get("/config").status_code == 200
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example:{port}", "127.0.0.1.evil.example", "", "[", "8.8.8.8"]
+    "host",
+    [
+        "evil.example:{port}",
+        "127.0.0.1.evil.example",
+        "evil.example@127.0.0.1",
+        "127.0.0.1:{port}@evil.example",
+        "127.0.0.1/evil.example",
+        "127.0.0.1:",
+        "",
+        "[",
+        "8.8.8.8",
+    ],
 )
 def test_other_host_names_are_refused(visitor, host):
     """A site whose name suddenly points at this machine (DNS rebinding)."""
@@ -152,11 +163,27 @@ def test_other_origins_are_refused(visitor, origin):
     path = visitor.send("a.png", png())
     for attempt in (
         visitor.http.post("/gradio_api/upload", files={"files": ("b.png", png())}, headers=origin),
-        visitor.join("upload", named(path), 55, 0, headers=origin),
+        visitor.join("upload", named(path), 55, headers=origin),
         visitor.http.get("/config", headers=origin),
     ):
         assert attempt.status_code == 403
     assert Path(path).exists() and not any(kept.name == "b.png" for kept in cached(visitor))
+
+
+def test_the_page_ignores_where_a_proxy_says_it_is(visitor):
+    forwarded = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https"}
+    answer = visitor.http.get("/", headers=forwarded)
+    assert answer.status_code == 200 and "evil.example" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("event", "data"),
+    [("input", [None, "a lot"]), ("input", []), ("input", [None, 1e9]), ("upload", [5, 55])],
+)
+def test_an_error_that_a_client_causes_is_one_line(visitor, capfd, event, data):
+    assert not visitor.call(event, *data)["success"]
+    out, errors = capfd.readouterr()
+    assert out == "" and errors.startswith("aib view: ") and errors.count("\n") == 1
 
 
 @pytest.mark.parametrize("path", ["queue/join", "run/upload"])
@@ -180,25 +207,25 @@ def test_sessions_that_are_never_closed_make_room(tmp_path, monkeypatch):
     monkeypatch.setattr(page_viewer, "show", recorded)
     with running(page_viewer, tmp_path / "cache") as url:
         visitors = [Visitor(url) for _ in range(5)]
-        assert all(visitor.call("load", 55, 0)["success"] for visitor in visitors)
+        assert all(visitor.call("load", 55)["success"] for visitor in visitors)
         gc.collect()
         assert len(scenes) == 5 and sum(scene() is not None for scene in scenes) == 2
-        assert visitors[-1].call("click", None, 55, 0)["success"]
-        assert "reload the page" in visitors[0].call("click", None, 55, 0)["output"]["error"]
+        assert visitors[-1].call("click", None, 55)["success"]
+        assert "reload the page" in visitors[0].call("click", None, 55)["output"]["error"]
 
 
 def test_answers_that_are_never_fetched_make_room(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "SESSIONS", 2)
     with running(viewer(tmp_path, samples=(1, 1)), tmp_path / "cache") as url:
         gone = Visitor(url)
-        gone.join("load", 55, 0)
-        assert all(Visitor(url).call("load", 55, 0)["success"] for _ in range(2))
+        gone.join("load", 55)
+        assert all(Visitor(url).call("load", 55)["success"] for _ in range(2))
         assert next(gone.messages())["session_not_found"]
 
 
 def test_a_slider_draws_the_map_of_a_single_run_again(visitor):
-    visitor.call("load", 55, 0)
-    answer = visitor.call("input", None, 20, 0)
+    visitor.call("load", 55)
+    answer = visitor.call("input", None, 20)
     assert answer["success"], answer
     [maps] = answer["output"]["data"]
     assert len(maps["value"]) == 3
@@ -210,6 +237,6 @@ def test_a_slider_waits_for_the_picture_that_is_being_explained(tmp_path, monkey
     monkeypatch.setattr(page.Handlers, "redraw", lambda *args: redrawn.set() or redraw(*args))
     with running(viewer(tmp_path, samples=(1, 1)), tmp_path / "cache") as url:
         visitor = Visitor(url)
-        visitor.join("load", 55, 0)
-        answer = visitor.call("input", None, 20, 0)
+        visitor.join("load", 55)
+        answer = visitor.call("input", None, 20)
         assert answer["success"], answer  # it would draw the picture before: here there is none

@@ -27,7 +27,7 @@ def test_a_space_shows_the_model_that_its_variable_names(tmp_path, monkeypatch):
         app = runpy.run_path(str(SPACE / "app.py"))
     page = app["demo"]
     assert "circles" in str(page.get_config_file()) and not page.is_running
-    signature(page.launch).bind(**app["page_options"](app["MAX_BYTES"]))
+    signature(page.launch).bind(**app["page_options"]())
 
 
 def test_the_files_of_the_space_fit_together():

@@ -8,20 +8,18 @@ import tyro
 from tyro.conf import Positional, arg
 
 from aib.errors import AibError
-from aib.system.files import write_json, write_text
-from tools.results.collect import added
+from aib.system.files import read_json, write_text
 from tools.results.collect import collect as collect_runs
-from tools.results.pages import pages
-from tools.results.read import read_results
-from tools.results.tables import fill
+from tools.results.pages import documents
+from tools.results.store import write_runs
 
 
 def collect(
     runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN...")],
     /,
     out: Path,
-    title: str | None = None,
-    note: str | None = None,
+    title: str = "",
+    note: str = "",
     add: bool = False,
 ) -> None:
     """Write what was trained and measured in these runs into one JSON file.
@@ -34,16 +32,21 @@ def collect(
         out: the file to write.
         title: what these runs are together.
         note: what a reader of the numbers should know.
-        add: add to the file, in place of its runs of the same names; title and note stay as they
-            are unless given.
+        add: add to the file; a run replaces the one of the same name.
     """
-    if not add and title is None:
-        raise AibError("say with --title what these runs are together")
-    found = collect_runs(runs, title or "", note or "")
+    content = collect_runs(runs, title, note)
     if add:
-        found = added(out, found)
-    write_json(out, found, indent=1)
-    print(f"{out}: {len(found['runs'])} runs")
+        old = read_json(out)
+        if old is None:
+            raise AibError(f"there is no {out} to add runs to")
+        by_name = {run["name"]: run for run in (*old["runs"], *content["runs"])}
+        content = {
+            **old,
+            **{key: value for key, value in content.items() if value},
+            "runs": list(by_name.values()),
+        }
+    write_runs(out, content)
+    print(f"{out}: {len(content['runs'])} runs")
 
 
 def docs(folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path(), /) -> None:
@@ -58,16 +61,6 @@ def docs(folder: Annotated[Positional[Path], arg(metavar="FOLDER")] = Path(), /)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
             print(path)
-
-
-def documents(folder: Path) -> dict[Path, str]:
-    """Every page that holds results, as it should be."""
-    results = read_results(folder / "results")
-    written = {folder / "docs" / "results" / name: text for name, text in pages(results).items()}
-    for path in (folder / "README.md", *sorted((folder / "docs").glob("*.md"))):
-        if path.exists():
-            written[path] = fill(path.read_text(encoding="utf-8"), results, path)
-    return written
 
 
 def main(argv: list[str]) -> None:

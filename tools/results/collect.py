@@ -1,6 +1,7 @@
-"""From finished runs to one results file: what was trained, how, and every metric."""
+"""From the folder of a finished run to its entry in a results file."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,72 +11,58 @@ from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.interpret.stored import RESULT
 from aib.models.registry import create_model
-from aib.models.weights import CONFIG, EVALUATION, METRICS, read_config
+from aib.models.weights import CONFIG, EVALUATION, read_config
 from aib.runs.files import read_metrics, read_settings, train_seconds
-from aib.system.environment import environment
 from aib.system.files import quoted, read_json, without_folders
-from tools.results.command import portable
 
-SCHEMA = 1
+ENVIRONMENT = ("python", "aib", "torch", "device", "command")
+NOT_STORED = ("calibration_bins",)  # of an evaluation
+LOCATED = ("pointing", "energy", "auroc", "max_box_acc", "pxap", "mask_iou")
+CURVES = ("deletion", "insertion")
+AREAS = ("area", "over_random", "over_centre")  # of the evaluator's curve
+MASK = ("area", "closed", "open", "rounded", "bits", "faint_bits")
 
 
 def collect(runs: Sequence[Path], title: str, note: str = "") -> dict[str, Any]:
-    """Return the content of a results file: runs that belong together, as one comparison."""
+    """Return the content of a results file."""
     if not runs:
         raise AibError("name at least one run")
-    return {
-        "schema": SCHEMA,
-        "kind": "runs",
-        "title": title,
-        "note": note,
-        "runs": [summary(run) for run in runs],
-        "environment": portable(environment()),
-    }
+    return {"kind": "runs", "title": title, "note": note, "runs": [summarise(r) for r in runs]}
 
 
-def added(path: Path, new: dict[str, Any]) -> dict[str, Any]:
-    """Return a results file with further runs, each in place of an older one of its name."""
-    old = read_json(path)
-    if old is None:
-        raise AibError(f"there is no {path} to add runs to")
-    runs = {run["name"]: run for run in (*old["runs"], *new["runs"])}
-    given = {name: new[name] for name in ("title", "note") if new[name]}
-    return old | {"environment": new["environment"], "runs": list(runs.values())} | given
-
-
-def summary(run: Path) -> dict[str, Any]:
+def summarise(run: Path) -> dict[str, Any]:
     """Return the settings and results of one finished run."""
     settings = read_settings(run)
     config = read_config(run / CONFIG)
     evaluations = read_json(run / EVALUATION)
     metrics = read_metrics(run)
-    errors = [row["error"] for row in metrics if "error" in row]
-    held_out = [row["validation"] for row in metrics if row.get("validation")]
     if not evaluations or not any("seconds" in row for row in metrics):
-        raise AibError(f"{run} is not a finished run: it has no {EVALUATION} or no {METRICS}")
+        raise AibError(f"{run} is not a finished run: train and evaluate it first")
+    held_out = [row["validation"] for row in metrics if row.get("validation")]
+    errors = [row["error"] for row in metrics if "error" in row]
+    study = read_json(run / RESULT)
     return {
         "name": run.resolve().name,
         "data": without_folders(settings.data),
         "model": settings.model,
-        "parameters": count_parameters(config["model"]),
         "recipe": {
             k: without_folders(v) if isinstance(v, str) else v for k, v in settings.recipe().items()
         },
         "seed": settings.seed,
         "epochs": settings.epochs,
         "minutes": train_seconds(run) / 60,  # compilation included
-        "reported": without_folders(reported_evaluation(run, settings, evaluations)),
-        "evaluations": {without_folders(name): e for name, e in evaluations.items()},
-        "held_out": held_out[-1] if held_out else None,
+        "parameters": count_parameters(config["model"]),
+        "reported": without_folders(reported(run, settings, evaluations)),
+        "evaluations": {without_folders(k): stored_evaluation(e) for k, e in evaluations.items()},
+        "held_out": stored_evaluation(held_out[-1]) if held_out else None,
         "training_error": errors[-1] if errors else None,  # of the last steps, with augmentation
-        "interpret": interpreted(run),
+        "maps": summarise_study(study) if study else None,
         "environment": portable(config["environment"]),
     }
 
 
-def reported_evaluation(run: Path, settings: Settings, evaluations: dict[str, Any]) -> str:
-    """Return the name of the run's own evaluation: on test images, or of a run that chose settings
-    on held-out ones."""
+def reported(run: Path, settings: Settings, evaluations: Mapping[str, Any]) -> str:
+    """Return the name of the run's own evaluation: on its test images or on held-out ones."""
     name = settings.own_evaluation(evaluations)
     if name is None:
         raise AibError(
@@ -84,27 +71,89 @@ def reported_evaluation(run: Path, settings: Settings, evaluations: dict[str, An
     return name
 
 
-def count_parameters(recipe: dict[str, Any]) -> int | None:
+def stored_evaluation(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an evaluation without what no table shows."""
+    kept = {k: v for k, v in evaluation.items() if k not in NOT_STORED}
+    return kept | {"data": without_folders(kept["data"])}
+
+
+def count_parameters(recipe: Mapping[str, Any]) -> int | None:
     """Count the parameters of a named model; None for one that was composed elsewhere."""
-    arguments = dict(recipe)
-    if arguments.pop("kind", None) != "named":
+    if recipe.get("kind") != "named":
         return None
     with torch.device("meta"):
-        return sum(p.numel() for p in create_model(**arguments).parameters())
+        model = create_model(**{k: v for k, v in recipe.items() if k != "kind"})
+    return sum(p.numel() for p in model.parameters())
 
 
-def interpreted(run: Path) -> dict[str, Any] | None:
-    """Return the run's study of its maps without what no table needs: curves and class metrics."""
-    found = read_json(run / RESULT)
-    if found is None:
-        return None
-    found = {k: v for k, v in found.items() if k not in ("classes", "run", "class_names")}
-    found["faithfulness"] = {
-        source: {k: v for k, v in metrics.items() if not k.endswith("_curve")}
-        for source, metrics in found["faithfulness"].items()
+def portable(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return versions, hardware and the typed command, without folders of the machine."""
+    kept = {name: facts.get(name) for name in ENVIRONMENT}
+    if kept["command"] is not None:
+        kept["command"] = shlex.join(without_folders(w) for w in shlex.split(kept["command"]))
+    return kept
+
+
+def summarise_study(study: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the docs show of interpret.json. Its names occur in this function only.
+
+    A value with an interval is a list of the value and its bounds.
+    """
+    information, encoding, mask = study["information"], study.get("encoding"), study.get("mask")
+    swaps = {**study["reliance"].get("replaced", {}), **(encoding["swaps"] if encoding else {})}
+    found = {
+        "data": without_folders(study["data"]),
+        "split": study["split"],
+        "images": study["images"],
+        "subset": study["subset_images"],  # of localisation, curves and evaluator
+        "accuracy": study["accuracy"],
+        "verdict": (study["verdict"] or {}).get("name"),
+        "contrast": information["contrast"],
+        "energy_passed": information["energy_passed"],
+        "kl_bits": information["kl_bits"],
+        "perplexity": information["perplexity"],
+        "own": study["localisation_own_all_images"],  # the model's map, over all images
+        "drops": {name: [drop[k] for k in ("drop", "low", "high")] for name, drop in swaps.items()},
+        "stability": {
+            name: {
+                "same_class": one["prediction_consistent"],
+                "score": _estimate(one, "score_0.9"),
+                "centred": one.get("centred_0.9"),
+            }
+            for name, one in study["stability"].items()
+        },
+        "paper": study["paper"],  # its scores, by modification
+        "located": _by_map(study["localisation"], LOCATED),
+        "curves": _by_map(study["faithfulness"], CURVES),
+        "device": study["environment"].get("device"),
+        "note": study.get("posthoc_note"),
     }
-    if evaluator := found.get("evaluator"):
-        found["evaluator"] = evaluator | {"run": without_folders(evaluator["run"])}
-    # A note may name the data's folder.
-    notes = [note.replace(str(Path.home()), "~") for note in found["notes"]]
-    return found | {"notes": notes, "environment": portable(found["environment"])}
+    if encoding:
+        probe = encoding.get("probe") or {}
+        found["encoding"] = {
+            "follows": encoding["follows"]["value"],
+            "follows_chance": encoding["follows_chance"],
+            "blank": (encoding.get("blank") or {}).get("value"),
+            "probe": {k: [v[e] for e in ("value", "low", "high")] for k, v in probe.items() if v},
+            "probe_chance": encoding.get("probe_chance"),
+        }
+    if mask:
+        found["mask"] = {name: mask.get(name) for name in MASK}
+    if transplant := study.get("transplant"):
+        found["transplant"] = transplant
+    if evaluator := study.get("evaluator"):
+        found["evaluator"] = _by_map(evaluator["maps"], AREAS)
+    return {k: v for k, v in found.items() if v is not None and v != {}}
+
+
+def _by_map(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        kind: {name: value for name in names if (value := _estimate(one, name))}
+        for kind, one in found.items()
+    }
+
+
+def _estimate(found: Mapping[str, Any], name: str) -> list[float] | None:
+    if found.get(name) is None:
+        return None
+    return [found[name], found.get(f"{name}_low"), found.get(f"{name}_high")]

@@ -1,236 +1,246 @@
-"""Tables of attention maps: the main metrics per recipe, averaged over seeds."""
+"""The tables of attention maps: verdicts, masks, localisation and stability."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from aib.config.paper import has_papers_form
 from aib.config.preset import spread
-from aib.figures.table import NOTHING, Table, table_of, without_empty_columns
-from aib.interpret.metrics.reliance import Reliance
-from aib.interpret.metrics.score import PRIMARY_TAU
-from aib.interpret.results import Study
-from aib.interpret.tables import NAMES, own_localisation
-from tools.results.read import StoredRun, by_recipe, options
+from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
+from tools.results.store import Results, StoredRun, recipe
 
-ANOTHER = "another image's map costs"
-# A column's name, its digits, and where a study has the value.
-Metric = tuple[str, int, Callable[[Study], float | None]]
-METRICS: list[Metric] = [
-    ("contrast", 2, lambda study: study.information.contrast),
-    ("energy passed %", 1, lambda study: _percent(study.information.energy_passed)),
-    ("AUROC", 2, lambda study: own_localisation(study).auroc),
-    ("AUROC, centre", 2, lambda study: _value(study.localisation, "centre", "auroc")),
-    ("mass inside %", 1, lambda study: _percent(own_localisation(study).energy_inside)),
-    ("insertion", 2, lambda study: _value(study.faithfulness, "own", "insertion")),
-    ("insertion, centre", 2, lambda study: _value(study.faithfulness, "centre", "insertion")),
-    ("deletion", 2, lambda study: _value(study.faithfulness, "own", "deletion")),
-    ("deletion, random", 2, lambda study: _value(study.faithfulness, "random", "deletion")),
-    (ANOTHER, 1, lambda study: cost(study)),
+ANOTHER = "another image's map, points"
+MAP_KINDS = {
+    "own": "own map",
+    "gradcam": "Grad-CAM",
+    "centre": "centre (control)",
+    "random": "random (control)",
+}
+
+
+class Metric(NamedTuple):
+    """A column: its digits, and where the summary of a study has its value."""
+
+    column: str
+    digits: int
+    path: tuple[str | int, ...]
+    times: float = 1
+
+    def of(self, maps: Mapping[str, Any]) -> float | None:
+        """The value in one study, or None."""
+        value = find(maps, *self.path)
+        return None if value is None else self.times * value
+
+
+def find(found: Any, *path: str | int) -> Any:
+    """Follow keys and indices; None where there is nothing."""
+    for key in path:
+        if isinstance(found, dict):
+            found = found.get(key)
+        elif isinstance(found, list) and isinstance(key, int):
+            found = found[key]
+        else:
+            return None
+    return found
+
+
+DROP = Metric(ANOTHER, 1, ("drops", "another", 0), 100)
+CONTRAST = Metric("contrast", 2, ("contrast",))
+MAPS = [
+    DROP,
+    Metric("of the same class", 1, ("drops", "same_class", 0), 100),
+    Metric("probe on the map %", 1, ("encoding", "probe", "map", 0), 100),
+    Metric("on the object %", 1, ("encoding", "probe", "mask", 0), 100),
+    CONTRAST,
+    Metric("insertion", 2, ("curves", "own", "insertion", 0)),
+    Metric("centre", 2, ("curves", "centre", "insertion", 0)),
+    Metric("deletion", 2, ("curves", "own", "deletion", 0)),
+    Metric("random", 2, ("curves", "random", "deletion", 0)),
+    Metric("evaluator", 1, ("evaluator", "own", "area", 0)),
+    Metric("over centre", 1, ("evaluator", "own", "over_centre", 0)),
+    Metric("over random", 1, ("evaluator", "own", "over_random", 0)),
 ]
-MASKS: list[Metric] = [
-    ("AUROC", 3, lambda study: study.own_localisation.auroc),  # over all images
-    ("pointing %", 1, lambda study: _percent(study.own_localisation.pointing)),
-    ("area %", 1, lambda study: study.mask.area if study.mask else None),
-    ("m = 0 %", 1, lambda study: study.mask.closed if study.mask else None),
-    ("m = 1 %", 1, lambda study: study.mask.open if study.mask else None),
-    ("rounding costs", 1, lambda study: study.mask.rounded.value if study.mask else None),
-    (ANOTHER, 1, lambda study: cost(study)),
+MASKS = [
+    Metric("AUROC", 3, ("own", "auroc")),  # over all images
+    Metric("pointing %", 1, ("own", "pointing"), 100),
+    Metric("area %", 1, ("mask", "area")),
+    Metric("m = 0 %", 1, ("mask", "closed")),
+    Metric("m = 1 %", 1, ("mask", "open")),
+    Metric("rounding, points", 1, ("mask", "rounded")),
+    DROP,
 ]
-# A column's name, its digits, the metric's name in a study, and the factor of its values there.
-LOCATED: list[tuple[str, int, str, float]] = [
+LOCATED = [
     ("pointing %", 1, "pointing", 100),
     ("AUROC", 3, "auroc", 1),
     ("mass inside %", 1, "energy", 100),
     ("MaxBoxAccV2 %", 1, "max_box_acc", 100),
-    ("any component %", 1, "max_box_acc_any", 100),
+    ("largest component %", 1, "largest_box_acc", 100),  # older studies; at most as high
     ("PxAP", 3, "pxap", 1),
     ("mask IoU", 3, "mask_iou", 1),
 ]
-NOTE = (
-    "Means over seeds, ± their standard deviation. Columns with a comma are controls for the "
-    "column before. The last cost is in points of accuracy."
-)
 
 
-def studied(runs: Iterable[StoredRun]) -> list[tuple[list[StoredRun], list[Study]]]:
-    """Runs with a study of their maps, grouped by recipe."""
-    groups = by_recipe(run for run in runs if run.study)
-    return [(group, [run.study for run in group if run.study]) for group in groups]
+def maps(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -> Table:
+    """One row per recipe: the verdict, and the metrics that it rests on.
 
-
-def maps_table(runs: Sequence[StoredRun], brief: bool = False) -> Table:
-    """One row per recipe: error, metrics of the maps, and whether the decision uses them."""
-    rows = []
-    for group, studies in studied(runs):
-        rows.append(
-            {
-                "model": f"`{group[0].model}`",
-                "options": options(group[0], runs, brief),
-                "seeds": str(len(group)),
-                "error %": spread([_error_in_study(run) for run in group]),
-                **means(METRICS, studies),
-                "map is": verdicts(studies),
-            }
-        )
-    return without_empty_columns(table_of("Over seeds", rows, NOTE))
-
-
-def means(metrics: Sequence[Metric], studies: Sequence[Study]) -> dict[str, str]:
-    """Metrics averaged over seeds, by name."""
-    return {name: mean([find(s) for s in studies], digits) for name, digits, find in metrics}
-
-
-def masks_table(runs: Sequence[StoredRun]) -> Table:
-    """One row per recipe of masked models: error, maps, and how closed and how binary masks are."""
+    Masked models that were studied on held-out images have the table of masks alone.
+    """
     rows = [
         {
-            "options": options(group[0], runs, brief=True),
-            "seeds": str(len(group)),
-            "images": str(studies[0].split),
-            "error %": spread([_error_in_study(run) for run in group]),
+            "model": f"`{runs[0].model}`",
+            "recipe": recipe(runs[0], compared),
+            "seeds": str(len(studies)),
+            "map is": verdicts(studies),
+            **means(MAPS, studies),
+        }
+        for runs, studies in studied(groups)
+        if not (studies[0]["split"] == "val" and "mask" in studies[0])
+    ]
+    note = (
+        "The first two columns of points: accuracy lost with the map of another image, or of "
+        "another image of the same class. Centre and random are controls for the column before "
+        "them. Evaluator: area under its accuracy, and by how much that exceeds the controls."
+    )
+    return without_empty_columns(table_of("Maps", rows, note))
+
+
+def masks(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -> Table:
+    """One row per recipe of masked models: how closed and how binary the masks are."""
+    rows = [
+        {
+            "model": f"`{runs[0].model}`",
+            "recipe": recipe(runs[0], compared),
+            "seeds": str(len(studies)),
+            "images": studies[0]["split"],
+            "error %": mean([error_of_split(run) for run in runs if run.maps], 2),
             **means(MASKS, studies),
         }
-        for group, studies in studied(run for run in runs if run.study and run.study.mask)
+        for runs, studies in studied(groups)
+        if "mask" in studies[0]
     ]
-    return without_empty_columns(table_of("Masks", rows, NOTE))
+    return without_empty_columns(table_of("Masks", rows))
 
 
-def _error_in_study(run: StoredRun) -> float:
-    """The error on the split that the study was made on, averaged over samples."""
-    held_out = run.study is not None and run.study.split == "val"
-    return (run.held_out if held_out and run.held_out else run.evaluation).top1_error
+def error_of_split(run: StoredRun) -> float:
+    """The error on the images that the study was made on."""
+    held_out = find(run.maps, "split") == "val" and run.held_out
+    return float((run.held_out if held_out else run.evaluation)["top1_error"])  # type: ignore[index]
 
 
-def stability_table(runs: Sequence[StoredRun]) -> Table:
-    """The paper's score and the centred one: lowest and highest over modifications and seeds."""
-    rows = []
-    for group, studies in studied(runs):
-        stability = [each for study in studies for each in study.stability.values()]
-        scores = [each.score.get(PRIMARY_TAU) for each in stability]
-        centred = [each.centred.get(PRIMARY_TAU) for each in stability]
-        rows.append(
-            {
-                "model": f"`{group[0].model}`",
-                "options": options(group[0], runs, brief=True),
-                "seeds": str(len(group)),
-                "score %": _range(each.value for each in scores if each),
-                "paper %": _range(studies[0].paper.values()),
-                "centred score %": _range(each.value for each in centred if each),
-                "contrast": mean([study.information.contrast for study in studies], 2),
-            }
-        )
-    shown = [row for row in rows if row["score %"] != NOTHING]
-    return without_empty_columns(table_of("Stability", shown))
-
-
-def background_table(runs: Sequence[StoredRun]) -> Table:
-    """How much of each map's mass lies on the background, by source of the map."""
-    rows = []
-    for group, studies in studied(runs):
-        row = {
-            "model": f"`{group[0].model}`",
-            "options": options(group[0], runs, brief=True),
-            "seeds": str(len(group)),
-        }
-        for source, name in NAMES.items():
-            inside = [_value(study.localisation, source, "energy") for study in studies]
-            row[name] = mean([_percent(1 - v) for v in inside if v is not None], 1)
-        rows.append(row)
-    return without_empty_columns(table_of("Mass on the background, %", rows))
-
-
-def located_table(runs: Sequence[StoredRun]) -> Table:
-    """One row per recipe and kind of map: how well it finds the object. The controls know no model:
-    they come once, at the end. The scattered maps of Integrated Gradients are left out, and metrics
-    that older studies of a row lack."""
+def located(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -> Table:
+    """One row per recipe and kind of map: how well it finds the object. Controls come last."""
     rows: list[dict[str, str]] = []
     controls: dict[str, dict[str, str]] = {}
-    for group, studies in studied(runs):
-        for source, name in NAMES.items():
-            found = [s.localisation[source] for s in studies if source in s.localisation]
-            if not found or source == "integrated_gradients":
+    for runs, studies in studied(groups):
+        for kind, name in MAP_KINDS.items():
+            found = [m["located"][kind] for m in studies if kind in m.get("located", {})]
+            if not found:
                 continue
             row = {
-                "model": f"`{group[0].model}`",
-                "options": options(group[0], runs, brief=True),
+                "model": f"`{runs[0].model}`",
+                "recipe": recipe(runs[0], compared),
                 "map": name,
                 "seeds": str(len(found)),
             }
-            for column, digits, key, factor in LOCATED:
-                values = [getattr(one, key) for one in found]
-                known = [factor * value.value for value in values if value]
+            for column, digits, key, times in LOCATED:
+                values = [find(one, key, 0) for one in found]
+                known = [times * value for value in values if value is not None]
                 row[column] = mean(known, digits) if len(known) == len(found) else NOTHING
-            if source in ("centre", "random"):
-                controls.setdefault(source, row | {"model": "", "options": "", "seeds": ""})
+            if kind in ("centre", "random"):
+                controls.setdefault(kind, row | {"model": "", "recipe": "", "seeds": ""})
             else:
                 rows.append(row)
-    return without_empty_columns(table_of("Localisation", [*rows, *controls.values()], NOTE))
+    rows += controls.values() if rows else ()
+    return without_empty_columns(table_of("Localisation", rows))
 
 
-def mean(values: Sequence[float | None], digits: int) -> str:
+def stability(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -> Table:
+    """The interpretability score of each modification; below it the paper's and the centred one."""
+    rows = []
+    comparable = [
+        (runs, studies)
+        for runs, studies in studied(groups)
+        if studies[0].get("paper") and runs[0].preset and has_papers_form(runs[0].recipe)
+    ]
+    names = dict.fromkeys(name for _, studies in comparable for name in studies[0]["paper"])
+    for runs, studies in comparable:
+        paper = studies[0]["paper"]
+        model = {"model": f"`{runs[0].model}`", "recipe": recipe(runs[0], compared)}
+        every = [study["stability"] for study in studies]
+        for what, values in {
+            "score": {name: _mean(one, name, "score", 0) for one in every for name in one},
+            "paper": paper,
+            "centred": {name: _mean(one, name, "centred") for one in every for name in one},
+        }.items():
+            shown = {name: number(values.get(name), 1) for name in names}
+            rows.append({**model, "what": what, **shown})
+    note = (
+        "Share of maps with a cosine of at least 0.9 to the map of the modified image; the paper "
+        "gives no threshold. A constant map scores 100; the centred score removes the mean first."
+    )
+    return without_empty_columns(table_of("Do maps stay the same?", rows, note))
+
+
+def _mean(found: Mapping[str, Any], *path: str | int) -> float | None:
+    value = find(found, *path)
+    return None if value is None else float(value)
+
+
+def studied(
+    groups: Iterable[Sequence[StoredRun]],
+) -> list[tuple[Sequence[StoredRun], list[Mapping[str, Any]]]]:
+    """The groups with a study of their maps, and these studies."""
+    found = [(runs, [run.maps for run in runs if run.maps]) for runs in groups]
+    return [(runs, studies) for runs, studies in found if studies]
+
+
+def boxes(results: Results) -> Table:
+    """MaxBoxAccV2 of class activation maps, step by step to the published form, and of a mask."""
+    names = {
+        "vgg_pooled": "14 x 14",
+        "vgg_deeper": "14 x 14, one more convolution",
+        "vgg_fine": "28 x 28",
+        "vgg_fine_deeper": "28 x 28, one more convolution",
+        "vgg_aib_masked": "masked: its mask",
+    }
+    rows = []
+    for found in results.others["cub200_boxes"]["boxes"]:
+        forms = {(form["class"], form["values"]): form for form in found["maps"]}
+        mask = forms.get(("predicted", "the mask"))
+        positive = mask or forms["predicted", "positive"]
+        true = mask or forms["true", "positive"]
+        steps = {
+            "all values %": find(forms, ("predicted", "all"), "max_box_acc"),  # type: ignore[arg-type]
+            "positive values %": positive["max_box_acc"],
+            "of the true class %": None if mask else true["max_box_acc"],
+            "any component %": true["max_box_acc_any"],
+        }
+        rows.append(
+            {
+                "network": names[found["model"]],
+                "error %": number(found["error"], 1),
+                **{name: number(value, 1, 100) for name, value in steps.items()},
+            }
+        )
+    return table_of("Boxes", rows)
+
+
+def means(metrics: Sequence[Metric], studies: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Metrics averaged over seeds, by column."""
+    return {m.column: mean([m.of(study) for study in studies], m.digits) for m in metrics}
+
+
+def mean(values: Iterable[float | None], digits: int) -> str:
     """Mean and standard deviation of the values that are there."""
     known = [value for value in values if value is not None]
-    return (
-        spread(known, digits).replace(f"-{0:.{digits}f}", f"{0:.{digits}f}") if known else NOTHING
-    )
+    if not known:
+        return NOTHING
+    return spread(known, digits).replace(f"-{0:.{digits}f}", f"{0:.{digits}f}")
 
 
-def verdicts(studies: Iterable[Study]) -> str:
+def verdicts(studies: Iterable[Mapping[str, Any]]) -> str:
     """'used', or 'used (2), undecided (1)' where seeds differ."""
-    counts = Counter(study.verdict.name for study in studies if study.verdict)
+    counts = Counter(study["verdict"] for study in studies if study.get("verdict"))
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{word} ({n})" for word, n in counts.items()) or NOTHING
-
-
-def cost(study: Study) -> float | None:
-    """Points of accuracy lost with another image's map in the map's place."""
-    if not isinstance(study.reliance, Reliance):  # a model without a map has none
-        return None
-    return 100 * study.reliance.replaced["another"].drop
-
-
-def reliance(studies: Mapping[str, Study]) -> Table:
-    """Accuracy lost when the map is replaced."""
-    rows = [
-        {
-            "run": label,
-            "accuracy %": f"{100 * found.accuracy:.2f}",
-            "its mean": found.replaced["mean"].text,
-            "shuffled in space": found.replaced["shuffled"].text,
-            "another image's map": found.replaced["another"].text,
-            "map is": study.verdict.name if study.verdict else NOTHING,
-        }
-        for label, study in studies.items()
-        if isinstance(found := study.reliance, Reliance)
-    ]
-    note = (
-        "Percentage points of accuracy lost with the map replaced by each of these (95% interval). "
-        "Used: one interval lies above one point. Decorative: all lie below. Undecided: neither, "
-        "or there is too little accuracy to lose. The swaps within and between classes count, too; "
-        "the mean and the shuffled map do not count for masked models."
-    )
-    return table_of("Does the decision need the map?", rows, note)
-
-
-def posthoc_notes(runs: Iterable[StoredRun]) -> Iterator[str]:
-    """What the post-hoc maps of older studies (schema 1) attribute, and of which runs."""
-    studies = {run.name: run.study for run in runs if run.study}
-    for note in dict.fromkeys(study.posthoc_note for study in studies.values()):
-        names = [name for name, study in studies.items() if study.posthoc_note == note]
-        which = "" if len(names) == len(studies) else f" ({', '.join(names)})"
-        yield from [f"{note}{which}."] if note else []
-
-
-def _range(values: Iterable[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{min(known):.0f} to {max(known):.0f}" if known else NOTHING
-
-
-def _value(found: Mapping[str, Any], source: str, name: str) -> float | None:
-    """A metric of one source of maps."""
-    return getattr(found[source], name).value if source in found else None
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value

@@ -1,150 +1,139 @@
-"""The pages of docs/results/: one per data set, one of speed, and an index."""
+"""The pages of docs/results/, and the tables between markers in the other pages.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
-from aib.config.paper import has_papers_form
-from aib.data.specs import SPECS
-from aib.figures.table import without_empty_columns
-from aib.interpret.results import Study
-from aib.interpret.tables import STABILITY, all_tables
-from aib.sweep.show import sweep_tables
-from tools.results.errors import OWN_TEST_IMAGES, error_tables, every_run, link, other_data
-from tools.results.maps import maps_table, posthoc_notes, reliance, studied
-from tools.results.markdown import contents, section
-from tools.results.read import Results, RunsFile, StoredRun, data_set
-from tools.results.speed import latency_table, loading_table, speed_table, study_table
-
-INDEX = "README.md"
-SPEED = "speed.md"
-GENERATED = "Generated from `results/` by `python -m tools.results docs`; do not edit."
-HEAD = f"""{GENERATED} The files in
-[`results/`](../../results) name the command, the versions and the hardware of every run.
-
-- Errors are top-1 errors in percent on the test images, after the last epoch. No epoch and no run
-  was chosen by them. Where an earlier recipe's test error was known when the next one was made, a
-  note says so.
-- The paper's numbers are its Table 1 and Table 2 as printed. They stand only beside models built as
-  in the paper, whatever the recipe.
-- The metrics of maps are explained in [interpretability.md](../interpretability.md), and what we
-  conclude from them is in [findings.md](../findings.md).
+A marker `<!-- table: NAME WORDS -->` names a table of `tables.OF_ALL`, or one of `tables.OF_RUNS`
+and the files of results/ that it shows, without their ending. `<!-- end -->` ends the table.
 """
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from aib.config.validation import reject_unknown
+from aib.data.specs import SPECS
+from aib.figures.table import Table
+from tools.results import tables
+from tools.results.store import Results, RunsFile, StoredRun, by_recipe, data_set, read_results
+from tools.results.tables import HELD_OUT, OF_ALL, OF_RUNS, OWN_TEST_IMAGES, title
+
+GENERATED = "Generated from `results/` by `python -m tools.results docs`; do not edit."
+INDEX = f"""# Results
+
+{GENERATED}
+
+- Errors are top-1 errors in percent on the test images after the last epoch, with the 95% interval
+  of one run or the standard deviation over seeds. No epoch and no run was chosen by them.
+- The paper's numbers stand beside models that are built as in the paper, whatever the recipe.
+- {HELD_OUT} marks errors of held-out images, {OWN_TEST_IMAGES} runs on shapes whose test images
+  were drawn with the run's own seed.
+- A row with a preset is repeated by `aib train PRESET --model MODEL`. The files in
+  [`results/`](../../results) hold every setting, the versions, the hardware and the command.
+- [How far can I trust a map?](../trust.md) explains the metrics, and
+  [findings](../findings.md) our conclusions.
+
+| page | runs | models |
+|---|---|---|
+"""
+BLOCK = re.compile(r"^<!-- table: (.+?) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+
+def documents(root: Path) -> dict[Path, str]:
+    """Every page that holds results, as it should be."""
+    results = read_results(root / "results")
+    made = {root / "docs" / "results" / name: text for name, text in pages(results).items()}
+    for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+        if path.exists():
+            made[path] = fill(path.read_text(encoding="utf-8"), results)
+    return made
+
+
+def fill(text: str, results: Results) -> str:
+    """Return the page with every table between markers made anew."""
+
+    def table(match: re.Match[str]) -> str:
+        made = "\n".join(markdown(make_table(results, *match[1].split())))
+        return f"<!-- table: {match[1]} -->\n{made}\n<!-- end -->"
+
+    return BLOCK.sub(table, text)
+
+
+def make_table(results: Results, name: str, *words: str) -> Table:
+    """The table of this name: of all results, or of the runs in these files."""
+    reject_unknown([name], [*OF_ALL, *OF_RUNS], "no table is called")
+    if name in OF_ALL:
+        return OF_ALL[name](results, *words)
+    reject_unknown(words, results.files, "no file of runs is called")
+    runs = [run for word in words for run in results.files[word].runs]
+    runs = [run for run in runs if not run.model.endswith("_evaluator")]
+    return OF_RUNS[name](by_recipe(runs), runs)
 
 
 def pages(results: Results) -> dict[str, str]:
-    """Every page by its file name."""
-    names = dict.fromkeys(data_set(run.data) for run in results.all_runs)
-    names |= dict.fromkeys(data_set(found.base.data) for found in results.sweeps.values())
+    """The pages of docs/results/ by file name: one per data set, one of speed, and an index."""
     known = [*SPECS]
+    names = {data_set(run.data) for run in results.runs}
     ordered = sorted(names, key=lambda name: (known.index(name) if name in known else 99, name))
     made = {f"{name}.md": data_page(results, name) for name in ordered}
-    if results.benchmarks:
-        made[SPEED] = _page("Speed", speed_sections(results))
-    return {INDEX: index(results, ordered)} | made
-
-
-def index(results: Results, names: Sequence[str]) -> str:
-    """Which page has what."""
-    lines = [f"# Results\n\n{HEAD}", "| page | runs | models |", "|---|---|---|"]
-    for name in names:
-        runs = [run for run in results.all_runs if data_set(run.data) == name]
+    index = INDEX
+    for name in ordered:
+        runs = [run for run in results.runs if data_set(run.data) == name]
         models = ", ".join(f"`{model}`" for model in dict.fromkeys(run.model for run in runs))
-        lines.append(f"| [{title(name)}]({name}.md) | {len(runs)} | {models} |")
+        index += f"| [{title(name)}]({name}.md) | {len(runs)} | {models} |\n"
     if results.benchmarks:
-        lines.append(f"| [Speed and latency]({SPEED}) | {len(results.benchmarks)} | |")
-    return "\n".join(lines) + "\n"
-
-
-def title(name: str) -> str:
-    """A data set's title in brief."""
-    if name == "shapes":
-        return "Shapes"
-    return SPECS[name].title.partition(",")[0] if name in SPECS else name
+        made["speed.md"] = page(
+            "Speed", [*section(tables.speed(results)), *section(tables.latency(results))]
+        )
+        index += f"| [Speed](speed.md) | {len(results.benchmarks)} | |\n"
+    return {"README.md": index} | made
 
 
 def data_page(results: Results, name: str) -> str:
     """All results on one data set."""
-    files = [
-        file for file in results.runs.values() if any(data_set(r.data) == name for r in file.runs)
-    ]
+    files = [f for f in results.files.values() if any(data_set(r.data) == name for r in f.runs)]
+    runs = sorted((run for file in files for run in file.runs), key=_papers_form_first)
+    groups = by_recipe(runs)
     lines: list[str] = []
-    for table in error_tables(files):
-        lines += section(table)
-    remarks = notes([file for file in files if not any(run.study for run in file.runs)])
-    if remarks and lines and lines[-1]:
-        lines.append("")  # or Markdown takes the list for a part of the paragraph
-    lines += remarks
-    lines += section(other_data(files))
-    for file in sorted(files, key=_the_papers_first):
-        lines += map_sections(file)
-    for sweep, found in results.sweeps.items():
-        if data_set(found.base.data) == name:
-            lines.append(f"\n## Ablations: {found.preset}\n")
-            lines.append(f"File: [results/{sweep}](../../results/{sweep}).")
-            for table in sweep_tables(found):
-                lines += section(table, "###")
-    lines += section(every_run(files))
-    return _page(title(name), lines)
+    for make in OF_RUNS.values():
+        lines += section(make(groups, runs))
+    for other in results.others.values():
+        if other["kind"] == "sweep" and data_set(other["data"]) == name:
+            lines += section(tables.sweep(other))
+    return page(title(name), [*lines, *notes(files)])
 
 
-def notes(files: Sequence[RunsFile]) -> list[str]:
-    """The notes of files that have no section of their own."""
-    return [f"- {link(file)}: {file.note}" for file in files if file.note]
+def _papers_form_first(run: StoredRun) -> tuple[bool, bool, str]:
+    return run.paper_error() is None, run.preset is None, run.model
 
 
-def map_sections(file: RunsFile) -> Iterator[str]:
-    """How far the maps of one comparison can be trusted: tables first, then the notes."""
-    groups = studied(file.runs)
-    if not groups:
-        return
-    shown = {
-        run.name: run.study if has_papers_form(run.recipe) else replace(run.study, paper={})
-        for run in first_of_each(groups)
-        if run.study
-    }
-    some = next(iter(shown.values()))
-    yield f"\n## Maps: {file.title}\n"
-    yield f"{some.images:,} {some.split} images of {some.data}; {link(file)}."
-    several = any(len(runs) > 1 for runs, _ in groups)
-    tables = [maps_table(file.runs)] if several else []
-    tables += [*all_tables(shown), reliance(shown)]
-    for table in tables:
-        if table.title != STABILITY or any(study.paper for study in shown.values()):
-            yield from section(without_empty_columns(table), "###")
-    if several:
-        yield "\nThe tables after the first are of the first seed of each recipe and verdict."
-    yield from [f"\n{file.note}"] if file.note else []
-    if older := [run.name for run in file.runs if run.own_test_images]:
-        yield (
-            f"\n{OWN_TEST_IMAGES} Measured on test images that were sampled with the run's own "
-            f"seed: {', '.join(older)}."
-        )
-    yield from (f"\n{note}" for note in posthoc_notes(file.runs))
+def notes(files: list[RunsFile]) -> Iterator[str]:
+    """How the runs of each file were trained and measured."""
+    yield "\n## Notes\n"
+    for file in files:
+        remarks = [file.note, *dict.fromkeys(r.maps["note"] for r in file.runs if _has_note(r))]
+        link = f"[{file.title}](../../results/{file.name}.json)"
+        yield f"- {link}: {' '.join(remark for remark in remarks if remark)}"
 
 
-def first_of_each(groups: Sequence[tuple[list[StoredRun], list[Study]]]) -> Iterator[StoredRun]:
-    """The first run of each recipe and verdict: the seed may decide whether a map is used."""
-    for runs, studies in groups:
-        firsts: dict[str, StoredRun] = {}
-        for run, study in zip(runs, studies, strict=True):
-            firsts.setdefault(study.verdict.name if study.verdict else "", run)
-        yield from firsts.values()
+def _has_note(run: StoredRun) -> bool:
+    return bool(run.maps and run.maps.get("note"))
 
 
-def _the_papers_first(file: RunsFile) -> tuple[bool, str]:
-    papers = any(run.study and run.study.paper and has_papers_form(run.recipe) for run in file.runs)
-    return not papers, file.name
+def page(heading: str, lines: list[str]) -> str:
+    """A page with a heading and the remark that it is generated."""
+    top = f"# Results: {heading}\n\n{GENERATED} [All results](README.md) explains the columns."
+    return "\n".join([top, *lines]).rstrip() + "\n"
 
 
-def speed_sections(results: Results) -> list[str]:
-    lines: list[str] = []
-    for make in (speed_table, loading_table, latency_table):
-        lines += section(make(results.benchmarks))
-    lines += section(study_table(results.all_runs))
-    links = ", ".join(f"[{name}](../../results/{name})" for name in results.benchmarks)
-    return [*lines, f"\nFiles: {links}."]
+def section(table: Table) -> Iterator[str]:
+    """A table with its heading and its note; nothing where it has no rows."""
+    if table.rows:
+        yield f"\n## {table.title}\n"
+        yield from markdown(table)
+        yield f"\n{table.note}" if table.note else ""
 
 
-def _page(heading: str, lines: list[str]) -> str:
-    top = f"# Results: {heading}\n\n{GENERATED} What the columns mean: [all results]({INDEX}).\n"
-    return "\n".join([top, *contents(lines), *lines]).rstrip() + "\n"
+def markdown(table: Table) -> Iterator[str]:
+    """The lines of a table."""
+    yield "| " + " | ".join(table.head) + " |"
+    yield "|" + "---|" * len(table.head)
+    for row in table.rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"

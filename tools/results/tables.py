@@ -1,227 +1,264 @@
-"""The tables inside the documentation, between `<!-- table: NAME -->` and `<!-- end -->`.
+"""The tables of the docs, made from the stored runs. ± is the standard deviation over seeds."""
 
-`NAME` is in a table below; what follows it names files of results/ without their ending:
-`<!-- table: maps cifar10_vgg cifar10_wrn -->`.
-"""
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-import re
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-
-from aib.config.paper import OTHER_FORM, PAPER_ERRORS
+from aib.config.paper import PAPER_ERRORS
 from aib.config.preset import spread
-from aib.config.validation import reject_unknown
-from aib.figures.table import NOTHING, Table, number, table_of, with_columns, without_empty_columns
-from aib.interpret.metrics.score import PRIMARY_TAU
+from aib.data.specs import SPECS
+from aib.errors import AibError
+from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.models.registry import MODELS, list_models
-from tools.results.errors import with_interval
+from aib.system.files import without_folders
 from tools.results.maps import (
     ANOTHER,
-    METRICS,
-    background_table,
-    cost,
-    located_table,
-    maps_table,
-    masks_table,
+    CONTRAST,
+    DROP,
+    boxes,
+    find,
+    located,
+    maps,
+    masks,
     mean,
     means,
-    stability_table,
+    stability,
     studied,
     verdicts,
 )
-from tools.results.markdown import markdown
-from tools.results.pages import title
-from tools.results.read import Results, StoredRun, by_recipe, data_set, named_options, options
-from tools.results.speed import latency_table, speed_table
+from tools.results.store import Results, StoredRun, by_recipe, data_set, recipe
 
-BOXES = {  # what `tools.cam` calls its networks
-    "vgg_pooled": "14 x 14",
-    "vgg_deeper": "14 x 14, one more convolution",
-    "vgg_fine": "28 x 28",
-    "vgg_fine_deeper": "28 x 28, one more convolution",
-    "vgg_aib_masked": "masked: its mask",
-}
-SHOWN = ("contrast", "insertion", "insertion, centre")
-BLOCK = re.compile(r"^<!-- table: (.+?) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
+HELD_OUT = "‡"
+OWN_TEST_IMAGES = "†"
 
 
-def errors(results: Results) -> Table:
-    """Models built as in the paper and trained by a preset's recipe: ours beside the paper's."""
+def errors(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -> Table:
+    """One row per recipe: the error, beside the paper's where the model is built as there.
+
+    Without evaluators, and without the held-out errors that the table of masks has.
+    """
     rows = []
-    for runs in _by_preset(results):
+    for runs in groups:
+        first = runs[0]
+        if first.model.endswith("_evaluator") or (first.on_held_out and find(first.maps, "mask")):
+            continue
+        mark = f" {HELD_OUT}" * first.on_held_out
+        mark += f" {OWN_TEST_IMAGES}" * any(run.own_test_images for run in runs)
+        rows.append(
+            {
+                "model": f"`{first.model}`",
+                "recipe": recipe(first, compared),
+                "epochs": str(first.epochs),
+                "seeds": str(len(runs)),
+                "error %": error(runs) + mark,
+                "paper %": number(first.paper_error(), 2),
+                "top-5 %": mean([find(run.evaluation, "top5_error") for run in runs], 1),
+                "training %": mean([run.training_error for run in runs], 1),
+                "calibration %": mean([run.evaluation["calibration_error"] for run in runs], 1),
+                "parameters, M": number(first.parameters, 2, 1e-6),
+                "minutes": mean([run.minutes for run in runs], 1),
+                "hardware": first.environment["device"],
+            }
+        )
+    return without_empty_columns(table_of("Error", rows))
+
+
+def error(runs: Sequence[StoredRun]) -> str:
+    """Mean and standard deviation over seeds, or the error of one run with its 95% interval."""
+    if len(runs) > 1:
+        return spread([run.error for run in runs])
+    low, high = runs[0].evaluation["top1_interval"]
+    return f"{runs[0].error:.2f} ({low:.2f} to {high:.2f})"
+
+
+def other_data(groups: Iterable[Sequence[StoredRun]], compared: Sequence[StoredRun]) -> Table:
+    """The same models on data sets they were not trained on: one row per recipe and data set."""
+    rows = []
+    for runs in groups:
+        found: dict[str, dict[str, list[float]]] = {}
+        for run in runs:
+            for key, e in run.evaluations.items():
+                if not key.startswith(run.data + " "):
+                    errors = found.setdefault(f"{without_folders(e['data'])} {e['split']}", {})
+                    errors.setdefault(e["classes"], []).append(e["top1_error"])
+        for data, by_classes in found.items():
+            papers = runs[0].paper_error(data) if runs[0].data == "cifar10" else None
+            rows.append(
+                {
+                    "data": data,
+                    "model": f"`{runs[0].model}`",
+                    "recipe": recipe(runs[0], compared),
+                    "seeds": str(len(runs)),
+                    "error %, class numbers": mean(by_classes.get("raw", ()), 2),
+                    "paper %": number(papers, 2),
+                    "error %, class names": mean(by_classes.get("matched", ()), 2),
+                }
+            )
+    note = "The paper compares class numbers, which differ between CIFAR-10 and STL-10."
+    return table_of("Other data", rows, note)
+
+
+def summary(results: Results, *presets: str) -> Table:
+    """The rows of README: `PRESET:MODEL`, error beside the paper's, and the verdict."""
+    rows = []
+    for wanted in presets:
+        preset, model = wanted.split(":")
+        runs = [run for run in results.runs if (run.preset, run.model) == (preset, model)]
+        if not runs:
+            raise AibError(f"results/ has no run of {wanted}")
+        studies = [run.maps for run in runs if run.maps]
+        rows.append(
+            {
+                "data": title(data_set(runs[0].data)),
+                "model": f"`{model}`",
+                "error %": spread([run.error for run in runs]),
+                "paper %": number(runs[0].paper_error(), 2),
+                "seeds": str(len(runs)),
+                ANOTHER: mean([DROP.of(study) for study in studies], 1),
+                "map is": verdicts(studies),
+            }
+        )
+    return table_of("Summary", rows)
+
+
+def papers_models(results: Results) -> Table:
+    """Models built as in the paper and trained with a preset's recipe: ours beside the paper's."""
+    rows = []
+    for runs in by_preset(results):
         first = runs[0]
         if first.paper_error() is not None:
             rows.append(
                 {
-                    "data set": title(data_set(first.data)),
+                    "data": title(data_set(first.data)),
                     "model": f"`{first.model}`",
                     "error %": spread([run.error for run in runs]),
                     "paper %": number(first.paper_error(), 2),
                     "seeds": str(len(runs)),
-                    "calibration error %": spread(
-                        [run.evaluation.calibration_error for run in runs], 1
-                    ),
-                    "minutes": spread([run.minutes for run in runs], 1),
+                    "minutes": mean([run.minutes for run in runs], 1),
                     "preset": f"`{first.preset}`",
                 }
             )
     return table_of("Errors", rows)
 
 
-def runs_table(runs: Sequence[StoredRun]) -> Table:
-    """One row per recipe, without the evaluators of the studies. The error of one run has its
-    interval, that of several their standard deviation."""
-    compared = [run for run in runs if not run.model.endswith("_evaluator")]
-    same_length = len({run.epochs for run in compared}) == 1
-    rows = []
-    for group in by_recipe(compared):
-        errors = [run.error for run in group]
-        rows.append(
-            {
-                "model": f"`{group[0].model}`",
-                "options": options(group[0], compared),
-                "epochs": NOTHING if same_length else str(group[0].epochs),
-                "seeds": str(len(group)),
-                "error %": spread(errors) if errors[1:] else with_interval(group[0].evaluation),
-                "top-5 error %": mean([run.evaluation.top5_error for run in group], 2),
-                "training error %": mean([run.training_error for run in group], 2),
-            }
-        )
-    return without_empty_columns(table_of("Runs", rows))
-
-
 def verdict(results: Results) -> Table:
-    """What was found of the maps of models trained by a preset's recipe."""
-    rows = []
-    shown = [metric for metric in METRICS if metric[0] in SHOWN]
-    for runs, studies in studied(run for group in _by_preset(results) for run in group):
-        first = runs[0]
-        if verdicts(studies) == NOTHING:
-            continue
-        rows.append(
-            {
-                "data set": title(data_set(first.data)),
-                "model": f"`{first.model}`",
-                "options": named_options(first, OTHER_FORM),
-                "seeds": str(len(runs)),
-                ANOTHER: mean([cost(study) for study in studies], 1),
-                **means(shown, studies),
-                "map is": verdicts(studies),
-                "preset": f"`{first.preset}`",
-            }
-        )
-    return without_empty_columns(table_of("Maps", rows))
+    """The verdicts on the maps of models trained with a preset's recipe."""
+    rows = [
+        {
+            "data": title(data_set(runs[0].data)),
+            "model": f"`{runs[0].model}`",
+            "preset": f"`{runs[0].preset}`",
+            "seeds": str(len(studies)),
+            "map is": verdicts(studies),
+            **means([DROP, CONTRAST], studies),
+        }
+        for runs, studies in studied(by_preset(results))
+        if verdicts(studies) != NOTHING
+    ]
+    return without_empty_columns(table_of("Verdicts", rows))
 
 
-def definitions(runs: Sequence[StoredRun]) -> Table:
-    """How much two choices matter: the boundary of high frequencies, and the steps of IG."""
-    rows = []
-    for run in runs:
-        study = run.study
-        if study is None or "high>4" not in study.stability:
-            continue
-        gap = study.faithfulness["integrated_gradients"].completeness_gap
-        rows.append(
-            {
-                "model": f"`{run.model}`",
-                "data set": title(data_set(run.data)),
-                "score %, r >= 4": study.stability["high-4"].score[PRIMARY_TAU].format(),
-                "score %, r > 4": study.stability["high>4"].score[PRIMARY_TAU].format(),
-                "completeness gap %": number(gap, 1, 100),
-            }
-        )
-    return table_of("Definitions", rows)
+def by_preset(results: Results) -> list[list[StoredRun]]:
+    """The runs of a preset's recipe, grouped by recipe, in the order of data sets and models."""
+    runs = [run for run in results.runs if run.model in MODELS and run.preset]
+    runs.sort(key=lambda run: (run.data, list(MODELS).index(run.model), run.preset))
+    return by_recipe(runs)
+
+
+def sweep(found: Mapping[str, Any]) -> Table:
+    """One row per point of a sweep."""
+    rows = [
+        {
+            "setting": f"`{point['setting']}`",
+            "value": f"{point['value']:g}",
+            "accuracy %": number(point["accuracy"], 1),
+            "AUROC": number(point["auroc"], 3),
+            "KL, bits": number(point["kl_bits"], 1),
+            "anchors in use": number(point["perplexity"], 1),
+        }
+        for point in found["points"]
+    ]
+    return table_of(
+        found["title"], rows, f"`{found['model']}`, {found['epochs']} epochs, one seed."
+    )
 
 
 def speed(results: Results) -> Table:
-    """Throughput: the columns of general interest."""
-    shown = ("what", "model", "how", "images/s", "plain, images/s", "ratio", "hardware")
-    return with_columns(speed_table(results.benchmarks), shown)
-
-
-def boxes(results: Results) -> Table:
-    """MaxBoxAccV2 of class activation maps, step by step to the published form, and of a mask."""
-    rows = []
-    for found in (row for file in results.boxes.values() for row in file["boxes"]):
-        forms = {(form["class"], form["values"]): form for form in found["maps"]}
-        mask = forms.get(("predicted", "the mask"), {})
-        ours = forms.get(("predicted", "positive"), mask)
-        theirs = forms.get(("true", "positive"), mask)
-        steps = {
-            "all values %": forms.get(("predicted", "all"), {}).get("max_box_acc"),
-            "positive values %": ours["max_box_acc"],
-            "of the true class %": None if mask else theirs["max_box_acc"],
-            "any component %": theirs["max_box_acc_any"],
+    """Throughput, beside a plain loop in the same run."""
+    rows = [
+        {
+            "what": one["what"],
+            "model": f"`{one['model']}`" + (", twice" if one.get("propose") == "twice" else ""),
+            "width": f"{one['width']:g}",
+            "batch": str(one["batch_size"]),
+            "images/s": f"{one['images_per_second']:,.0f}",
+            "plain, images/s": f"{one['plain_images_per_second']:,.0f}",
+            "ratio": f"{one['ratio']:.2f}",
+            "% of the matmul rate": number(one["share_of_matmul"], 0, 100),
+            "hardware": one["environment"]["device"],
         }
-        rows.append(
-            {
-                "network": BOXES[found["model"]],
-                "error %": number(found["error"], 1),
-                **{name: number(value, 1, 100) for name, value in steps.items()},
-            }
-        )
-    return table_of("Boxes", rows)
+        for one in results.benchmarks.values()
+        if "plain_images_per_second" in one
+    ]
+    note = (
+        "Plain is fp32, eager, with a DataLoader. Ours is bf16, compiled and, in training, with "
+        "CUDA graphs, on the GPU; fp32 and eager on a CPU. Inference averages 4 x 12 samples."
+    )
+    return table_of("Speed", rows, note)
+
+
+def latency(results: Results) -> Table:
+    """How long one deterministic call takes on a CPU."""
+    rows = [
+        {
+            "model": f"`{one['model']}`, width {one['width']:g}",
+            "batch": str(row["batch"]),
+            "runtime": row["way"],
+            "median, ms": f"{row['median_ms']:.1f}",
+            "90th percentile, ms": f"{row['p90_ms']:.1f}",
+            "hardware": f"{one['environment']['device']}, {one['latency']['threads']} threads",
+        }
+        for one in results.benchmarks.values()
+        for row in one.get("latency", {}).get("rows", ())
+        if "int8" not in row["way"]
+    ]
+    return table_of("Latency", rows)
 
 
 def paper_errors(results: Results) -> Table:
     """The paper's Table 1."""
-    columns = {
-        "cifar10": "CIFAR-10",
-        "cifar100": "CIFAR-100",
-        "cub200": "CUB-200",
-        "svhn": "SVHN",
-        "stl10 train": "STL-10 train",
-        "stl10 test": "STL-10 test",
-    }
+    columns = ("cifar10", "cifar100", "cub200", "svhn", "stl10 train", "stl10 test")
     rows = [
         {"model": f"`{model}`"}
-        | {name: number(PAPER_ERRORS.get((model, d)), 2) for d, name in columns.items()}
+        | {name: number(PAPER_ERRORS.get((model, name)), 2) for name in columns}
         for model in list_models()
     ]
     return table_of("Table 1", rows)
 
 
-OF_ALL: dict[str, Callable[[Results], Table]] = {
-    "errors": errors,
+def title(name: str) -> str:
+    """A data set's title in brief."""
+    if name == "shapes":
+        return "Shapes"
+    if name == "folder":
+        return "Own photographs"
+    return SPECS[name].title.partition(",")[0] if name in SPECS else name
+
+
+ByRecipe = Callable[[Iterable[Sequence[StoredRun]], Sequence[StoredRun]], Table]
+OF_ALL: dict[str, Callable[..., Table]] = {
+    "summary": summary,
+    "errors": papers_models,
     "verdict": verdict,
-    "speed": speed,
-    "latency": lambda results: latency_table(results.benchmarks),
-    "paper_errors": paper_errors,
     "boxes": boxes,
+    "speed": speed,
+    "latency": latency,
+    "paper_errors": paper_errors,
 }
-OF_FILES: dict[str, Callable[[Sequence[StoredRun]], Table]] = {
-    "runs": runs_table,
-    "maps": partial(maps_table, brief=True),
-    "masks": masks_table,
-    "located": located_table,
-    "stability": stability_table,
-    "definitions": definitions,
-    "background": background_table,
+OF_RUNS: dict[str, ByRecipe] = {
+    "runs": errors,
+    "maps": maps,
+    "masks": masks,
+    "located": located,
+    "stability": stability,
+    "other_data": other_data,
 }
-
-
-def fill(text: str, results: Results, where: Path) -> str:
-    """Return the page with every table between markers made anew."""
-
-    def table(match: re.Match[str]) -> str:
-        made = "\n".join(markdown(make_table(results, *match[1].split(), where=where)))
-        return f"<!-- table: {match[1]} -->\n{made}\n<!-- end -->"
-
-    return BLOCK.sub(table, text)
-
-
-def make_table(results: Results, name: str, *files: str, where: Path = Path("README.md")) -> Table:
-    """The table of this name: of all results, or of the runs in these files."""
-    reject_unknown([name], [*OF_ALL, *OF_FILES], f"{where}: no table is called")
-    if name in OF_ALL:
-        return OF_ALL[name](results)
-    reject_unknown(files, [Path(f).stem for f in results.runs], "no file of runs is called")
-    return OF_FILES[name]([run for f in files for run in results.runs[f"{f}.json"].runs])
-
-
-def _by_preset(results: Results) -> list[list[StoredRun]]:
-    """The runs of a preset's recipe, grouped by recipe, in the order of data sets and models."""
-    runs = [run for run in results.all_runs if run.model in MODELS and run.preset]
-    runs.sort(key=lambda run: (run.data, list(MODELS).index(run.model), run.preset))
-    return by_recipe(runs)

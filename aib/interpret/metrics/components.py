@@ -48,13 +48,9 @@ def largest_component_boxes(foreground: Tensor) -> Tensor:
     The largest component has the most pixels; of equally large ones it is the first in raster
     order. An image without foreground has the box (0, 0, 0, 0).
     """
-    return largest_boxes(connected_components(foreground), len(foreground))
-
-
-def largest_boxes(found: Components, images: int) -> Tensor:
-    """The box of the largest component of each of so many images, [P,4]."""
+    found = connected_components(foreground)
     n = len(found.pixels)
-    boxes = found.boxes.new_zeros(images, 4)
+    boxes = found.boxes.new_zeros(len(foreground), 4)
     if n == 0:
         return boxes
     # One number orders components by size, then from the first to the last.

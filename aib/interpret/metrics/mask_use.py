@@ -18,13 +18,17 @@ from aib.evaluation.intervals import Estimate, FlatResults
 from aib.interpret.metrics.reliance import paired_drop
 from aib.interpret.metrics.seeded import Stream, normal
 from aib.models.masked import Masked, information_bits
-from aib.models.modes import seeded_evaluation
+from aib.models.modes import evaluating
 from aib.models.types import Noise, Output, widen
 
 FAINT = 0.1  # values below it are set to 0
 HALF = 0.5  # bits through values below it are counted
 NOISE_SAMPLES = 4  # passes with new noise for each image
 CHANGED = ("without_faint", "rounded", "shifted", "blurred")
+NEARLY_CLOSED = 0.02  # an image of which the mask keeps less shows nearly nothing
+SHARES = (
+    "closed", "open", "area", "accuracy", "prediction_changes", "probability_std", "nearly_closed",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,31 +47,48 @@ class MaskUse(FlatResults):
     blurred: Estimate  # the map averaged over 3 x 3 cells
     prediction_changes: float  # images whose prediction differs between 4 noise samples
     probability_std: float  # of the predicted class's probability, mean over images
+    nearly_closed: float | None = None  # images whose mask keeps less than 2% of the pixels
     faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
 
 
-def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: int = 0) -> MaskUse:
-    """Measure the mask on batches of normalised images and labels, (x [B,3,H,W], y [B]).
+class MaskSums:
+    """Sums over the images of a masked model's measurements; they stay on the device."""
 
-    Passes are deterministic, with the one fixed noise, except those that compare noise samples:
-    an image's noise comes from `seed` and its index. Sums stay on the device until the end.
-    """
-    sums: dict[str, Tensor] = {}
-    images = 0
-    with seeded_evaluation(model, seed):
-        for x, y in batches:
-            for name, values in _measure(model, x, y, images, seed).items():
-                sums[name] = sums.get(name, 0) + values.double().sum()
-            images += len(x)
-    if not images:
-        raise AibError("there are no images: batches is empty")
-    found = dict(zip(sums, torch.stack(list(sums.values())).tolist(), strict=True))
-    bits = found["bits"]
-    shares = ("closed", "open", "area", "accuracy", "prediction_changes", "probability_std")
-    results: dict[str, Any] = {name: 100 * found[name] / images for name in shares}
-    results |= {name: _drop(found, name, images) for name in CHANGED}
-    faint_bits = 100 * found["faint_bits"] / bits if bits else None
-    return MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
+    def __init__(self, model: Masked, *, seed: int = 0) -> None:
+        self.model, self.seed, self.images = model, seed, 0
+        self.sums: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Measure a batch of normalised images [B,3,H,W] with labels [B].
+
+        Passes are deterministic, with the one fixed noise, except those that compare noise
+        samples: an image's noise comes from the seed and its index.
+        """
+        with evaluating(self.model):
+            for name, values in _measure(self.model, x, y, self.images, self.seed).items():
+                self.sums[name] = self.sums.get(name, 0) + values.double().sum()
+        self.images += len(x)
+
+    def result(self) -> MaskUse:
+        """The means over all images."""
+        if not self.images:
+            raise AibError("there are no images: batches is empty")
+        images = self.images
+        found = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
+        results: dict[str, Any] = {name: 100 * found[name] / images for name in SHARES}
+        results |= {name: _drop(found, name, images) for name in CHANGED}
+        bits = found["bits"]
+        faint_bits = 100 * found["faint_bits"] / bits if bits else None
+        return MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
+
+
+def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: int = 0) -> MaskUse:
+    """Measure the mask on batches of normalised images and labels, (x [B,3,H,W], y [B])."""
+    sums = MaskSums(model, seed=seed)
+    for x, y in batches:
+        sums.add(x, y)
+    return sums.result()
 
 
 def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict[str, Tensor]:
@@ -98,6 +119,7 @@ def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict
         "closed": (m == 0).double().mean((1, 2)),
         "open": (m == 1).double().mean((1, 2)),
         "area": m.double().mean((1, 2)),
+        "nearly_closed": m.double().mean((1, 2)) < NEARLY_CLOSED,
         "bits": bits.double().sum((1, 2)),
         "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
         "accuracy": right,

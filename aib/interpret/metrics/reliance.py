@@ -14,6 +14,7 @@ from aib.interpret.metrics.swap import Decisions, check_unchanged
 
 # A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
 HARM = 0.01
+ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
 REPLACEMENTS = ("mean", "shuffled", "another")
 
 

@@ -99,7 +99,87 @@ def draw_partners(index: Tensor, classes: Tensor, *, seed: int = 0) -> Partners:
     return Partners(*torch.where(candidates > 0, order[chosen], -1))
 
 
-@torch.no_grad()
+class Swapping:
+    """Decisions under replaced maps, from two passes over the same batches.
+
+    `predict(x, map)` gives logits [B,C] (or an object with `.logits`) under the map [B,h,w], or
+    under the model's own where it is None.
+    """
+
+    def __init__(self, predict: Predict, *, seed: int = 0) -> None:
+        self.predict, self.seed = predict, seed
+        self.parts: dict[str, list[Tensor]] = {}  # of the first pass
+        self.under: dict[str, list[Tensor]] = {}  # of the second one
+        self.whole: dict[str, Tensor] = {}
+        self.num_classes = self.start = 0
+
+    @torch.no_grad()
+    def first(self, batch: Batch, x: Tensor, maps: Tensor) -> None:
+        """Store what a batch of normalised images x shows: its maps [B,h,w] and decisions."""
+        check_batch(x)
+        check_maps(maps, len(x))
+        check_finite(int(count_broken(maps)))
+        logits = self._decide(x, None)
+        self.num_classes = logits.shape[1]
+        found = {"maps": maps, "index": batch.index, "labels": batch.labels}
+        found |= {"own": logits.argmax(1), "changed": is_changed(logits, self._decide(x, maps))}
+        shares = None
+        if batch.objects is not None:
+            shares = covered(batch.objects, (maps.shape[1], maps.shape[2]))  # [B,h,w]
+        if shares is not None:
+            found["objects"] = shares
+        for name, values in found.items():
+            self.parts.setdefault(name, []).append(values)
+
+    @torch.no_grad()
+    def second(self, batch: Batch, x: Tensor) -> None:
+        """Decide on the same batch under the replaced maps."""
+        maps = self.stored()["maps"]
+        here = slice(self.start, self.start + len(x))
+        self.start = here.stop
+        replacements = {
+            "mean": spatial_mean(maps[here]),
+            "shuffled": shuffled(maps[here], batch.index, seed=self.seed),
+            # An image without a partner (-1) gets some map; the drops do not count it.
+            **{name: maps[partner[here]] for name, partner in self.partners._asdict().items()},
+            "blank": maps[here],
+        }
+        for name, replacement in replacements.items():
+            seen = torch.zeros_like(x) if name == "blank" else x
+            decided = self._decide(seen, replacement).argmax(dim=1)
+            self.under.setdefault(name, []).append(decided)
+
+    def stored(self) -> dict[str, Tensor]:
+        """What the first pass stored, of all images; checked once."""
+        if not self.whole:
+            if not self.parts:
+                raise AibError("there are no images: batches is empty")
+            self.whole = {name: torch.cat(parts) for name, parts in self.parts.items()}
+            if len(self.whole["maps"]) < 2:
+                raise AibError("a map of another image needs at least 2 images, not 1")
+            self.partners = draw_partners(self.whole["index"], self.whole["own"], seed=self.seed)
+        return self.whole
+
+    def decisions(self) -> Decisions:
+        """All decisions, after both passes."""
+        whole = self.stored()
+        objects = whole.get("objects")
+        return Decisions(
+            labels=whole["labels"].cpu(),
+            index=whole["index"].cpu(),
+            maps=whole["maps"],
+            objects=objects if objects is not None and len(objects) == len(whole["own"]) else None,
+            own=whole["own"].cpu(),
+            under={name: torch.cat(parts).cpu() for name, parts in self.under.items()},
+            partners=Partners(*(partner.cpu() for partner in self.partners)),
+            num_classes=self.num_classes,
+            changed=whole["changed"].cpu(),
+        )
+
+    def _decide(self, x: Tensor, given: Tensor | None) -> Tensor:
+        return class_logits(self.predict(x, given), len(x))
+
+
 def swap_maps(
     predict: Predict,
     attend: Attend,
@@ -109,64 +189,17 @@ def swap_maps(
 ) -> Decisions:
     """Decide on all images under their own maps and under replacements.
 
-    `predict(x, map)` gives logits [B,C] (or an object with `.logits`) under the map [B,h,w], or
-    under the model's own where it is None; `attend(x)` gives the model's own maps; `batches()`
-    gives all images as a `Batch` with normalised `images`, the same in each of two calls.
+    `predict` as in `Swapping`; `attend(x)` gives the model's own maps; `batches()` gives all images
+    as a `Batch` with normalised `images`, the same in each of two calls.
     """
-
-    def decide(x: Tensor, given: Tensor | None) -> Tensor:
-        return class_logits(predict(x, given), len(x))
-
-    first: dict[str, list[Tensor]] = {}
-    num_classes = 0
+    swapping = Swapping(predict, seed=seed)
     for batch in batches():
-        check_batch(batch.images)
-        maps = attend(batch.images)
-        check_maps(maps, len(batch.images))
-        check_finite(int(count_broken(maps)))
-        logits = decide(batch.images, None)
-        num_classes, own = logits.shape[1], logits.argmax(dim=1)
-        found = {"maps": maps, "index": batch.index, "labels": batch.labels, "own": own}
-        found["changed"] = is_changed(logits, decide(batch.images, maps))
-        size = (maps.shape[1], maps.shape[2])
-        shares = None if batch.objects is None else covered(batch.objects, size)  # [B,h,w]
-        if shares is not None:
-            found["objects"] = shares
-        for name, values in found.items():
-            first.setdefault(name, []).append(values)
-    if not first:
-        raise AibError("there are no images: batches is empty")
-    whole = {name: torch.cat(parts) for name, parts in first.items()}
-    maps, index, own, objects = whole["maps"], whole["index"], whole["own"], whole.get("objects")
-    if len(maps) < 2:
-        raise AibError("a map of another image needs at least 2 images, not 1")
-    partners = draw_partners(index, own, seed=seed)
-    under: dict[str, list[Tensor]] = {}
-    start = 0
+        with torch.no_grad():
+            maps = attend(batch.images)
+        swapping.first(batch, batch.images, maps)
     for batch in batches():
-        x, here = batch.images, slice(start, start + len(batch.images))
-        start = here.stop
-        replacements = {
-            "mean": spatial_mean(maps[here]),
-            "shuffled": shuffled(maps[here], batch.index, seed=seed),
-            # An image without a partner (-1) gets some map; the drops do not count it.
-            **{name: maps[partner[here]] for name, partner in partners._asdict().items()},
-            "blank": maps[here],
-        }
-        for name, replacement in replacements.items():
-            seen = torch.zeros_like(x) if name == "blank" else x
-            under.setdefault(name, []).append(decide(seen, replacement).argmax(dim=1))
-    return Decisions(
-        labels=whole["labels"].cpu(),
-        index=index.cpu(),
-        maps=maps,
-        objects=objects if objects is not None and len(objects) == len(maps) else None,
-        own=own.cpu(),
-        under={name: torch.cat(parts).cpu() for name, parts in under.items()},
-        partners=Partners(*(partner.cpu() for partner in partners)),
-        num_classes=num_classes,
-        changed=whole["changed"].cpu(),
-    )
+        swapping.second(batch, batch.images)
+    return swapping.decisions()
 
 
 def is_changed(free: Tensor, given: Tensor) -> Tensor:

@@ -4,10 +4,9 @@ The definitions are those of Choe et al., "Evaluating Weakly Supervised Object L
 Right" (CVPR 2020, github.com/clovaai/wsolevaluation): maps at the size of the image, scaled to
 [0,1] per image (a flat map is 0 everywhere), and thresholds 0, 0.01, ..., 0.99.
 
-- MaxBoxAccV2: the share of images where the box around the largest component of {score > threshold}
-  has an IoU of at least 0.3, 0.5 or 0.7 with a box of the object, at the best threshold of each
-  IoU, averaged over the three. Once more with the best of all components in place of the largest,
-  as their code counts: about the same for maps of one blob, higher for grainy ones.
+- MaxBoxAccV2: the share of images where the box around some component of {score > threshold} has
+  an IoU of at least 0.3, 0.5 or 0.7 with a box of the object, at the best threshold of each IoU,
+  averaged over the three.
 - PxAP: area under the precision-recall curve of {score >= threshold} over the pixels of all images.
 - Mask IoU: mean over images of the IoU of {score >= threshold} and the mask, at the best threshold.
 
@@ -15,7 +14,6 @@ Their code differs in some details: a component is measured by the area of its c
 rounded to 8 bits and enlarged bicubically, and both sides of a box count as inside.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,7 +23,7 @@ from aib.data.objects import object_and_counted
 from aib.errors import AibError
 from aib.evaluation.intervals import interval
 from aib.interpret.metrics.checks import shape
-from aib.interpret.metrics.components import connected_components, largest_boxes
+from aib.interpret.metrics.components import connected_components
 from aib.interpret.metrics.localise import check_objects
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import scaled_maps
@@ -35,33 +33,21 @@ IOUS = (0.3, 0.5, 0.7)
 _CHUNK = 2**24  # pixels of all thresholds whose components are found at once
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """Where to cut maps scaled to [0,1]."""
-
-    boxes: tuple[float, ...]  # for each of IOUS
-    mask: float | None  # None where only boxes are known
-
-
 class WSOL(BootstrapMetric):
     """MaxBoxAccV2, PxAP and mask IoU.
 
     `compute` returns scalar tensors by name, each with `_low` and `_high` (bootstrap over images):
-    `max_box_acc`, `max_box_acc_at_0.3` (0.5, 0.7), `max_box_acc_any` (the best of all components),
-    `pxap`, `mask_iou`, and with `thresholds` `box_acc_held_out` and `mask_iou_held_out`, at these
-    thresholds instead of the best ones. `max_box_acc_undefined` counts the images without a box;
-    they are left out, and images without any object pixel from PxAP and mask IoU. The intervals of
-    values at the best threshold hold that threshold fixed.
+    `max_box_acc`, `max_box_acc_at_0.3` (0.5, 0.7), `pxap` and `mask_iou`. `max_box_acc_undefined`
+    counts the images without a box; they are left out, and images without any object pixel from
+    PxAP and mask IoU. The intervals of values at the best threshold hold that threshold fixed.
 
-    `masks=False`: the masks are filled boxes, so PxAP and mask IoU are undefined and left out.
+    `objects=False`: the masks are filled boxes, so PxAP and mask IoU are undefined and left out.
     """
 
-    def __init__(
-        self, *, thresholds: Thresholds | None = None, objects: bool = True, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, objects: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.given, self.objects = thresholds, objects
-        for name in ("ious", "any_ious", *(("inside", "outside") if objects else ())):
+        self.objects = objects
+        for name in ("ious", *(("inside", "outside") if objects else ())):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(self, maps: Tensor, objects: Tensor, boxes: Tensor | None = None) -> None:
@@ -72,8 +58,7 @@ class WSOL(BootstrapMetric):
         """
         check_objects(objects, len(maps))
         scores = scaled_maps(maps, (objects.shape[1], objects.shape[2]))
-        largest, best = box_ious(scores, object_boxes(objects) if boxes is None else boxes)
-        tables = {"ious": largest, "any_ious": best}
+        tables = {"ious": box_ious(scores, object_boxes(objects) if boxes is None else boxes)}
         if self.objects:
             tables["inside"], tables["outside"] = score_histograms(scores, objects)
         for name, table in tables.items():  # flat: a process without images has an empty list
@@ -82,24 +67,19 @@ class WSOL(BootstrapMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        correct, any_correct = self._correct("ious"), self._correct("any_ious")
+        correct = self._correct()
         best = [_best(values) for values in correct]
         columns = {
             "max_box_acc": _at(correct, best),
-            "max_box_acc_any": _at(any_correct, [_best(values) for values in any_correct]),
             **{
                 f"max_box_acc_at_{iou:g}": _at([values], [cut])
                 for iou, values, cut in zip(IOUS, correct, best, strict=True)
             },
         }
-        if self.given is not None:
-            columns["box_acc_held_out"] = _at(correct, [_position(t) for t in self.given.boxes])
         pooled: dict[str, Tensor] = {}
         if self.objects:
             ious = self._mask_ious()
             columns["mask_iou"] = _at([ious], [_best(ious)])
-            if self.given is not None and self.given.mask is not None:
-                columns["mask_iou_held_out"] = _at([ious], [_position(self.given.mask)])
             pooled = self._pxap()
         found = self.ratios(
             {name: (v.nan_to_num(), (~v.isnan()).double()) for name, v in columns.items()}
@@ -107,18 +87,9 @@ class WSOL(BootstrapMetric):
         undefined = columns["max_box_acc"].isnan().sum()
         return found | pooled | {"max_box_acc_undefined": undefined}
 
-    def thresholds(self) -> Thresholds | None:
-        """The best thresholds on these images, to be used on others; None if none has a box."""
-        correct = self._correct("ious")
-        ious = self._mask_ious() if self.objects else torch.tensor(torch.nan)
-        if bool(correct[0].isnan().all()):
-            return None
-        mask = None if bool(ious.isnan().all()) else _best(ious) / STEPS
-        return Thresholds(tuple(_best(values) / STEPS for values in correct), mask)
-
-    def _correct(self, name: str) -> list[Tensor]:
+    def _correct(self) -> list[Tensor]:
         """[N,STEPS] for each of IOUS."""
-        ious = self.per_image(name).reshape(-1, STEPS)
+        ious = self.per_image("ious").reshape(-1, STEPS)
         defined = ~ious.isnan()
         # In float32 an IoU of exactly 0.7 is below 0.7.
         return [(ious > least - 1e-6).double().where(defined, torch.nan) for least in IOUS]
@@ -152,10 +123,9 @@ def object_boxes(objects: Tensor) -> Tensor:
     return boxes.masked_fill(~inside.flatten(1).any(dim=1)[:, None], torch.nan)
 
 
-def box_ious(scores: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """IoU of the map's box with the best of the object's boxes at each threshold, [B,STEPS] twice.
+def box_ious(scores: Tensor, boxes: Tensor) -> Tensor:
+    """Best IoU of a box of the map's components with one of the object's boxes, [B,STEPS].
 
-    The map's box is that of its largest component, and then of the one that fits best.
     NaN for an image without a box of positive area, after clipping.
     `scores` [B,H,W] are in [0,1]; `boxes` [B,4] or [B,n,4] in pixels are clipped to the image.
     """
@@ -175,21 +145,16 @@ def box_ious(scores: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
         _ious(part[:, None] > steps[:, None, None], truth)
         for part, truth in zip(below.split(parts), target.split(parts), strict=True)
     ]
-    largest, best = zip(*found, strict=True)
-    return (
-        torch.cat(largest).masked_fill(none, torch.nan),
-        torch.cat(best).masked_fill(none, torch.nan),
-    )
+    return torch.cat(found).masked_fill(none, torch.nan)
 
 
-def _ious(foreground: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def _ious(foreground: Tensor, target: Tensor) -> Tensor:
     """`box_ious` for foreground [B,STEPS,H,W] and boxes [B,n,4]."""
     size = foreground.shape[:2]
     found = connected_components(foreground.flatten(0, 1))
-    largest = largest_boxes(found, size.numel()).reshape(*size, 1, 4).double()
     fits = _box_iou(found.boxes[:, None].double(), target[found.image // STEPS]).amax(dim=1)
     best = fits.new_zeros(size.numel()).scatter_reduce_(0, found.image, fits, "amax")
-    return _box_iou(largest, target[:, None]).amax(dim=2), best.reshape(size)
+    return best.reshape(size)
 
 
 def _box_iou(first: Tensor, second: Tensor) -> Tensor:
@@ -232,10 +197,6 @@ def _at_least(histogram: Tensor) -> Tensor:
 def _best(values: Tensor) -> int:
     """The threshold with the highest mean over images [N,T]; the lowest one of several."""
     return int(values.nanmean(dim=0).nan_to_num().argmax())
-
-
-def _position(threshold: float) -> int:
-    return round(threshold * STEPS)
 
 
 def _at(values: list[Tensor], thresholds: list[int]) -> Tensor:

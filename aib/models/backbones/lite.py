@@ -135,7 +135,7 @@ def lite(options: ModelOptions, name: str) -> Parts:
         masked=MaskedDefaults(
             224,
             propose="copy",
-            layer=f"blocks.{COPIED - 1}",
+            layer=f"0.blocks.{COPIED - 1}",
             channels=coarse,
             bottleneck=False,
             noise_std=0.5,

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from aib.config.options import ModelOptions, Propose
 from aib.config.profiles import Initialisation
-from aib.models.attention import ClassMaps
 from aib.models.backbones.propose import ScoreLayer, ZeroConv
 from aib.models.latent import LinearHead, VariationalHead, make_head
 
@@ -24,8 +23,7 @@ class MaskedDefaults:
     proposal_width: float = 1.0  # of a separate proposal's channels
     hidden: int = 128  # channels of the layer with which "twice" reads its features
     strided: bool = False  # a separate proposal starts with a halving
-    tail_layers: int = 0  # "twice" reads its features behind the stem and so many of the tail's
-    layer: str = ""  # "twice" reads this layer of the stem; "" is the stem's own output
+    layer: str = ""  # of Sequential(stem, tail), where "twice" reads its features; "": the stem
     channels: int | None = None  # of those features; None for the stem's
     noise_std: float = 1.0
     head_norm: bool = True  # without a bottleneck: BatchNorm before the linear layer
@@ -63,29 +61,10 @@ class Parts:
     # Mean and std of pixels, the same for every channel, where the family has its own.
     statistics: tuple[float, float] | None = None
 
-    def head(
-        self, num_classes: int, options: ModelOptions, latent_dim: int | None
-    ) -> VariationalHead | LinearHead:
-        """The backbone's head, with a variational bottleneck unless `latent_dim` is None."""
-        norm = options.head_norm
+    def head(self, num_classes: int, options: ModelOptions) -> VariationalHead | LinearHead:
+        """The backbone's head, with a bottleneck unless `latent_dim` is None."""
+        latent_dim, norm = options.latent_dim, options.head_norm
         return make_head(self.embedding_dim, num_classes, latent_dim, self.decoder, norm=norm)
-
-
-def maps_of_classes(channels: int, num_classes: int) -> nn.Sequential:
-    """Features to one non-negative map per class."""
-    return nn.Sequential(
-        nn.Conv2d(channels, num_classes, 1, bias=False), nn.BatchNorm2d(num_classes), nn.ReLU()
-    )
-
-
-def maps_to_one(num_classes: int) -> nn.Sequential:
-    """C maps to one score per position, before the sigmoid."""
-    return nn.Sequential(nn.Conv2d(num_classes, 1, 3, padding=1, bias=False), nn.BatchNorm2d(1))
-
-
-def guided(class_maps: nn.Module, num_classes: int) -> ClassMaps:
-    """A trunk for the attention, trained by a second head."""
-    return ClassMaps(class_maps, maps_to_one(num_classes), num_classes)
 
 
 class Embed(nn.Module):
@@ -109,8 +88,8 @@ def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
 
     he: convolutions normal by fan-in, because the attention's last one has one output channel: by
     fan-out its weights would saturate the sigmoid before training begins.
-    he_fan_out, xavier: the released code's for WRN and for VGG; the latter also samples the scales
-    of BatchNorm.
+    he_fan_out: the released code's for WRN, which zeroes the biases of linear layers only.
+    xavier: the released code's for VGG, which also samples the scales of BatchNorm.
     """
     if any(weight.is_meta for weight in module.parameters()):
         return  # weights are loaded next, and sampling "meta" ones imports the compiler: seconds
@@ -125,6 +104,9 @@ def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
         elif isinstance(layer, nn.Conv2d):
             fan: Literal["fan_in", "fan_out"] = "fan_in" if how == "he" else "fan_out"
             nn.init.kaiming_normal_(layer.weight, mode=fan, nonlinearity="relu")
+            if how == "he":
+                _zero(layer.bias)
+        elif how == "he_fan_out" and isinstance(layer, nn.Linear):
             _zero(layer.bias)
 
 

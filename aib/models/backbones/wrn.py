@@ -8,15 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aib.config.options import ModelOptions
-from aib.models.backbones.parts import (
-    Embed,
-    MaskedDefaults,
-    Parts,
-    Stages,
-    maps_of_classes,
-    maps_to_one,
-    scaled,
-)
+from aib.models.backbones.parts import Embed, MaskedDefaults, Parts, Stages, scaled
 from aib.models.backbones.propose import StagesOf
 from aib.models.latent import mlp_decoder, relu_decoder
 
@@ -74,6 +66,11 @@ def group(
     return nn.Sequential(first, *(make(c_out, c_out, 1) for _ in range(depth - 1)))
 
 
+def maps_to_one(num_classes: int) -> nn.Sequential:
+    """C maps to one score per position, before the sigmoid."""
+    return nn.Sequential(nn.Conv2d(num_classes, 1, 3, padding=1, bias=False), nn.BatchNorm2d(1))
+
+
 def wrn28_10(options: ModelOptions) -> Parts:
     """WRN-28-10: groups of four blocks, the attention between the second and the third."""
     block = partial(PreActivationBlock, dropout=options.dropout)
@@ -90,7 +87,9 @@ def wrn28_10(options: ModelOptions) -> Parts:
         return nn.Sequential(
             group(block, c2, c3, 4, 1),
             nn.BatchNorm2d(c3),
-            *maps_of_classes(c3, num_classes),
+            nn.Conv2d(c3, num_classes, 1, bias=False),
+            nn.BatchNorm2d(num_classes),
+            nn.ReLU(),
         )
 
     return Parts(
@@ -135,7 +134,7 @@ def wrn50_2(options: ModelOptions) -> Parts:
         num_anchors=50,
         min_size=32,
         masked=MaskedDefaults(
-            224, 14, "twice", options.width, tail_layers=1, channels=c4, bottleneck=False
+            224, 14, "twice", options.width, layer="1.0", channels=c4, bottleneck=False
         ),
         stages=Stages(lambda: StagesOf(deepcopy(stem), len(stem) - 1), (c2, c3)),
     )

@@ -6,6 +6,7 @@ form and sees the same noise in place of closed pixels, but learnt from random m
 decide from the pixels that a map keeps is evidence in the pixels, not a code of the map.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -60,9 +61,9 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
     """Builder: what judges maps. The masked form's body and head, for random masks."""
     return Evaluator(
         nn.Sequential(parts.stem, parts.tail),
-        parts.head(num_classes, options, options.latent_dim),
+        parts.head(num_classes, options),
         num_classes,
-        noise_std=options.noise_std or parts.masked.noise_std,
+        noise_std=options.noise_std or 1.0,
         profile=options.profile,
         min_size=parts.min_size,
     )
@@ -94,39 +95,22 @@ def random_masks(
 
 
 def check_evaluator(evaluator: nn.Module, model: Classifier, name: str = "the evaluator") -> None:
-    """Raise an error unless this is an evaluator for the same kind of images as the model's."""
+    """Raise an error unless this is an evaluator for the same images and classes as the model's."""
     if not isinstance(evaluator, Evaluator):
         raise AibError(
             f"{name} was not trained on random masks, so it cannot judge maps: train an evaluator "
             "with `aib train PRESET --evaluator`"
         )
-    theirs, ours = evaluator.preprocessing, model.preprocessing
-    named = bool(theirs.class_names and ours.class_names)
-    if evaluator.num_classes != model.num_classes or (
-        named and theirs.class_names != ours.class_names
-    ):
-        raise AibError(
-            f"{name} knows other classes than the model ({_classes(evaluator)}, not "
-            f"{_classes(model)}): train an evaluator on the model's data"
-        )
-    if theirs.image_size != ours.image_size:
-        raise AibError(
-            f"{name} takes images of {theirs.image_size} pixels and the model of "
-            f"{ours.image_size}: train an evaluator of the model's size"
-        )
-    if theirs.resize != ours.resize:
-        raise AibError(
-            f"{name} takes images resized by {theirs.resize} and the model by {ours.resize}: train "
-            "an evaluator on the model's data"
-        )
-    if (theirs.mean, theirs.std) != (ours.mean, ours.std):
-        raise AibError(
-            f"{name} normalises images otherwise than the model (mean {theirs.mean} and std "
-            f"{theirs.std}, not {ours.mean} and {ours.std}): train an evaluator on the model's data"
-        )
+    theirs, ours = _images_of(evaluator), _images_of(model)
+    if not (evaluator.preprocessing.class_names and model.preprocessing.class_names):
+        theirs["class_names"] = ours["class_names"]  # known of one of them at most
+    for field, value in ours.items():
+        if theirs[field] != value:
+            raise AibError(
+                f"{name} is for other images: {field} is {theirs[field]!r:.40}, and {value!r:.40} "
+                "for the model; train an evaluator on the model's data"
+            )
 
 
-def _classes(model: Classifier) -> str:
-    names = model.preprocessing.class_names
-    shown = f": {', '.join(names[:3])}, ..." if names else ""
-    return f"{model.num_classes} classes{shown}"
+def _images_of(model: Classifier) -> dict[str, Any]:
+    return {"num_classes": model.num_classes, **asdict(model.preprocessing)}

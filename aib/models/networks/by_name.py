@@ -18,7 +18,7 @@ from aib.config.options import is_library_name
 from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line, missing_extra
-from aib.models.networks.layers import LAYERS
+from aib.models.networks.layers import default_layer
 
 NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
 
@@ -38,35 +38,27 @@ def build_network(
                 f"pretrained is for timm: and torchvision: networks; {name} loads its own weights"
             )
         return call_builder(name)
-    models, model = _find(name)
-    options: dict[str, Any] = {}
-    if models.__name__ == "timm":
-        create, options["pretrained"] = models.create_model, pretrained and download
-        options["num_classes"] = num_classes  # timm leaves out None
-    else:
-        create = models.get_model
-        options = _torchvision_options(models, model, pretrained)
-        options["weights"] = "DEFAULT" if pretrained and download else None
+    library, model = _find(name)
+    fetch = pretrained and download
     try:
-        network: nn.Module = create(model, **options)
+        network: nn.Module
+        if library.__name__ == "timm":
+            network = library.create_model(model, pretrained=fetch, num_classes=num_classes)
+        else:
+            options = _torchvision_options(library, model, pretrained)
+            network = library.get_model(model, weights="DEFAULT" if fetch else None, **options)
     except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
-        if pretrained and download:
-            raise AibError(
-                f"the pretrained weights of {name} could not be loaded ({first_line(error)}); "
-                "connect to the network once so that they are kept in its cache, or leave out "
-                "pretrained"
-            ) from error
-        raise AibError(f"{name} could not be made ({first_line(error)})") from error
+        what = f"the pretrained weights of {name}" if fetch else name
+        raise AibError(f"{what} could not be loaded ({first_line(error)})") from error
     return network
 
 
-def _torchvision_options(models: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:
+def _torchvision_options(library: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:
     """Arguments whose defaults depend on the weights: the network has one form with and without."""
     if model in ("googlenet", "inception_v3"):
-        fresh = not pretrained
-        return {"aux_logits": True, "transform_input": pretrained, "init_weights": fresh}
+        return {"transform_input": pretrained, "init_weights": not pretrained}
     if model.startswith("vit_"):
-        return {"image_size": _transforms(models, model).crop_size[0]}
+        return {"image_size": _transforms(library, model).crop_size[0]}
     return {}
 
 
@@ -83,9 +75,9 @@ def call_builder(name: str) -> nn.Module:
     try:
         network = getattr(importlib.import_module(module), function)()
     except Exception as error:
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise AibError(
-            f"the backbone {name} could not be made ({type(error).__name__}: {first_line(error)}); "
-            f"it is the function {function}() of {module}.py in this folder or on PYTHONPATH"
+            f"{function}() of {module}.py, in this folder or on PYTHONPATH, failed ({reason})"
         ) from error
     if not isinstance(network, nn.Module):
         raise AibError(f"{name} must return an nn.Module, not a {type(network).__name__}")
@@ -123,13 +115,6 @@ def classes_of(name: str, network: nn.Module, like: tuple[str, ...] = ()) -> tup
     if any(re.fullmatch(r"n\d{8}", one) for one in like):
         return tuple(info.label_names())
     return tuple(text.partition(",")[0] for text in info.label_descriptions())
-
-
-def default_layer(name: str) -> str | None:
-    """The default `at` of a network, as the table has it; None if it has none."""
-    library, _, model = name.partition(":")
-    patterns = LAYERS.get(library, {})
-    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
 
 
 def resolve_layer(name: str, at: str | None) -> str:

@@ -1,18 +1,12 @@
-"""The layers of a network: by name, those that features can be read from, and a default."""
+"""The layers of a network by name, and the default layer of library networks."""
 
 import difflib
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+import fnmatch
+import re
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from aib.errors import AibError
-from aib.models.modes import evaluating
-from aib.models.networks.layout import read_layout
 
 # The default layer `at`, and the names of the networks that have it; the first that fits counts.
 # It is the last one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of
@@ -65,13 +59,19 @@ def find_layer(network: nn.Module, name: str) -> nn.Module:
     )
 
 
+def default_layer(name: str) -> str | None:
+    """The default `at` of a library network, such as timm:resnet50; None if it has none."""
+    library, _, model = name.partition(":")
+    patterns = LAYERS.get(library, {})
+    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
+
+
 def name_from_start(network: nn.Module, name: str) -> str:
     """Resolve negative numbers in a layer's name: `blocks.-1` is the last block."""
     parts: list[str] = []
     for part in name.split("."):
-        if part.startswith("-") and part[1:].isdigit():
-            inside = find_layer(network, ".".join(parts)).named_modules(remove_duplicate=False)
-            children = [one for one, _ in inside if one and "." not in one]
+        if re.fullmatch(r"-\d+", part):
+            children = list(find_layer(network, ".".join(parts))._modules)
             part = children[int(part)] if int(part) >= -len(children) else part
         parts.append(part)
     return ".".join(parts)
@@ -86,49 +86,3 @@ def last_linear(network: nn.Module) -> str:
             "ends in one"
         )
     return names[-1]
-
-
-@dataclass(frozen=True)
-class LayerGrid:
-    """A layer that gives a grid of features: its name, channels and grid."""
-
-    name: str
-    channels: int
-    grid: tuple[int, int]
-
-
-def layer_grids(network: nn.Module, image_size: int) -> list[LayerGrid]:
-    """The outer layers whose features form a grid, for images of this size, in their order.
-
-    Layers inside a block are left out: a skip connection may go around them.
-    """
-    shapes: dict[str, list[list[int]]] = {}
-
-    def record(name: str, _layer: nn.Module, _inputs: Any, f: Any) -> None:
-        shapes.setdefault(name, []).append(list(f.shape) if isinstance(f, Tensor) else [])
-
-    with evaluating(network), torch.no_grad(), ExitStack() as hooks:
-        for name in _outer_layers(network):
-            layer = network.get_submodule(name)
-            hooks.enter_context(layer.register_forward_hook(partial(record, name)))
-        network(torch.zeros(1, 3, image_size, image_size))
-    found = []
-    for name, calls in shapes.items():
-        if len(calls) > 1 or len(calls[0]) not in (3, 4):
-            continue
-        try:
-            to_grid = read_layout(calls[0], None, image_size)
-        except AibError:
-            continue
-        _, channels, h, w = to_grid(torch.empty(calls[0], device="meta")).shape
-        if h * w > 1:
-            found.append(LayerGrid(name, channels, (h, w)))
-    return found
-
-
-def _outer_layers(module: nn.Module, prefix: str = "") -> Iterator[str]:
-    for child, layer in module.named_children():
-        name = f"{prefix}{child}"
-        yield name
-        if not prefix or isinstance(layer, nn.Sequential | nn.ModuleList):
-            yield from _outer_layers(layer, f"{name}.")

@@ -25,17 +25,8 @@ SIZE = 32  # of images
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", "logits aux_logits2 aux_logits1")
 
 
-class InceptionAux(nn.Module):
-    def __init__(self, channels, num_classes):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(channels, 6), nn.Linear(6, num_classes)
-
-    def forward(self, x):
-        return self.fc2(torch.relu(self.fc1(x.mean((2, 3)))))
-
-
 class GoogLeNet(nn.Module):
-    """torchvision's: auxiliary heads that run in training only, and a transformed input."""
+    """torchvision's: an auxiliary head that runs in training only, and a transformed input."""
 
     def __init__(self, num_classes=4, aux_logits=True, transform_input=False, init_weights=None):
         super().__init__()
@@ -44,35 +35,15 @@ class GoogLeNet(nn.Module):
         self.inception4a = nn.Conv2d(8, 8, 3, 1, 1)
         self.inception4e = nn.Conv2d(8, 10, 3, 1, 1)
         self.inception5b = nn.Conv2d(10, 8, 3, 2, 1)
-        self.aux1 = InceptionAux(8, num_classes) if aux_logits else None
-        self.aux2 = InceptionAux(10, num_classes) if aux_logits else None
+        self.aux1 = nn.Linear(8, num_classes) if aux_logits else None
         self.dropout, self.fc = nn.Dropout(0.2), nn.Linear(8, num_classes)
 
     def forward(self, x):
         x = self.inception4a(self.conv1(0.9 * x - 0.1 if self.transform_input else x))
         heads = self.training and self.aux_logits
-        aux1 = self.aux1(x) if heads else None
-        x = self.inception4e(x)
-        aux2 = self.aux2(x) if heads else None
-        logits = self.fc(self.dropout(self.inception5b(x).mean((2, 3))))
-        return self.outputs(logits, aux2, aux1) if heads else logits
-
-    def outputs(self, logits, aux2, aux1):
-        return GoogLeNetOutputs(logits, aux2, aux1)
-
-
-class Inception3(GoogLeNet):
-    """One auxiliary head, and a plain tuple, as older versions gave."""
-
-    def __init__(self, **options):
-        super().__init__(**options)
-        self.Mixed_6e, self.inception4a, self.aux1 = self.inception4a, nn.Identity(), None
-
-    def forward(self, x):
-        x = self.Mixed_6e(self.conv1(x))
-        x = self.inception4e(x)
-        logits = self.fc(self.inception5b(x).mean((2, 3)))
-        return (logits, self.aux2(x)) if self.training and self.aux_logits else logits
+        aux1 = self.aux1(x.mean((2, 3))) if heads else None
+        logits = self.fc(self.dropout(self.inception5b(self.inception4e(x)).mean((2, 3))))
+        return GoogLeNetOutputs(logits, None, aux1) if heads else logits
 
 
 class VisionTransformer(nn.Module):
@@ -145,7 +116,6 @@ TIMM = {
 TORCHVISION = {
     "resnet18": ResNet,
     "googlenet": GoogLeNet,
-    "inception_v3": Inception3,
     "vit_b_16": VisionTransformer,
 }
 
@@ -202,10 +172,10 @@ def make_torchvision(hub):
             raise ValueError(f"The parameter '{name}' expected value {value} but got {kwargs}")
 
     def get_model(name, weights=None, **kwargs):
-        keep_heads = kwargs.get("aux_logits", name == "inception_v3")
+        keep_heads = kwargs.get("aux_logits", False)
         if weights is not None:
             overwrite(kwargs, "num_classes", 4)
-            if name in ("googlenet", "inception_v3"):
+            if name == "googlenet":
                 kwargs.setdefault("transform_input", True)
                 overwrite(kwargs, "aux_logits", True)
                 overwrite(kwargs, "init_weights", False)
@@ -215,7 +185,7 @@ def make_torchvision(hub):
         if weights is not None:
             hub.load(network, name)
             if name == "googlenet" and not keep_heads:
-                network.aux_logits, network.aux1, network.aux2 = False, None, None
+                network.aux_logits, network.aux1 = False, None
         return network
 
     def get_model_weights(name):

@@ -90,7 +90,7 @@ class Permute(nn.Module):
 class Swin(nn.Module):
     """The names and the wiring of torchvision's: channels last up to `permute`."""
 
-    def __init__(self, channels=8, size=None):
+    def __init__(self, channels=8):
         super().__init__()
         embed = nn.Sequential(nn.Conv2d(3, channels, 4, 4), Permute(0, 2, 3, 1))
         block = nn.Sequential(nn.LayerNorm(channels), nn.Linear(channels, channels), nn.GELU())
@@ -99,10 +99,8 @@ class Swin(nn.Module):
         self.permute = Permute(0, 3, 1, 2)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.head = nn.Linear(channels, 7)
-        self.size = size  # the only one it takes, as in timm's
 
     def forward(self, x):
-        assert self.size in (None, x.shape[2])
         x = self.permute(self.norm(self.features(x)))
         return self.head(torch.flatten(self.avgpool(x), 1))
 

@@ -1,4 +1,4 @@
-"""attach(): a whole CNN of somebody else's, shown on a ResNet-like and a DenseNet-like one."""
+"""attach(): any network gains attention, shown on a ResNet-like and a DenseNet-like one."""
 
 from copy import deepcopy
 
@@ -9,7 +9,6 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import aib
-from aib.export import export
 from aib.models.networks.layers import name_from_start
 from tests.helpers import images
 from tests.models.networks.libraries import GoogLeNet
@@ -28,18 +27,19 @@ def attached(network=ResNet, at="layer2", **options):
     [(ResNet, "layer1", 8), (ResNet, "layer2", 12), (DenseNet, "features.transition1", 8)],
 )
 def test_an_attached_network_is_an_aib_model(network, at, channels, tmp_path):
-    """Its outputs, the gradients of all of its parameters, its files."""
-    model, x, y = attached(network, at).train(), images(), torch.arange(B)
+    """Its outputs, the gradients of all of its parameters, and its files."""
+    model, x = attached(network, at).train(), images()
     out = model(x, samples=(3, 2))
     assert out.sample_logits.shape == (3, 2, B, C) and out.latent.z.shape == (3, 2, B, K)
     assert out.attention.a_q.shape == out.attention.indices.shape == (3, *out.attention.mu.shape)
-    aib.aib_loss(out, y).total.backward()
+    aib.aib_loss(out, torch.arange(B)).total.backward()
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
     assert model.attention.trunk.in_channels == channels
     model.eval().save_pretrained(tmp_path)
-    loaded = aib.from_pretrained(tmp_path, backbone=network())
-    again, before = loaded(x, deterministic=True), model(x, deterministic=True)
-    assert torch.equal(again.logits, before.logits)
+    for backbone in (network(), deepcopy(model)):
+        loaded = aib.from_pretrained(tmp_path, backbone=backbone)
+        again, before = loaded(x, deterministic=True), model(x, deterministic=True)
+        assert torch.equal(again.logits, before.logits)
 
 
 class Idle(ResNet):
@@ -60,6 +60,23 @@ class Captioned(ResNet):
         return super().forward(x)
 
 
+class Scaled(ResNet):
+    """Its features of a blank image are 0 without biases, and so is what follows the head."""
+
+    def forward(self, x):
+        return 10 * F.normalize(super().forward(x))
+
+
+class OfAnotherTensor(ResNet):
+    """Its weight is computed, as that of torch.nn.utils.weight_norm."""
+
+    def __init__(self):
+        super().__init__()
+        kernel = self.conv1.weight * 2
+        del self.conv1.weight
+        self.conv1.weight = kernel
+
+
 def flat():
     return nn.Sequential(nn.Conv2d(3, 4, 3, 4), nn.Flatten(), nn.Linear(256, 8), nn.Linear(8, 3))
 
@@ -73,31 +90,44 @@ def relu_twice():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"latent_dim": 2.5}, "latent_dim must be .*, not 2.5"),
-        ({"attention_noise": 0.2}, "attach has no option 'attention_noise'"),
+        ({"latent_dim": 2.5}, "latent_dim must be"),
+        ({"quantizer": 1}, "quantizer must be"),
         ({"num_classes": -1}, "not -1"),
+        ({"image_size": 2.5}, "image_size must be"),
+        ({"masked": 1}, "masked must be true or false"),
+        ({"attention_noise": 0.2}, "no option 'attention_noise'"),
+        ({"map_size": 8}, "no option 'map_size'"),
+        ({"area": 0.5}, "area does not apply"),
+        ({"masked": True, "modulation": "gate"}, "modulation does not apply"),
+        ({"evaluator": True, "quantizer": 4}, "quantizer does not apply"),
         ({"at": "layer22"}, "no layer 'layer22'.*layer2"),
-        ({"at": nn.ReLU()}, "at must be a string or None, not ReLU"),
-        ({"head": 5}, "head must be a string or None, not 5"),
-        ({"at": "zzz"}, "no layer 'zzz'.*conv1"),
+        ({"at": "layer2.-3"}, "no layer 'layer2.-3'"),
+        ({"at": nn.ReLU()}, "at must be a string"),
+        ({"at": None}, "name the layer"),
         ({"at": "layer2.1.conv2"}, "layer2.1.conv2.*skip connection"),
         ({"at": "layer2.0.downsample"}, "layer2.0.downsample.*skip connection"),
         ({"network": DenseNet, "at": "features.denseblock1.0.conv"}, "skip connection"),
-        ({"network": flat, "at": "1"}, r"'1' must give features .* gives \[2, 256\]"),
-        ({"network": flat, "at": "1", "masked": True}, r"'1' must give a grid .* gives \[2, 256\]"),
-        ({"network": relu_twice, "at": "1"}, "'1' runs more than once"),
-        ({"network": relu_twice, "at": "1", "masked": True}, "'1' runs more than once"),
-        ({"network": Idle, "at": "idle"}, "'idle' does not run"),
-        ({"network": Grey}, "not pass to 'layer2' .*1 channels.*takes only images, of three"),
-        ({"network": Captioned}, "not pass to 'layer2' .*missing 1 required positional"),
-        ({"network": ViT, "at": "blocks.1"}, r"gives \[2, 65, .*masked=True takes tokens"),
-        ({"network": lambda: ResNet}, "backbone must be a network .*, not <class"),
+        ({"network": flat, "at": "1"}, r"gives \[2, 256\].*no grid"),
+        ({"network": flat, "at": "1", "masked": True}, r"gives \[2, 256\].*no grid"),
+        ({"at": "avgpool", "masked": True}, r"gives \[2, 16, 1, 1\].*no grid"),
+        ({"network": relu_twice, "at": "1"}, "must run once"),
+        ({"network": relu_twice, "at": "1", "masked": True}, "must run once"),
+        ({"network": Idle, "at": "idle"}, "must run once"),
+        ({"network": Grey}, "do not pass to 'layer2' .*1 channels"),
+        ({"network": Captioned}, "do not pass to 'layer2' .*missing 1 required positional"),
+        (
+            {"network": lambda: ViT(size=32), "at": "norm", "image_size": 16},
+            "16 x 16 images do not pass",
+        ),
+        ({"network": ViT, "at": "blocks.1"}, r"gives \[2, 65, 8\] and not .*masked=True"),
+        ({"network": lambda: Swin(12), "at": "norm"}, r"gives \[2, 8, 8, 12\] and not .*masked"),
+        ({"network": lambda: ResNet}, "backbone must be a network"),
+        ({"network": OfAnotherTensor}, "OfAnotherTensor cannot be copied"),
+        ({"head": 5}, "head must be a string"),
         ({"head": "conv1"}, "head 'conv1' must be a Linear layer, not Conv2d"),
         ({"network": lambda: nn.Sequential(nn.Conv2d(3, 3, 1)), "at": "0"}, "no Linear layer"),
-        (
-            {"network": lambda: nn.Sequential(ResNet(), nn.LogSoftmax(1)), "at": "0.layer2"},
-            "'0.fc', and something comes after it",
-        ),
+        ({"network": Scaled}, "must end in its head 'fc'"),
+        ({"network": Scaled, "masked": True, "quantizer": None}, "must end in its head 'fc'"),
     ],
 )
 def test_what_cannot_be_attached_is_an_error(options, message):
@@ -105,32 +135,12 @@ def test_what_cannot_be_attached_is_an_error(options, message):
         attached(**options)
 
 
-@pytest.mark.parametrize("name", ["evaluate", "explain", "export"])
-def test_a_network_that_nothing_is_attached_to_is_no_model(name, tmp_path):
-    other = {"evaluate": None, "explain": images(), "export": tmp_path / "net.onnx"}[name]
-    function = export if name == "export" else getattr(aib, name)
-    with pytest.raises(aib.AibError, match=f"{name} takes a model of aib, not a ResNet"):
-        function(ResNet(), other)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_parts_of_a_layer_are_counted_from_its_end_too(masked):
-    """As docs/networks.md writes its defaults."""
-    options = {"masked": masked, "latent_dim": None, "quantizer": None}
-    assert attached(at="layer2.-1", **options).recipe["at"] == "layer2.1"
-    with pytest.raises(aib.AibError, match="no layer 'layer2.-3'; close to it: layer2"):
-        attached(at="layer2.-3", **options)
-
-
-def test_a_part_that_occurs_twice_counts_twice():
-    relu = nn.ReLU()
+def test_parts_of_a_layer_are_counted_from_its_end_too():
+    """As the defaults of library networks are."""
+    assert attached(at="layer2.-1").recipe["at"] == "layer2.1"
+    relu = nn.ReLU()  # a part that occurs twice counts twice
     network = nn.Sequential(nn.Conv2d(3, 3, 1), relu, nn.Conv2d(3, 3, 1), relu)
     assert name_from_start(network, "-1") == "3"
-
-
-def test_a_model_in_half_precision_says_what_explains_a_picture():
-    with pytest.raises(aib.AibError, match=r"torch.float16, as the weights .*model.float\(\)"):
-        aib.explain(attached().half(), (255 * images().sigmoid()).byte())
 
 
 def test_images_that_are_no_tensor_are_an_error():
@@ -142,6 +152,9 @@ def test_an_attached_network_does_not_load_into_another_one(tmp_path):
     attached(DenseNet, "features").save_pretrained(tmp_path)
     with pytest.raises(aib.AibError, match=r"from a ResNet: .* has no layer"):
         aib.from_pretrained(tmp_path, backbone=ResNet())
+    attached().save_pretrained(tmp_path)
+    with pytest.raises(aib.AibError, match="profile is 'paper' in the file and 'released' in"):
+        aib.from_pretrained(tmp_path, backbone=attached(profile="released", modulation="gate"))
 
 
 def test_the_tail_runs_once_per_attention_sample_and_the_stem_once():
@@ -155,22 +168,17 @@ def test_the_tail_runs_once_per_attention_sample_and_the_stem_once():
 
 
 def test_attention_at_a_layer_is_the_composition_of_the_two_halves():
-    """attach() against the same network cut in two by hand and given to AIB."""
-    network = ResNet().eval()
-    whole = aib.attach(network, at="layer2", num_classes=C, latent_dim=K, image_size=32).eval()
-    net = whole.tail
-    stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.layer1)
-    tail = nn.Sequential(net.layer3, net.avgpool, nn.Flatten())
-    x = images()
+    """attach() against the same network cut in two by hand."""
+    whole = attached(quantizer=None).eval()
+    net, x = whole.tail, images()
     out = whole(x, samples=(2, 2))
-    # by hand: layer2 without its hook
-    f = stem(x)
-    for block in net.layer2:
+    f = net.layer1(net.relu(net.bn1(net.conv1(x))))
+    for block in net.layer2:  # layer2 without its hook
         f = block(f)
     mu, _sigma, _ = whole.attention(f)
     torch.testing.assert_close(out.attention.mu, mu)
     gated = (f[None] * out.attention.a[:, :, None]).flatten(0, 1)
-    encoded = whole.head.encode(tail(gated))
+    encoded = whole.head.encode(net.avgpool(net.layer3(gated)).flatten(1))
     torch.testing.assert_close(out.latent.mu.flatten(0, 1), encoded[:, :K])
 
 
@@ -184,157 +192,44 @@ def test_a_pass_that_failed_leaves_no_trace():
 @pytest.mark.parametrize(("masked", "part"), [(False, "tail"), (True, "body")])
 def test_the_callers_network_is_copied_with_its_weights_and_not_changed(masked, part):
     network, x = ResNet().train(), images()
-    before = {k: v.clone() for k, v in network.state_dict().items()}
+    before = deepcopy(network.state_dict())
     model = aib.attach(network, at="layer2", num_classes=C, image_size=32, masked=masked)
+    for name, value in network.named_buffers():
+        assert torch.equal(model.get_submodule(part).get_buffer(name), value)
     first = model.get_submodule(part).conv1.weight
     assert torch.equal(first, network.conv1.weight)
     torch.nn.init.zeros_(first)
-    after = network.state_dict()
-    assert after.keys() == before.keys()
-    assert all(torch.equal(after[k], before[k]) for k in before)
+    torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
     assert isinstance(network.fc, nn.Linear) and network.training
     assert network(x).shape == (B, 7)
 
 
-@pytest.mark.parametrize(
-    "network",
-    [Swin(12), Swin(8), Swin(12, size=32)],
-    ids=["told by the shape", "8 x 8 x 8: told by a larger image", "takes one size only"],
-)
-def test_features_with_channels_last_are_refused(network):
-    shape = rf"\[2, 8, 8, {network.head.in_features}\] for 2 images of 32 x 32"
-    for at in ("features.0", "features.1", "norm"):
-        with pytest.raises(aib.AibError, match=f"{at}' gives channels last, {shape}.*masked"):
-            aib.attach(network, at=at, num_classes=C, image_size=32)
-    model = aib.attach(network, at="permute", num_classes=C, image_size=32)
-    assert model(images()).attention.mu.shape == (B, 8, 8)
+def test_auxiliary_heads_are_left_out():
+    """GoogLeNet and Inception v3 give a tuple in training."""
+    network = GoogLeNet().train()
+    assert isinstance(network(images()), tuple)
+    model = aib.attach(network, at="inception4e", num_classes=C, image_size=32).train()
+    aib.aib_loss(model(images()), torch.arange(B)).total.backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+    assert isinstance(network(images()), tuple), "the caller's network is not changed"
 
 
-@pytest.mark.parametrize(
-    "stem",
-    [
-        nn.Conv2d(3, 8, 4, 4),  # [B,8,8,8]
-        nn.Conv2d(3, 8, (4, 2), (4, 2)),  # [B,8,8,16]: h is not w, and c is h
-        nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.AdaptiveAvgPool2d(8)),  # the same for any image
-        nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.Flatten(), nn.Unflatten(1, (8, 8, 8))),  # one size
-        nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.Flatten(), nn.Unflatten(1, (-1, 4, 4))),
-    ],
-)
-def test_features_with_channels_first_are_never_taken_for_channels_last(stem):
-    channels = stem(images()).shape[1]
-    network = nn.Sequential(stem, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 7))
-    model = aib.attach(network, at="0", num_classes=C, image_size=32)
-    assert model.attention.trunk.in_channels == channels
-
-
-class Standardised(ResNet):
-    """Scales each image by its own mean and standard deviation, which of a blank one is 0."""
-
-    def forward(self, x):
-        axes = (1, 2, 3)
-        return super().forward((x - x.mean(axes, keepdim=True)) / x.std(axes, keepdim=True))
-
-
-class Scaled(ResNet):
-    """Without biases its features of a blank image are 0, and so is what comes after the head."""
-
-    def forward(self, x):
-        return 10 * F.normalize(super().forward(x))
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_what_comes_after_the_head_is_found_for_any_network(masked):
-    options = {"at": "layer2", "num_classes": C, "image_size": 32, "masked": masked}
-    model = aib.attach(Standardised(), **options).eval()
-    assert model(images()).logits.isfinite().all()
-    with pytest.raises(aib.AibError, match="something comes after it"):
-        aib.attach(Scaled(), **options)
-
-
-class Lazy(ResNet):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.LazyLinear(7)
-
-
-class OfAnotherTensor(ResNet):
-    """Its weight is computed, as that of torch.nn.utils.weight_norm."""
-
-    def __init__(self):
-        super().__init__()
-        kernel = self.conv1.weight * 2
-        del self.conv1.weight
-        self.conv1.weight = kernel
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: nn.DataParallel(ResNet()), "DataParallel wraps a network: .* its `.module`"),
-        (lambda: torch.compile(ResNet(), backend="eager"), "before it is compiled"),
-        (lambda: torch.jit.script(flat()), "attach to the network that was scripted"),
-        (Lazy, "Lazy has lazy layers: pass a batch through it first"),
-        (lambda: ResNet().to("meta"), "ResNet has no weights yet: it is on the meta device"),
-        (OfAnotherTensor, "OfAnotherTensor cannot be copied .* torch.nn.utils.parametrizations"),
-    ],
-)
-def test_a_network_that_cannot_be_changed_is_refused(make, said, masked):
-    with pytest.raises(aib.AibError, match=said):
-        aib.attach(make(), at="layer2", num_classes=C, image_size=32, masked=masked)
+def test_attaching_draws_no_random_numbers_for_the_probe():
+    networks = GoogLeNet(), GoogLeNet()
+    networks[1].load_state_dict(networks[0].state_dict())
+    networks[1].dropout = nn.Identity()  # draws nothing
+    weights = []
+    for network in networks:
+        torch.manual_seed(0)
+        model = aib.attach(network, at="conv1", num_classes=C, image_size=32)
+        weights.append(model.attention.trunk.weight)
+    assert torch.equal(*weights)
 
 
 def test_preprocessing_gives_the_image_size():
     policy = aib.Preprocessing(image_size=48, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-    options = {"at": "layer2", "num_classes": C, "preprocessing": policy}
-    model = aib.attach(ResNet(), **options)
+    model = attached(image_size=None, preprocessing=policy)
     assert model.recipe["image_size"] == 48 and model.preprocessing == policy
-    with pytest.raises(aib.AibError, match="image_size is 32, and preprocessing says 48"):
-        aib.attach(ResNet(), image_size=32, **options)
-
-
-class TwoParts(GoogLeNet):
-    """Gives more in training than logits of heads that end in a Linear layer."""
-
-    def outputs(self, logits, aux2, aux1):
-        return logits, aux1.softmax(1)
-
-
-class Record(GoogLeNet):
-    def outputs(self, logits, aux2, aux1):
-        return {"logits": logits}
-
-
-@pytest.mark.parametrize(("network", "output"), [(TwoParts, "a tuple"), (Record, "a dict")])
-def test_a_training_output_without_logits_is_refused_before_training(network, output):
-    for backbone in (network().train(), network().eval()):
-        with pytest.raises(
-            aib.AibError, match=f"in training mode {network.__name__} gives {output}"
-        ):
-            aib.attach(backbone, at="conv1", num_classes=C, image_size=32)
-    model = aib.attach(network(aux_logits=False), at="conv1", num_classes=C, image_size=32).train()
-    aib.aib_loss(model(images()), torch.arange(B)).total.backward()
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_attaching_leaves_statistics_modes_and_random_numbers_alone(training):
-    network = GoogLeNet(aux_logits=False).train(training)
-    torch.manual_seed(0)
-    model = aib.attach(network, at="conv1", num_classes=C, image_size=32)
-    for name, value in network.named_buffers():
-        assert torch.equal(model.tail.get_buffer(name), value)
-    assert {layer.training for layer in model.tail.modules()} == {True, training}  # Identity: True
-    network.dropout = nn.Identity()  # draws nothing
-    torch.manual_seed(0)
-    again = aib.attach(network, at="conv1", num_classes=C, image_size=32)
-    assert torch.equal(again.attention.trunk.weight, model.attention.trunk.weight)
-
-
-def test_a_network_whose_batch_norm_is_for_several_gpus_is_attached_on_a_cpu():
-    network = nn.SyncBatchNorm.convert_sync_batchnorm(ResNet())
-    model = aib.attach(network, at="layer2", num_classes=C, image_size=32)
-    assert model.eval()(images()).logits.shape == (B, C)
 
 
 def test_a_head_inside_a_sequential_is_found_and_named():
@@ -346,13 +241,13 @@ def test_a_head_inside_a_sequential_is_found_and_named():
 
 
 def test_an_attached_network_keeps_the_type_of_the_backbone():
-    model = aib.attach(ResNet().double(), at="layer2", num_classes=C, image_size=32, quantizer=3)
+    model = attached(lambda: ResNet().double())
     assert {p.dtype for p in model.parameters()} == {torch.float64}
     assert model(images().double()).logits.dtype == torch.float64
 
 
 def test_a_copy_attends_for_itself():
-    model, x = attached().eval(), images()
+    model, x = attached(quantizer=None).eval(), images()
     copy = deepcopy(model)
     torch.nn.init.zeros_(copy.attention.trunk.weight)
     torch.nn.init.zeros_(copy.attention.trunk.bias)
@@ -370,12 +265,11 @@ class SharesMemory(ResNet):
 
 
 def test_tensors_that_share_memory_are_saved(tmp_path):
-    model = aib.attach(SharesMemory(), at="layer2", num_classes=C, image_size=32).eval()
+    model, x = attached(SharesMemory).eval(), images(2)
     model.save_pretrained(tmp_path)
     loaded = aib.from_pretrained(tmp_path, backbone=SharesMemory())
-    x = images(2)
-    wanted = model(x, deterministic=True).logits
-    assert torch.equal(loaded(x, deterministic=True).logits, wanted)
+    expected = model(x, deterministic=True).logits
+    assert torch.equal(loaded(x, deterministic=True).logits, expected)
 
 
 class Checkpointed(ResNet):
@@ -387,7 +281,7 @@ class Checkpointed(ResNet):
         return self.fc(torch.flatten(self.avgpool(x), 1))
 
 
-def test_gradient_checkpointing_is_refused_where_the_attention_is():
+def test_gradient_checkpointing_is_an_error_where_the_attention_is():
     loss = aib.aib_loss(attached(Checkpointed)(images(B)), torch.arange(B)).total
     with pytest.raises(aib.AibError, match="turn off gradient checkpointing"):
         loss.backward()

@@ -1,14 +1,12 @@
 """Networks by name: timm's, torchvision's, and a user's own function."""
 
 import json
-import re
 import sys
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import aib
@@ -16,11 +14,9 @@ from aib.cli import main
 from aib.config.settings import Settings
 from aib.errors import AibWarning
 from aib.models.baselines.evaluator import Evaluator
-from aib.models.networks.by_name import build_network, classes_of, default_layer, list_networks
-from aib.models.networks.layers import LAYERS, layer_grids
-from aib.runs.files import read_settings
-from aib.sweep.grid import parse_grid
-from aib.sweep.plan import make_plan
+from aib.models.networks.by_name import build_network, classes_of, list_networks
+from aib.models.networks.grid import layer_grids
+from aib.models.networks.layers import default_layer
 from aib.training.train import build_model, load_data
 from tests.data import official
 from tests.helpers import SmallNet, images
@@ -37,7 +33,6 @@ NETWORKS = {
     "timm:vgg11": ("features.1", 8),
     "torchvision:resnet18": ("layer3", 4),
     "torchvision:googlenet": ("inception4e", 8),
-    "torchvision:inception_v3": ("Mixed_6e", 8),
     "torchvision:vit_b_16": ("encoder.layers.encoder_layer_2", 4),
 }
 BUILD = """
@@ -109,9 +104,8 @@ def test_the_form_with_pretrained_weights_is_kept(hub, tmp_path):
     """torchvision's GoogLeNet transforms its input if its weights are pretrained."""
     for pretrained in (True, False):
         model = aib.attach("torchvision:googlenet", num_classes=C, pretrained=pretrained)
-        assert model.tail.transform_input is pretrained and model.tail.aux2 is not None
-        known = [f"tail.aux2.fc{i}.weight" in model.pretrained_names for i in (1, 2)]
-        assert known == [pretrained, False]  # the last layer is new
+        assert model.tail.transform_input is pretrained and model.tail.aux1 is None
+        assert ("tail.conv1.0.weight" in model.pretrained_names) == pretrained
         model.save_pretrained(tmp_path)
         for named in (None, "torchvision:googlenet"):
             loaded = aib.from_pretrained(tmp_path, backbone=named)
@@ -138,30 +132,28 @@ def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("my_module:build", "0", True), "pretrained is for"),
+        ((nn.Sequential(), "0", True), "pretrained is for"),
         (("timm:resnet9000",), "timm has no model 'resnet9000'; did you mean resnet"),
         (("timm:",), "timm: needs the name of a model, as in timm:resnet50"),
         (("timm:sequencer2d_s",), "no default layer: name one with at; `aib models timm:seq"),
         (("timm:resnet18", "layer9"), "no layer 'layer9'"),
-        (("timm:vit_tiny_patch16_224",), r"'blocks.1' must give features \[B, c, h, w\]"),
+        (("timm:vit_tiny_patch16_224",), r"'blocks.1' gives \[2, 17, 8\] and not"),
         ((nn.Sequential(),), "name the layer of the network with at="),
         (("my-module:build", "x"), "written module:function, such as my_module:build"),
-        (("no_such_module:build", "x"), "no_such_module.py in this folder or on PYTHONPATH"),
+        (("no_such_module:build", "x"), "no_such_module.py, in this folder or on PYTHONPATH"),
     ],
 )
 def test_a_wrong_name_is_a_sentence(arguments, words, hub):
+    backbone, *more = arguments
+    options = dict(zip(("at", "pretrained"), more, strict=False))
     with pytest.raises(aib.AibError, match=words):
-        aib.attach(*arguments, num_classes=C)
-
-
-def test_pretrained_is_for_libraries(hub):
-    for backbone in (nn.Sequential(), "my_module:build"):
-        with pytest.raises(aib.AibError, match="pretrained is for"):
-            aib.attach(backbone, at="0", num_classes=C, pretrained=True)
+        aib.attach(backbone, num_classes=C, **options)
 
 
 def test_without_weights_or_library_there_is_one_sentence(hub, monkeypatch, capsys):
     hub.online = False
-    words = "the pretrained weights of .* could not be loaded .*local cache.*leave out pretrained"
+    words = "the pretrained weights of .* could not be loaded .*local cache"
     for name in ("timm:resnet18", "torchvision:resnet18"):
         with pytest.raises(aib.AibError, match=words):
             aib.attach(name, num_classes=C, pretrained=True)
@@ -175,89 +167,28 @@ def test_without_weights_or_library_there_is_one_sentence(hub, monkeypatch, caps
     assert "timm: networks need timm" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    ("name", "weight", "heads"),
-    [("googlenet", 0.3, ("aux2", "aux1")), ("inception_v3", 0.4, ("aux2",))],
-)
-def test_auxiliary_heads_are_trained(name, weight, heads, masked, hub, tmp_path):
-    """By hand: the heads' own outputs, and their cross-entropy with the published weight."""
-    model = aib.attach(f"torchvision:{name}", num_classes=C, masked=masked).train()
-    network, given = model.body if masked else model.tail, []
-    for head in heads:
-        network.get_submodule(head).register_forward_hook(lambda _, __, y: given.append(y))
-    y = torch.tensor([2, 0])
-    out = model(images(), samples=(2, 1))
-    given = given[-len(heads) :] if masked else given  # the first pass runs them too
-    assert sorted(map(len, given)) == sorted(map(len, out.aux_heads))
-    expected = sum(weight * F.cross_entropy(one, y.repeat(len(one) // 2)) for one in given)
-    terms = aib.aib_loss(out, y)
-    torch.testing.assert_close(terms.auxiliary, expected)
-    with_soft = aib.aib_loss(out, F.one_hot(y, C).float())
-    torch.testing.assert_close(with_soft.auxiliary, expected)
-    terms.total.backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None] == []
-    assert model.eval()(images()).aux_heads == ()
-    model.save_pretrained(tmp_path)
-    again, x = aib.from_pretrained(tmp_path).train(), images()
-    for one, other in zip(again(x).aux_heads, deepcopy(model).train()(x).aux_heads, strict=True):
-        assert one.shape == other.shape == (2, C)
-
-
-@pytest.mark.parametrize(
-    ("flags", "commands"),
-    [
-        (
-            "--model timm:resnet18 --masked --pretrained --area 0.5 --num-anchors 4",
-            ("eval run --samples 1x1", "interpret run --quick --images 4"),
-        ),
-        (
-            "--model torchvision:googlenet --at inception4a --latent-dim 8",
-            (
-                "explain photos/test/class_0 --run run --samples 1x1",
-                "report run --stored",
-                "export run --format torch-export",
-            ),
-        ),
-    ],
-)
-def test_a_network_is_trained_by_name_and_opened_by_commands(flags, commands, photos, hub, capsys):
-    assert main(["train", "--data", photos, *flags.split(), *SHORT, "--out", "run"]) == 0, (
+def test_a_network_is_trained_by_name_and_opened_by_commands(photos, hub, capsys):
+    flags = "--model timm:resnet18 --masked --pretrained --area 0.5 --num-anchors 4".split()
+    assert main(["train", "--data", photos, *flags, *SHORT, "--out", "run"]) == 0, (
         capsys.readouterr().err
     )
     hub.online = False
     model = aib.from_pretrained("run")
     assert model.num_classes == 3 and model.preprocessing.mean == libraries.MEAN
     assert model.preprocessing.class_names == ("class_0", "class_1", "class_2")
-    if "--masked" in flags:
-        assert model.recipe["area"] == 0.5 and len(model.quantizer.anchors) == 4
-        assert hub.downloads == ["resnet18"]
-    for command in commands:
+    assert model.recipe["area"] == 0.5 and len(model.quantizer.anchors) == 4
+    assert hub.downloads == ["resnet18"]
+    for command in ("eval run --samples 1x1", "interpret run --quick --images 4"):
         assert main(command.split()) == 0, capsys.readouterr().err
-
-
-def test_the_layout_of_features_is_given_by_flags_and_kept(photos, hub, capsys):
-    """A ViT of 16 tokens and a class token, read as a grid of 2 x 8."""
-    flags = "--model timm:vit_tiny_patch16_224 --masked --layout tokens --token-grid 2 8"
-    command = ["train", "--data", photos, *flags.split(), *SHORT, "--out", "run"]
-    assert main([*command, "--prefix-tokens", "1"]) == 0, capsys.readouterr().err
-    model = aib.from_pretrained("run")
-    reading = {"layout": "tokens", "prefix_tokens": 1, "grid": [2, 8]}
-    assert reading.items() <= model.recipe.items()
-    assert model(images(), deterministic=True).attention.mu.shape == (2, 2, 8)
-    assert read_settings(Path("run")).token_grid == (2, 8)
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         ("--model timm:resnet18 --width 0.5", "timm:resnet18 has no option 'width'"),
-        ("--model timm:resnet18 --area 0.5", "area is for masked models"),
+        ("--model timm:resnet18 --area 0.5", "area does not apply"),
         ("--model tiny_aib --masked", "masked is for networks"),
         ("--model tiny_aib --at stem", "at is for networks"),
-        ("--model tiny_aib --prefix-tokens 0", "prefix_tokens is for networks"),
-        ("--model timm:resnet18 --layout nhwc", "layout is for masked models"),
-        ("--model timm:resnet18 --masked --token-grid 2 8", "'layer3': features [2, "),
         ("--model timm:resnet18 --backbone my_module:build", "leave out one of them"),
         ("--backbone my_module:build", "no default layer: name one with at"),
         ("--backbone my_module:number --at x", "must return an nn.Module, not a int"),
@@ -269,19 +200,14 @@ def test_what_does_not_fit_a_network_is_named(flags, words, photos, hub, capsys)
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "network", ["--model torchvision:googlenet", "--backbone my_module:build --at features"]
-)
 @pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
-def test_an_evaluator_of_a_network_judges_its_maps(network, photos, hub, capsys):
-    own = network.split()[:2] if "--backbone" in network else []
-    flags = [*network.split(), "--num-anchors", "4", "--latent-dim", "8", *SHORT]
-    data = f"{photos}:image_size=32"
-    for extra in (["--out", "run"], ["--evaluator", "--pretrained", "--out", "judge"]):
-        if own and "--pretrained" in extra:
-            extra.remove("--pretrained")
-        assert main(["train", "--data", data, *flags, *extra]) == 0, capsys.readouterr().err
-    judge = aib.from_pretrained("judge", backbone=own[1] if own else None)
+def test_an_evaluator_of_a_network_judges_its_maps(photos, capsys):
+    own = ["--backbone", "my_module:build"]
+    flags = [*own, "--at", "features", "--num-anchors", "4", "--latent-dim", "8", *SHORT]
+    for extra in (["--out", "run"], ["--evaluator", "--out", "judge"]):
+        command = ["train", "--data", f"{photos}:image_size=32", *flags, *extra]
+        assert main(command) == 0, capsys.readouterr().err
+    judge = aib.from_pretrained("judge", backbone=own[1])
     assert isinstance(judge, Evaluator) and judge.head.encode.out_features == 16
     asked = ["interpret", "run", "--evaluator", "judge", "--images", "4", "--subset", "2", *own]
     assert main(asked) == 0, capsys.readouterr().err
@@ -303,13 +229,6 @@ def test_an_evaluator_is_attached_to_a_network_of_your_own(tmp_path):
         assert torch.equal(shown[0], made.eval()(x, deterministic=True, mask=mask).logits)
     opened = made.train()(x.expand(2, -1, -1, -1)).mask.mean((2, 3))  # random masks
     assert opened.unique().numel() > 1
-    for options, words in (
-        ({"masked": True, "area": 0.5}, "area changes nothing"),
-        ({"masked": True, "quantizer": 4}, "quantizer changes nothing"),
-        ({}, "add masked=True"),
-    ):
-        with pytest.raises(aib.AibError, match=words):
-            aib.attach(SmallNet(), "features", C, evaluator=True, image_size=32, **options)
 
 
 def test_the_image_size_of_the_data_counts_where_it_is_given(photos, hub):
@@ -328,58 +247,12 @@ def test_a_resumed_run_needs_no_pretrained_weights(photos, hub):
 
 
 @pytest.mark.parametrize(
-    ("flags", "noticed"),
-    [
-        ("--pretrained", True),
-        ("--pretrained --lr=0.1", False),
-        ("--pretrained --epochs 9", False),
-        ("--pretrained --lr-backbone 0.001", False),
-        ("", False),
-    ],
+    ("flags", "noticed"), [("--pretrained", True), ("--pretrained --lr=0.1", False), ("", False)]
 )
 def test_a_learning_rate_for_random_weights_is_noticed(flags, noticed, monkeypatch, capsys):
     monkeypatch.setattr("aib.commands.train.start", lambda options, name: None)
     main(["train", "--model", "timm:resnet18", *flags.split()])
     assert ("such as --lr 0.01 --schedule cosine" in capsys.readouterr().out) == noticed
-
-
-def test_a_sweep_of_a_network_is_planned(hub):
-    hub.online = False  # a plan needs no weights
-    base = Settings(data="shapes:count=16", model="timm:resnet18", masked=True, pretrained=True)
-    plan = make_plan("mine", base, [parse_grid("area=0.2,0.5")])
-    assert [run.settings.options.area for run in plan.runs] == [0.2, 0.5]
-    with pytest.raises(aib.AibError, match="no aib attention: modulation changes nothing"):
-        make_plan("mine", base, [parse_grid("modulation=gate,residual")])
-
-
-def test_a_sweep_of_a_network_varies_its_form(hub):
-    base = Settings(data="shapes:count=16", model="timm:resnet18")
-    plan = make_plan("mine", base, [parse_grid("masked=false,true")])
-    assert [run.point for run in plan.runs] == ["base", "masked=True"]
-    grids = [parse_grid("K=none,8"), parse_grid("Q=none,4")]  # a masked network may have neither
-    plan = make_plan("mine", base.updated(masked=True), grids)
-    assert [run.point for run in plan.runs] == ["base", "K=8", "Q=4"]
-    with pytest.raises(aib.AibError, match="base and at=layer3 are the same model"):
-        make_plan("mine", base, [parse_grid("at=none,layer3")])
-    # Whether a knob acts on a point depends on the form there.
-    for masked, texts in (
-        (True, ("K=none,8", "beta=0.1")),
-        (True, ("masked=false,true", "beta=0.1")),
-        (False, ("masked=true", "area=0.3,0.5")),
-    ):
-        grids = [parse_grid(text) for text in texts]
-        assert len(make_plan("mine", base.updated(masked=masked), grids, product=True).runs) > 1
-
-
-@pytest.mark.usefixtures("photos")  # with my_module.py
-def test_a_sweep_of_models_has_no_backbone_which_would_be_trained_in_their_place():
-    base, models = Settings(data="shapes:count=16"), parse_grid("model=tiny,tiny_aib")
-    for s, grids in (
-        (base.updated(backbone="my_module:build", at="features"), [models]),
-        (base, [models, parse_grid("backbone=my_module:build")]),
-    ):
-        with pytest.raises(aib.AibError, match="a network in place of the model"):
-            make_plan("mine", s, grids, product=True)
 
 
 def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys, tmp_path):
@@ -405,16 +278,12 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
 
-@pytest.mark.parametrize("name", ["timm:resnet18", "torchvision:resnet18"])
-def test_a_network_as_it_is_is_interpreted(name, photos, hub, tmp_path, capsys):
-    """Its classes are matched by name, WordNet's numbers too, and its post-hoc maps measured.
-
-    Damaged images are left out.
-    """
+def test_a_network_as_it_is_is_interpreted(photos, hub, tmp_path, capsys):
+    """Its classes are matched by WordNet's numbers, and its post-hoc maps measured."""
+    name = "timm:resnet18"
     for i, folder in enumerate(sorted((tmp_path / "photos/test").iterdir())):
-        names = libraries.SYNSETS if name.startswith("timm") else libraries.CATEGORIES
         (folder / "damaged.jpg").touch()
-        folder.rename(folder.with_name(names[i + 1]))
+        folder.rename(folder.with_name(libraries.SYNSETS[i + 1]))
     data = "folder:photos/test:image_size=32"
     command = f"interpret --model {name} --data {data} --subset 4".split()
     with pytest.warns(AibWarning, match="3 unreadable"):
@@ -482,22 +351,10 @@ def test_the_first_pattern_that_fits_gives_the_layer(name, at):
     assert default_layer(name) == at
 
 
-def test_the_page_has_the_whole_table():
-    page = (Path(aib.__file__).parents[1] / "docs" / "networks.md").read_text()
-    rows = [line.split("|")[1:5] for line in page.splitlines() if line.startswith("|")]
-    for side, library in enumerate(("timm", "torchvision")):
-        shown = {
-            name: row[2 * side + 1].strip(" `")
-            for row in rows
-            if len(row) == 4
-            for name in re.findall("`([^`]+)`", row[2 * side].replace("`--masked`", ""))
-        }
-        assert shown == LAYERS[library]
-
-
 def test_classes_are_wordnets_numbers_where_the_data_has_them(hub):
     network = build_network("timm:resnet18")
     assert classes_of("timm:resnet18", network) == tuple(libraries.CATEGORIES)
     assert classes_of("timm:resnet18", network, ("n01443537",)) == tuple(libraries.SYNSETS)
+    assert classes_of("torchvision:resnet18", network) == tuple(libraries.CATEGORIES)
     network.num_classes = 7  # no known subset of ImageNet
     assert classes_of("timm:resnet18", network) == ()

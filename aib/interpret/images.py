@@ -1,0 +1,204 @@
+"""One value per image and metric: decision, map, information; and what follows from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aib.config.validation import check_decided, reject_unknown
+from aib.data import Batches, ImageSet
+from aib.evaluation.intervals import Estimate, finite_or_none, mean_estimates
+from aib.interpret.measure import Context, Measure, View, run_measures
+from aib.interpret.metrics.information import anchor_counts, entropy_bits
+from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
+from aib.interpret.metrics.similarity import min_max
+from aib.models.classifier import Classifier
+from aib.system.files import write_csv
+from aib.system.progress import Tick, silent
+
+
+@dataclass(frozen=True)
+class ClassMetrics:
+    """Means over the images of one class."""
+
+    name: str
+    images: int
+    means: Mapping[str, float | None]  # by metric
+
+
+@dataclass(frozen=True)
+class Information:
+    """Means over the images; None for what the model does not have."""
+
+    kl_bits: float | None = None
+    entropy_bits: float | None = None
+    perplexity: float | None = None
+    energy_passed: float | None = None
+    contrast: float | None = None
+    flat_maps: float | None = None
+    anchors: list[float] | None = None  # rising
+    anchor_shares: list[float] | None = None  # of all positions, in the same order
+
+
+@dataclass(frozen=True)
+class ImageMetrics:
+    """The values of each image, and how often each anchor is used."""
+
+    # [N] each, on the CPU, NaN where undefined. Those of every kind of map, "own auroc" and
+    # "gradcam deletion", are measured on the study's subset.
+    columns: dict[str, Tensor]
+    anchors: list[float] | None = None
+    anchor_shares: list[float] | None = None
+
+    @property
+    def images(self) -> int:
+        return len(self.columns["index"])
+
+    @property
+    def has_maps(self) -> bool:
+        return "contrast" in self.columns
+
+    def mean(self, name: str) -> float | None:
+        """Mean over the images that define a metric; None where none does."""
+        values = self.columns.get(name)
+        return None if values is None else finite_or_none(values.double().nanmean())
+
+    @property
+    def perplexity(self) -> float | None:
+        """How many anchors all maps together use in effect."""
+        if self.anchor_shares is None:
+            return None
+        return 2 ** float(entropy_bits(torch.tensor(self.anchor_shares)))
+
+    @property
+    def information(self) -> Information:
+        """What latent and map carry."""
+        return Information(
+            **{name: self.mean(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
+            perplexity=self.perplexity,
+            contrast=self.mean("contrast"),
+            flat_maps=self.mean("flat"),
+            anchors=self.anchors,
+            anchor_shares=self.anchor_shares,
+        )
+
+    def difference(self, one: str, other: str, *, seed: int = 0) -> Estimate:
+        """Mean of one column minus another, paired by image, with its interval; over the images
+        that define both."""
+        reject_unknown((one, other), self.columns, "no column is called")
+        both = self.columns[one].double() - self.columns[other].double()
+        both = both[~both.isnan()]
+        return mean_estimates(both[:, None], seed=seed)[0] if len(both) else Estimate()
+
+    def with_subset(self, index: Tensor, added: Mapping[str, Tensor]) -> "ImageMetrics":
+        """With further columns, measured on the images `index`: NaN for the others."""
+        at = {image: i for i, image in enumerate(index.tolist())}
+        rows = torch.tensor([at.get(image, -1) for image in self.columns["index"].tolist()])
+        wide = {
+            name: values.cpu().float()[rows].masked_fill(rows < 0, torch.nan)
+            for name, values in added.items()
+        }
+        return replace(self, columns=self.columns | wide)
+
+    def by_class(self, names: tuple[str, ...]) -> tuple[ClassMetrics, ...]:
+        """Means over the images of each class that has any."""
+        rows = []
+        for label in self.columns["label"].unique().tolist():
+            here = self.columns["label"] == label
+            means = {
+                name: finite_or_none(values[here].double().nanmean())
+                for name, values in self.columns.items()
+                if name not in ("index", "label", "prediction")
+            }
+            name = names[label] if names else str(label)
+            rows.append(ClassMetrics(name, int(here.sum()), means))
+        return tuple(rows)
+
+
+class Images(Measure):
+    """What the model decides on each image, and its own map."""
+
+    title = "images"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.parts: dict[str, list[Tensor]] = {}
+        self.anchors: Tensor | None = None
+        self.used: list[Tensor] = []  # [B,Q], how often each map uses each anchor
+
+    def update(self, view: View) -> None:
+        """Add the values of a batch."""
+        batch, found = view.batch, view.explanation
+        columns: dict[str, Tensor | None] = {
+            "index": batch.index,
+            "label": batch.labels,
+            "prediction": found.prediction,
+            "correct": (found.prediction == batch.labels).float(),
+            "probability": found.probability,
+            "kl_bits": found.kl_bits,
+            "energy_passed": found.energy_passed,
+        }
+        if found.map is not None:
+            scaled = min_max(found.map)
+            columns |= {"contrast": scaled.contrast, "flat": scaled.flat.float()}
+            if batch.objects is not None:
+                columns["pointing"] = pointing(found.map, batch.objects)
+                columns["energy_inside"] = energy_inside(found.map, batch.objects)
+                columns["auroc"] = mask_auroc(found.map, batch.objects)
+        if found.level_indices is not None and found.anchors is not None:
+            used = anchor_counts(found.level_indices, len(found.anchors))
+            entropy = entropy_bits(used)
+            columns |= {"entropy_bits": entropy, "perplexity": entropy.exp2()}
+            self.anchors = found.anchors
+            self.used.append(used)
+        for name, values in columns.items():
+            if values is not None:
+                self.parts.setdefault(name, []).append(values)
+
+    def columns(self) -> dict[str, Tensor]:
+        """The values named above."""
+        found = {name: torch.cat(values).cpu() for name, values in self.parts.items()}
+        undecided = int(found["probability"].isnan().sum())
+        check_decided(undecided, len(found["probability"]))
+        return found
+
+    def metrics(self, more: Mapping[str, Tensor] | None = None) -> ImageMetrics:
+        """All columns, also those of other measures."""
+        columns = self.columns() | dict(more or {})
+        if self.anchors is None:
+            return ImageMetrics(columns)
+        used = torch.cat(self.used).sum(0).double()
+        shares = (used / used.sum()).tolist()
+        return ImageMetrics(columns, self.anchors.float().tolist(), shares)
+
+
+@torch.no_grad()
+def measure_images(model: Classifier, feed: Batches, *, tick: Tick = silent) -> ImageMetrics:
+    """Measure all images of `feed` without noise, and nothing else."""
+    context = Context(model, frozenset())
+    images = Images(context)
+    run_measures(context, [images], feed, tick)
+    return images.metrics()
+
+
+def write_image_metrics(path: Path, runs: Mapping[str, ImageMetrics], data: ImageSet) -> None:
+    """One row per run and image of `data`, one column per metric; empty where undefined."""
+    classes, files = data.class_names, data.paths
+    columns = dict.fromkeys(n.replace(" ", "_") for m in runs.values() for n in m.columns)
+    rows = []
+    for label, metrics in runs.items():
+        lists = {name.replace(" ", "_"): v.tolist() for name, v in metrics.columns.items()}
+        for i, y in enumerate(lists["label"]):
+            cells = {name: _cell(values[i]) for name, values in lists.items()}
+            file, name = files[cells["index"]] if files else None, classes[y] if classes else y
+            rows.append({"run": label, "file": file, "class": name, **cells})
+    write_csv(path, ["run", *(["file"] if files else []), "class", *columns], rows)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.6g}"
+    return value

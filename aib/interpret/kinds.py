@@ -1,0 +1,93 @@
+"""The kinds of maps that a study compares: the model's own, post-hoc ones and controls."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from aib.data import Batch, Batches
+from aib.errors import AibError, missing_extra
+from aib.interpret.maps import ImagesToMaps, given_maps, own_maps
+from aib.interpret.measure import MapMaker
+from aib.interpret.metrics.checks import check_finite, count_broken
+from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients, posthoc_maps
+from aib.models.classifier import Classifier
+
+NAMES = {
+    "own": "own map",
+    "gradcam": "Grad-CAM",
+    "integrated_gradients": "Integrated Gradients",
+    "centre": "centre Gaussian (control)",
+    "random": "random (control)",
+}
+
+
+def map_name(kind: str) -> str:
+    """A kind of map in words; a map that was given has its own name."""
+    return NAMES.get(kind, kind)
+
+
+def map_makers(
+    model: Classifier,
+    feed: Batches,
+    given: Mapping[str, ImagesToMaps],
+    *,
+    has_maps: bool,
+    seed: int,
+) -> tuple[dict[str, MapMaker], str | None, list[str]]:
+    """A function for each kind of map, the layer of Grad-CAM, and why a kind is left out."""
+    makers: dict[str, MapMaker] = {
+        name: partial(_of_function, function) for name, function in given.items()
+    }
+    if has_maps:
+        makers["own"] = lambda x, batch: own_maps(model, x)
+    posthoc, layer, problems = _posthoc(model, feed)
+    makers |= posthoc
+    makers["centre"] = lambda x, batch: centre_gaussian(len(x), _size(x), device=x.device)
+    makers["random"] = lambda x, batch: random_map(batch.index, _size(x), seed=seed)
+    return {kind: partial(_checked, kind, make) for kind, make in makers.items()}, layer, problems
+
+
+def _posthoc(model: Classifier, feed: Batches) -> tuple[dict[str, MapMaker], str | None, list[str]]:
+    """Makers of Grad-CAM and Integrated Gradients, as far as the model has such maps."""
+    if not has_captum():
+        why = "Grad-CAM and Integrated Gradients need captum"
+        return {}, None, [str(missing_extra("posthoc", why))]
+    x = first_images(model, feed, 1)
+    try:
+        integrated_gradients(partial(model, deterministic=True), x, steps=1)
+    except AibError as error:  # no gradient, so none for Grad-CAM either
+        return {}, None, [str(error)]
+    makers: dict[str, MapMaker] = {}
+    layer, problems = None, []
+    try:
+        layer = gradcam_layer(model, x)
+        makers["gradcam"] = lambda x, batch: posthoc_maps(model, x, "gradcam", layer=layer)
+    except AibError as error:
+        problems.append(str(error))
+    makers["integrated_gradients"] = lambda x, batch: posthoc_maps(
+        model, x, "integrated_gradients", chunk=feed.batch_size
+    )
+    return makers, layer, problems
+
+
+def first_images(model: Classifier, feed: Batches, count: int) -> Tensor:
+    """The first normalised images [n,3,S,S] of a feed."""
+    few = feed.subset(torch.arange(min(count, feed.num_images)))
+    return model.preprocessing.normalise(torch.cat([batch.images for batch in few]))
+
+
+def _of_function(function: ImagesToMaps, x: Tensor, batch: Batch) -> Tensor:
+    return given_maps(function, x)
+
+
+def _checked(kind: str, make: MapMaker, x: Tensor, batch: Batch) -> Tensor:
+    maps = make(x, batch)
+    check_finite(int(count_broken(maps)), f"the maps {kind!r}")
+    return maps
+
+
+def _size(x: Tensor) -> tuple[int, int]:
+    return x.shape[2], x.shape[3]

@@ -1,0 +1,124 @@
+"""The protocol of a study: measures see the same batches, and maps of a batch are made once.
+
+To add a measurement, write one file with its result and a subclass of `Measure`, add the class to
+`studies.MEASURES`, and the result to the fields of `Study`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor
+
+from aib.data import Batch, Batches
+from aib.figures.table import Table
+from aib.interpret.maps import explain_batch
+from aib.interpret.metrics.perturb import Modification
+from aib.models.baselines.evaluator import Evaluator
+from aib.models.classifier import Classifier
+from aib.models.explanation import Explanation
+from aib.system.progress import Tick
+
+if TYPE_CHECKING:
+    from aib.interpret.results import Study
+
+MapMaker = Callable[[Tensor, Batch], Tensor]  # normalised images [B,3,H,W] to maps [B,h,w]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a study measures, the same in all passes."""
+
+    model: Classifier
+    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, given, evaluator
+    seed: int = 0
+    modifications: Mapping[str, Modification] = field(default_factory=dict)
+    foreign: Tensor | None = None  # uint8 [M,3,h,w], images that occlude
+    makers: Mapping[str, MapMaker] = field(default_factory=dict)  # by kind of map
+    given: tuple[str, ...] = ()  # the kinds of map that the caller gave
+    outlines: bool = True  # whether `batch.objects` are more than filled boxes
+    evaluator: Evaluator | None = None
+    evaluator_name: str = ""
+
+
+class View:
+    """One batch as the measures see it; what several of them need is computed once."""
+
+    def __init__(self, context: Context, batch: Batch, first: int = 0) -> None:
+        self.context, self.batch = context, batch
+        self.first = first  # position of the batch's first image in this pass
+        self.x = context.model.preprocessing.normalise(batch.images)  # [B,3,S,S]
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """The deterministic decision, with the model's own map."""
+        return explain_batch(self.context.model, self.x, deterministic=True)
+
+    @cached_property
+    def maps(self) -> dict[str, Tensor]:
+        """Maps [B,h,w] of every kind."""
+        makers = self.context.makers
+        return {kind: make(self.x, self.batch) for kind, make in makers.items()}
+
+    def modified(self, modify: Modification) -> Tensor:
+        """The normalised images after a modification."""
+        context = self.context
+        pixels = modify(
+            self.batch.images, self.batch.index, seed=context.seed, foreign=context.foreign
+        )
+        return context.model.preprocessing.normalise(pixels)
+
+
+class Measure:
+    """One measurement: it takes batches, and gives fields of `Study`, columns and tables."""
+
+    title: ClassVar[str]  # on the progress bar
+    needs: ClassVar[frozenset[str]] = frozenset()  # left out where `Context.has` lacks one
+    subset: ClassVar[bool] = False  # whether it is expensive, and sees the subset only
+    passes: ClassVar[int] = 1  # 2: `update_again` sees every batch once more
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    @property
+    def cost(self) -> int:
+        """About how many forward passes an image takes, for the progress bar."""
+        return 1
+
+    def update(self, view: View) -> None:
+        """Add a batch."""
+
+    def update_again(self, view: View) -> None:
+        """See a batch once more, after all images were seen."""
+
+    def fields(self) -> dict[str, Any]:
+        """The result: fields of `Study`."""
+        return {}
+
+    def columns(self) -> dict[str, Tensor]:
+        """One value per image by name, [N] each."""
+        return {}
+
+    @staticmethod
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
+        """The tables of several studies, by the labels of their runs."""
+        return []
+
+
+def run_measures(
+    context: Context, measures: list[Measure], feed: Batches, tick: Tick
+) -> list[Measure]:
+    """Show all batches to the measures: in one pass, and in a second one to those that need it."""
+    for turn in range(max((m.passes for m in measures), default=0)):
+        first = 0
+        for batch in feed:
+            view = View(context, batch, first)
+            first += len(batch.index)
+            for measure in measures:
+                if turn < measure.passes:
+                    (measure.update_again if turn else measure.update)(view)
+                    tick(measure.title, measure.cost * len(batch.index))
+    return measures

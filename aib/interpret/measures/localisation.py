@@ -1,0 +1,144 @@
+"""Where is the object? Each kind of map against the ground-truth masks or boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from aib.evaluation.intervals import Estimate, FlatResults
+from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
+from aib.interpret.kinds import map_name
+from aib.interpret.measure import Context, Measure, View
+from aib.interpret.metrics.localise import METRICS, Localisation
+from aib.interpret.metrics.wsol import WSOL
+
+if TYPE_CHECKING:
+    from aib.interpret.results import Study
+
+
+@dataclass(frozen=True)
+class Located(FlatResults):
+    """One kind of map against the masks: shares from 0 to 1."""
+
+    images: float
+    pointing: Estimate
+    energy: Estimate
+    auroc: Estimate
+    max_box_acc: Estimate | None = None  # MaxBoxAccV2
+    max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
+    pxap: Estimate | None = None  # this and the next need masks; boxes are not enough
+    mask_iou: Estimate | None = None
+
+
+class LocalisationMeasure(Measure):
+    """Pointing game, mass inside, AUROC, boxes and masks, by kind of map."""
+
+    title = "localisation"
+    needs = frozenset({"objects"})
+    subset = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.located: dict[str, Localisation] = {}
+        self.cut: dict[str, WSOL] = {}
+
+    def update(self, view: View) -> None:
+        """Add a batch's maps."""
+        batch, seed = view.batch, self.context.seed
+        assert batch.objects is not None
+        for kind, maps in view.maps.items():
+            if kind not in self.located:
+                self.located[kind] = Localisation(seed=seed).to(maps.device)
+                self.cut[kind] = WSOL(objects=self.context.outlines, seed=seed).to(maps.device)
+            self.located[kind].update(maps, batch.objects)
+            self.cut[kind].update(maps, batch.objects, batch.boxes)
+
+    def fields(self) -> dict[str, Any]:
+        """`localisation`, by kind of map."""
+        return {
+            "localisation": {
+                kind: Located.from_flat(
+                    {k: float(v) for k, v in (one.compute() | self.cut[kind].compute()).items()}
+                )
+                for kind, one in self.located.items()
+            }
+        }
+
+    def columns(self) -> dict[str, Tensor]:
+        """By the names of the columns of all images."""
+        names = {name: "energy_inside" if name == "energy" else name for name in METRICS}
+        return {
+            f"{kind} {column}": one.per_image(name)
+            for kind, one in self.located.items()
+            for name, column in names.items()
+        }
+
+    @staticmethod
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
+        """Maps as they are, then cut at a threshold."""
+        found = [
+            ({"map": map_name(kind), "run": label}, located)
+            for label, study in studies.items()
+            for kind, located in study.localisation.items()
+        ]
+        subset = subset_size(studies)
+        return [_as_they_are(found, subset), _thresholded(found, subset)]
+
+
+def _as_they_are(found: list[tuple[dict[str, str], Located]], subset: str) -> Table:
+    rows = [
+        {
+            **of,
+            "pointing %": one.pointing.format(times=100),
+            "mass inside %": one.energy.format(times=100),
+            "on background %": outside(one.energy.value),
+            "AUROC": one.auroc.format(3),
+            "undefined": number(one.auroc.undefined, 0),
+        }
+        for of, one in found
+    ]
+    note = (
+        f"On {subset} images. An AUROC below 0.5 is a map that highlights the background; it is "
+        "never inverted. It is undefined for images that the object fills, and without an object "
+        "or a mask."
+    )
+    return table_of("Where is the object?", rows, note)
+
+
+def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Table:
+    rows = [
+        {
+            **of,
+            "MaxBoxAccV2 %": _percent(one.max_box_acc),
+            "at IoU 0.5 %": _percent(one.max_box_acc_at.get(0.5)),
+            "PxAP %": _percent(one.pxap),
+            "mask IoU %": _percent(one.mask_iou),
+        }
+        for of, one in found
+        if one.max_box_acc or one.pxap
+    ]
+    note = (
+        f"On {subset} images; maps scaled to their own range and cut at a threshold. MaxBoxAccV2: "
+        "share of images in which the box of any component fits the object's, averaged over three "
+        "IoUs. PxAP: area under the precision-recall curve of all pixels. As published, the "
+        "threshold is the best one on these same images."
+    )
+    return without_empty_columns(table_of("Which box, which pixels?", rows, note))
+
+
+def outside(inside: float | None) -> str:
+    """The share of the mass on the background, in percent."""
+    return number(None if inside is None else 1 - inside, 1, 100)
+
+
+def subset_size(studies: Mapping[str, Study]) -> str:
+    """How many images the expensive measures saw."""
+    counts = sorted({study.subset_images for study in studies.values()})
+    return " or ".join(f"{count:,}" for count in counts)
+
+
+def _percent(found: Estimate | None) -> str:
+    return NOTHING if found is None else found.format(times=100)

@@ -1,0 +1,167 @@
+"""Do maps stay put when a modification leaves the prediction unchanged? (The paper's Table 2.)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from aib.evaluation.intervals import Estimate, FlatResults
+from aib.figures.table import Table, number, table_of, without
+from aib.interpret.kinds import map_name
+from aib.interpret.maps import explain_batch
+from aib.interpret.measure import Context, Measure, View
+from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+
+if TYPE_CHECKING:
+    from aib.interpret.results import Study
+
+TITLE = "Do maps stay put?"
+
+
+@dataclass(frozen=True)
+class Stability(FlatResults):
+    """What one modification did. Percentages; a model without maps has the first two only."""
+
+    accuracy: float
+    prediction_consistent: Estimate
+    score: dict[float, Estimate] = field(default_factory=dict)  # by threshold of the cosine
+    centred: dict[float, Estimate] = field(default_factory=dict)  # of the centred cosine
+    centred_mean: Estimate | None = None
+    centred_undefined: float | None = None
+    contrast: float | None = None
+    contrast_modified: float | None = None
+    flat: float | None = None
+    flat_modified: float | None = None
+    images: float | None = None
+
+
+class StabilityMeasure(Measure):
+    """The model's own maps, on all images."""
+
+    title = "modified images"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.decisions: dict[str, list[Tensor]] = {}  # "MODIFICATION correct" and "... consistent"
+        self.scores: dict[tuple[str, str], InterpretabilityScore] = {}  # by map and modification
+
+    @property
+    def cost(self) -> int:
+        """One pass for each modification."""
+        return len(self.context.modifications)
+
+    def update(self, view: View) -> None:
+        """Decide on a batch under each modification, and compare the maps."""
+        before = view.explanation
+        for name, modify in self.context.modifications.items():
+            x = view.modified(modify)
+            after = explain_batch(self.context.model, x, deterministic=True)
+            decisions = {
+                "correct": (after.prediction == view.batch.labels).float(),
+                "consistent": (after.prediction == before.prediction).float(),
+            }
+            for what, values in decisions.items():
+                self.decisions.setdefault(f"{name} {what}", []).append(values)
+            for kind, (old, new) in self.maps(view, x, before.map, after.map).items():
+                score = InterpretabilityScore(seed=self.context.seed).to(x.device)
+                score = self.scores.setdefault((kind, name), score)
+                score.update(old, new, before.prediction, after.prediction)
+
+    def maps(
+        self, view: View, x: Tensor, before: Tensor | None, after: Tensor | None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """Maps before and after the modification, by kind."""
+        return {} if before is None or after is None else {"own": (before, after)}
+
+    def columns(self) -> dict[str, Tensor]:
+        """Decisions and cosines under each modification."""
+        found = {name: torch.cat(parts).cpu() for name, parts in self.decisions.items()}
+        for (_, name), score in self.scores.items():
+            found[f"{name} cosine"] = torch.cat(score.cosine).cpu()
+            found[f"{name} centred"] = torch.cat(score.centred).cpu()
+        return found
+
+    def fields(self) -> dict[str, Any]:
+        """`stability`, by modification."""
+        return {"stability": self.results("own")}
+
+    def results(self, kind: str) -> dict[str, Stability]:
+        """What each modification did to one kind of map."""
+        return {name: self._result(kind, name) for name in self.context.modifications}
+
+    def _result(self, kind: str, name: str) -> Stability:
+        parts = {what: self.decisions[f"{name} {what}"] for what in ("correct", "consistent")}
+        shares = {
+            what: 100 * float(torch.cat(part).double().mean()) for what, part in parts.items()
+        }
+        values = {"accuracy": shares["correct"], "prediction_consistent": shares["consistent"]}
+        if (kind, name) in self.scores:
+            values |= {k: float(v) for k, v in self.scores[kind, name].compute().items()}
+        return Stability.from_flat(values)
+
+    @staticmethod
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
+        """The score at three thresholds, the centred cosine, and the paper's score."""
+        rows = []
+        for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
+            for label, study in studies.items():
+                for kind, by_name in {"own": study.stability, **study.map_stability}.items():
+                    found = by_name.get(name)
+                    if found and found.centred_mean:
+                        paper = study.paper.get(name) if kind == "own" else None
+                        row = {"modification": name, "map": map_name(kind), "run": label}
+                        rows.append(row | _cells(found, paper))
+        note = (
+            "Score: share of the images with unchanged prediction whose map keeps its cosine, with "
+            "a 95% interval. A constant map scores 100: read it with the centred cosine, the "
+            "contrast and the number of flat maps. The paper does not give its threshold."
+        )
+        table = table_of(TITLE, rows, note)
+        several = any(study.map_stability for study in studies.values())
+        return [table if several else without(table, "map")]
+
+
+class GivenStability(StabilityMeasure):
+    """The maps of the caller's functions, on the subset."""
+
+    needs = frozenset({"given"})
+    subset = True
+
+    def maps(
+        self, view: View, x: Tensor, before: Tensor | None, after: Tensor | None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """Maps before and after the modification, by kind."""
+        makers = self.context.makers
+        return {k: (view.maps[k], makers[k](x, view.batch)) for k in self.context.given}
+
+    def columns(self) -> dict[str, Tensor]:
+        """None: those of all images have these names."""
+        return {}
+
+    def fields(self) -> dict[str, Any]:
+        """`map_stability`, by kind of map."""
+        return {"map_stability": {kind: self.results(kind) for kind in self.context.given}}
+
+    @staticmethod
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
+        """None: the other class has them."""
+        return []
+
+
+def _cells(found: Stability, paper: float | None) -> dict[str, str]:
+    assert found.centred_mean is not None
+    scores = {f"score ≥{t:g}": number(found.score[t].value, 1) for t in TAUS}
+    scores[f"score ≥{PRIMARY_TAU:g}"] = found.score[PRIMARY_TAU].format()
+    return {
+        **scores,
+        "paper": number(paper, 2),
+        f"centred ≥{PRIMARY_TAU:g}": number(found.centred[PRIMARY_TAU].value, 1),
+        "mean r": number(found.centred_mean.value, 3),
+        "same class %": number(found.prediction_consistent.value, 1),
+        "contrast": number(found.contrast, 3),
+        "flat": number(found.flat, 0),
+    }

@@ -1,0 +1,180 @@
+"""Pictures and files of explanations."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, features
+
+import aib
+from aib.figures.explanation import panels
+from aib.figures.row import _draw_text
+from aib.figures.saved import distinct_names, record
+from aib.interpret.maps import explain_batch, make_maps
+from aib.models.masked import information_bits
+from tests.helpers import eval_model, photo, pixels, shapes
+from tests.interpret.planted import FromRed
+
+NAMES = shapes(2).preprocessing.class_names
+
+
+def explained(count=1, **options):
+    return aib.explain(eval_model(data=shapes(2)), pixels(count), **options)
+
+
+def test_a_picture_shows_the_whole_range_of_a_map_but_a_mask_as_it_is():
+    found = explained()
+    map = torch.linspace(0, 1, found.map.numel()).view_as(found.map)
+
+    def shown(**changed):
+        return panels(replace(found, **changed))[1].values.astype(float)
+
+    np.testing.assert_allclose(shown(map=0.1 + 0.2 * map), shown(map=map), atol=8)
+    np.testing.assert_allclose(shown(mask=map), shown(map=map), atol=8)
+    assert np.abs(shown(mask=0.1 + 0.2 * map) - shown(map=map)).max() > 50
+
+
+def test_stretched_colours_of_a_faint_attention_map_are_named():
+    """Of the model's own map, whose values lie in [0, 1]; a post-hoc map has a scale of its own."""
+    found = explained()
+    map = torch.linspace(0.4, 0.45, found.map.numel()).view_as(found.map)
+    for changed, title in (
+        ({"map": map}, "attention map\n(faint: colours stretched)"),
+        ({"map": 0 * map}, "attention map\n(flat: it highlights nothing)"),
+        ({"map": 2 * map - 0.4}, "attention map\n(faint: colours stretched)"),
+        ({"map": 9 * map}, "attention map"),
+        ({"map": map, "method": "gradcam"}, "gradcam map"),
+    ):
+        assert panels(replace(found, **changed))[1].title == title
+
+
+@pytest.mark.skipif(not features.check("raqm"), reason="needs Pillow with Raqm and FriBiDi")
+@pytest.mark.parametrize("name", ["كلب صغير", "כלב קטן", "cat"])
+def test_the_title_of_a_picture_begins_with_the_name(name, monkeypatch):
+    titles = []
+    draw = "aib.figures.explanation.draw_row"
+    monkeypatch.setattr(draw, lambda *_, title, **__: titles.append(title))
+    replace(explained(), class_names=(name,) * 10).draw()
+    title, alone = (np.asarray(_draw_text(text, 18)) for text in (titles[0], name))
+    height, width = min(len(title), len(alone)), alone.shape[1] - 1
+    assert title.shape[1] > 3 * width
+    assert np.array_equal(title[:height, :width], alone[:height, :width])
+
+
+def test_the_saved_map_of_a_masked_model_is_the_mask_that_was_applied(tmp_path):
+    model, batch = eval_model("tiny_aib_masked", shapes(2)), pixels(2)
+    model.propose = FromRed(gain=2, stride=2)
+    found = aib.explain(model, batch, samples=(2, 1))  # the probabilities are those of samples
+    assert found.save(tmp_path) == [tmp_path / "image.png", tmp_path / "image-2.png"]
+    x = model.preprocessing.normalise(batch)
+    mask = model(x, deterministic=True).mask[0].detach().numpy()
+    assert (mask == 0).any() and (mask == 1).any() and len(np.unique(mask)) > 100
+    bits = information_bits(x, torch.from_numpy(mask), model.noise_std).sum((1, 2))
+    for i, name in enumerate(("image", "image-2")):
+        assert np.array_equal(np.load(tmp_path / f"{name}.npy"), mask[i])
+        saved = json.loads((tmp_path / f"{name}.json").read_text())
+        assert saved["map_size"] == [32, 32] and saved["map_range"] == [0, 1]
+        assert saved["prediction"] == found.names()[i] and saved["seed"] == 0
+        assert saved["area"] == pytest.approx(mask[i].mean(), rel=1e-5)
+        assert saved["mask_bits"] == pytest.approx(float(bits[i]), rel=1e-5)
+    row = panels(found, 1)
+    titles = [panel.title for panel in row]
+    assert titles[:3] == ["image\n(box: map > 0.5)", "seen by the classifier", "attention map"]
+    assert titles[3] == f"bits per pixel ({float(bits[1]):,.0f} pass)"
+    assert np.array_equal(row[1].values, found.seen_pixels[1].permute(1, 2, 0))
+
+
+def red_model(resize="squash", gain=0.5, offset=0.5):
+    """A masked model that opens what is red."""
+    model = eval_model("tiny_aib_masked")
+    model.preprocessing = aib.Preprocessing(32, resize, class_names=NAMES)
+    model.propose = FromRed(gain, offset, stride=2)
+    return model
+
+
+def two_squares(width=150, height=90):
+    """Black, with a small and a large red rectangle."""
+    values = np.zeros((height, width, 3), np.uint8)
+    values[10:25, 40:50, 0] = 255
+    values[50:80, 65:105, 0] = 255
+    return Image.fromarray(values)
+
+
+@pytest.mark.parametrize(("resize", "left"), [("squash", 0), ("crop", 30)])
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.9])
+def test_mask_and_box_are_where_the_map_exceeds_the_threshold(resize, left, threshold, tmp_path):
+    """In the picture's own pixels; those that a crop cuts off are outside."""
+    found = aib.explain(red_model(resize), two_squares(), threshold=threshold, deterministic=True)
+    found.save(tmp_path)
+    map, saved = np.load(tmp_path / "image.npy"), json.loads((tmp_path / "image.json").read_text())
+    with Image.open(tmp_path / "image.mask.png") as image:
+        mask = np.asarray(image)
+    width = 150 - 2 * left
+    for y in range(90):
+        for x in range(150):
+            inside = left <= x < 150 - left
+            row, column = int((y + 0.5) * 32 / 90), int((x - left + 0.5) * 32 / width)
+            value = map[row, column] if inside else 0  # of the input pixel that its centre lies in
+            assert mask[y, x] == 255 * (value > threshold)
+    ys, xs = mask[40:].nonzero()  # the large rectangle is below
+    box = [xs.min(), 40 + ys.min(), xs.max() + 1, 41 + ys.max()]
+    assert saved["box"] == box and saved["threshold"] == threshold
+    assert np.abs(np.subtract(box, (65, 50, 105, 80))).max() < 19  # two positions of the map
+    assert saved["image_size"] == [150, 90] and saved["seen_part"] == [left, 0, 150 - left, 90]
+    assert [panel.box for panel in panels(found)] == [tuple(box), None, tuple(box), None]
+    assert found.regions[0].part == (left, 0, 150 - left, 90)
+
+
+def test_a_map_without_a_mask_is_cut_on_its_own_range():
+    found = explained(threshold=0.25)
+    map = found.attention[0]
+    scaled = (map - map.min()) / (map.max() - map.min())
+    assert np.array_equal(found.regions[0].mask, scaled > 0.25)
+    assert 0 < found.regions[0].mask.mean() < 1
+
+
+def test_a_closed_map_has_no_box(tmp_path):
+    found = aib.explain(red_model(gain=0, offset=0), photo(), threshold=0.0)
+    assert record(found)["box"] is None and not found.regions[0].mask.any()
+    found.save(tmp_path)
+
+
+def test_an_expected_class_is_compared_with_the_predicted_one(tmp_path):
+    pytest.importorskip("captum")
+    model, image = eval_model(data=shapes(2)), photo(32, 32)
+    expected = int(aib.explain(model, image, deterministic=True).probabilities.argmin())
+    found = aib.explain(model, image, deterministic=True, expected=NAMES[expected])
+    x = model.preprocessing.normalise(torch.from_numpy(np.array(image)).permute(2, 0, 1)[None])
+    for i, label in enumerate((int(found.prediction), expected)):
+        maps = make_maps(model, x, "gradcam", torch.tensor([label]))
+        torch.testing.assert_close(found.class_maps[:, i], maps)
+    saved = record(found)
+    assert saved["expected"] == NAMES[expected] and saved["class_method"] == "gradcam"
+    assert saved["expected_probability"] == float(found.probabilities[0, expected])
+    titles = [panel.title for panel in panels(found)]
+    for role, label in (("predicted", int(found.prediction)), ("expected", expected)):
+        percent = f"{100 * float(found.probabilities[0, label]):.1f}%"
+        assert f"gradcam map\n{role}: {NAMES[label]}  {percent}" in titles
+    found.save(tmp_path)
+    assert np.array_equal(np.load(tmp_path / "image.classes.npy"), found.class_maps[0])
+
+
+def test_saving_needs_maps_a_name_per_image_and_leave_to_overwrite(tmp_path):
+    found = explained(2)
+    with pytest.raises(aib.AibError, match="images and maps"):
+        explain_batch(eval_model(data=shapes(2)), torch.zeros(1, 3, 32, 32)).save(tmp_path)
+    with pytest.raises(aib.AibError, match="2 different names"):
+        found.save(tmp_path, ["one", "one"])
+    found.save(tmp_path, ["one", "two"])
+    with pytest.raises(aib.AibError, match=r"two\.png exists"):
+        found.save(tmp_path, ["three", "two"])
+    assert not (tmp_path / "three.png").exists()
+    found.save(tmp_path, ["three", "two"], overwrite=True)
+    assert (tmp_path / "three.png").exists()
+
+
+def test_files_of_equal_names_are_distinct():
+    found = distinct_names(["cat", "cat", "cat.mask", "cat.classes", "cat-2"])
+    assert found == ["cat", "cat-2", "cat.mask-2", "cat.classes-2", "cat-2-2"]

@@ -1,0 +1,190 @@
+"""From runs to results/*.json, and from there to the pages: nothing is lost, nothing invented."""
+
+import json
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+import aib
+from aib.config.paper import PAPER_ERRORS
+from aib.config.presets import PRESETS, get_preset
+from aib.config.settings import Settings
+from tests.helpers import start_run
+from tools.results.__main__ import main
+from tools.results.collect import collect, portable
+from tools.results.pages import documents, make_table, pages
+from tools.results.store import read_results
+
+ROOT = Path(__file__).parents[2]
+STORED = read_results(ROOT / "results")
+
+
+def finished_run(folder: Path, error: float, **settings) -> Path:
+    """A run's folder as training leaves it, with a made-up error and no weights."""
+    values = {"data": "cifar10", "model": "tiny_aib_qt", "root": "/home/someone/data"} | settings
+    s = Settings.from_dict(Settings().to_dict() | values, Path("config.json"))
+    run = start_run(folder, aib.create_model("tiny_aib_qt"), s)
+    run.log({"step": 9, "epoch": 1, "seconds": 90.0, "error": error + 1})
+    split = "val" if s.holdout else "test"
+    run.write_evaluation(f"{s.data} {split}", evaluation(error, s.data, split))
+    return folder
+
+
+def evaluation(error: float, data="cifar10", split="test", classes="own") -> dict:
+    """The result of `aib eval`."""
+    return {
+        "data": data, "split": split, "classes": classes, "images": 100, "top1_error": error,
+        "top1_interval": [error - 1, error + 1], "top5_error": None, "top5_interval": None,
+        "nll": 0.25, "calibration_error": 1.5, "kl_bits": 8.0, "samples": "4x12",
+        "averaged": "probabilities", "images_per_second": 100.0,
+    }  # fmt: skip
+
+
+def collected(folder: Path, runs: list[Path], *words: str) -> Path:
+    """A folder with one results file of these runs."""
+    out = folder / "results" / "some.json"
+    main(["collect", *map(str, runs), "--out", str(out), *words])
+    return out.parent
+
+
+def records(text: str, heading: str) -> list[dict[str, str]]:
+    """The rows of the table below a heading."""
+    below = re.split("\n##", text.split(f"## {heading}\n", 1)[1], maxsplit=1)[0]
+    lines = [line for line in below.splitlines() if line.startswith("| ")]
+    head, *rows = ([c.strip() for c in line.strip("|").split("|")] for line in lines)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_all_pages_and_tables_are_current():
+    made = documents(ROOT)
+    old = [path for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    assert not old, "run: python -m tools.results docs"
+    pages = {path for path in made if path.parent.name == "results"}
+    assert set((ROOT / "docs" / "results").glob("*.md")) == pages
+    assert all(made[path].count("\n") <= 150 for path in pages)
+
+
+def test_each_stored_run_has_what_repeats_and_compares_it():
+    for run in STORED.runs:
+        assert run.evaluation["top1_error"] == run.error and run.environment["torch"]
+        assert run.recipe.get("model", run.model) == run.model
+        assert run.recipe.get("seed", run.seed) == run.seed
+
+
+def test_the_results_stated_by_presets_are_those_measured():
+    """Of every preset that a stored run repeats, and of no other."""
+    found: dict[str, list] = {}
+    for run in STORED.runs:
+        for name, preset in PRESETS.items():
+            recipe = {k: v for k, v in preset.recipe.items() if k != "seed"}
+            if run.recipe_without_seed | {"init": None} == recipe | {"init": None}:
+                found.setdefault(name, []).append(run)
+    assert set(found) == {name for name, preset in PRESETS.items() if preset.ours}
+    for name, alike in found.items():
+        ours = PRESETS[name].ours
+        assert [f"{run.error:.2f}" for run in alike] == [f"{e:.2f}" for e in ours.errors]
+        minutes = statistics.fmean(run.minutes for run in alike)
+        assert f"{minutes:.1f}" == f"{ours.minutes:.1f}"
+
+
+def test_a_results_file_names_no_folder_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["aib", "train", "--root", "/home/someone/data"])
+    found = collect([finished_run(tmp_path / "a", 4.0, epochs=7)], "title")
+    [run] = found["runs"]
+    assert run["recipe"] == {"data": "cifar10", "model": "tiny_aib_qt", "epochs": 7}
+    assert run["environment"]["command"] == "aib train --root data"
+    texts = [json.dumps(found), *(p.read_text() for p in (ROOT / "results").glob("*.json"))]
+    for text in texts:
+        assert not re.search(r"""["' =:]/[A-Za-z]""", text)
+    typed = "aib eval '/a b/run' --root=/x/y --data folder:/c/d:image_size=64 --init vgg16:/w/v.npz"
+    left = "aib eval run --root=y --data folder:d:image_size=64 --init vgg16:v.npz"
+    assert portable({"command": typed})["command"] == left
+
+
+def test_runs_are_added_in_place_of_older_ones(tmp_path):
+    first = [finished_run(tmp_path / name, 4.0) for name in ("a", "b")]
+    folder = collected(tmp_path, first, "--title", "Title", "--note", "Old.")
+    more = [finished_run(tmp_path / "again" / name, 3.0) for name in ("a", "c")]
+    collected(tmp_path, more, "--note", "New.", "--add")
+    [file] = read_results(folder).files.values()
+    assert (file.title, file.note) == ("Title", "New.")
+    assert [(run.name, run.error) for run in file.runs] == [("a", 3.0), ("b", 4.0), ("c", 3.0)]
+
+
+def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
+    errors = (4.0, 5.0, 7.5)
+    runs = [finished_run(tmp_path / f"s{i}", e, seed=i) for i, e in enumerate(errors)]
+    runs += [finished_run(tmp_path / "narrow", 9.0, width=0.5)]
+    runs += [finished_run(tmp_path / "part", 6.0, holdout=0.1)]
+    text = pages(read_results(collected(tmp_path, runs)))["cifar10.md"]
+    mean, narrow, part = records(text, "Error")
+    assert mean["error %"] == f"{statistics.fmean(errors):.2f} ± {statistics.stdev(errors):.2f}"
+    assert (mean["seeds"], narrow["recipe"], narrow["error %"]) == (
+        "3", "width 0.5", "9.00 (8.00 to 10.00)",
+    )  # fmt: skip
+    assert part["error %"].endswith("‡")
+
+
+def test_the_paper_s_error_stands_beside_models_of_its_form_only(tmp_path):
+    fast = {**get_preset("cifar10_fast").recipe, "model": "vgg_pan"}
+    runs = [finished_run(tmp_path / name, 5.0, **fast, **more) for name, more in {
+        "same": {}, "narrow": {"width": 0.5}, "part": {"holdout": 0.1}
+    }.items()]  # fmt: skip
+    rows = records(pages(read_results(collected(tmp_path, runs)))["cifar10.md"], "Error")
+    assert [row["paper %"] for row in rows] == ["6.29", "-", "-"]
+    assert rows[0]["recipe"] == "`cifar10_fast`"
+
+
+def test_maps_are_averaged_over_the_studies_of_a_recipe():
+    table = make_table(STORED, "maps", "shapes_clutter")
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    exact = [r.maps for r in STORED.files["shapes_clutter"].runs if r.name.startswith("exact")]
+    drops = [100 * maps["drops"]["another"][0] for maps in exact]
+    assert row["another image's map, points"] == (
+        f"{statistics.fmean(drops):.1f} ± {statistics.stdev(drops):.1f}"
+    )
+    assert (row["seeds"], row["map is"]) == ("3", "used")
+
+
+def test_masks_of_tuning_runs_have_the_error_of_the_same_held_out_images():
+    table = make_table(STORED, "masks", "cub200_area")
+    errors = [run.held_out["top1_error"] for run in STORED.files["cub200_area"].runs]
+    assert [row[table.head.index("error %")] for row in table.rows] == [f"{e:.2f}" for e in errors]
+
+
+def test_new_results_appear_between_the_markers(tmp_path):
+    fast = {**get_preset("cifar10_fast").recipe, "model": "vgg_pan"}
+    collected(tmp_path, [finished_run(tmp_path / f"s{i}", 5.0 + i, **fast, seed=i) for i in (0, 1)])
+    page = tmp_path / "README.md"
+    page.write_text("# Title\n\n<!-- table: errors -->\nold\n<!-- end -->\n\nText.\n")
+    main(["docs", str(tmp_path)])
+    assert "| CIFAR-10 | `vgg_pan` | 5.50 ± 0.71 | 6.29 | 2 |" in page.read_text()
+    assert "old" not in page.read_text() and page.read_text().endswith("<!-- end -->\n\nText.\n")
+    assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["walks"], "no table is called"), (["maps", "no"], "no file of runs")]
+)
+def test_an_unknown_table_or_file_is_an_error(words, message):
+    with pytest.raises(aib.AibError, match=message):
+        make_table(STORED, *words)
+
+
+def test_an_unfinished_run_and_a_damaged_file_are_errors(tmp_path):
+    folder = finished_run(tmp_path / "a", 4.0)
+    (folder / "evaluation.json").unlink()
+    with pytest.raises(aib.AibError, match="is not a finished run"):
+        collect([folder], "t")
+    (tmp_path / "some.json").write_text('{"kind": "runs", "title": "", "note": "", "runs": [{}]}')
+    with pytest.raises(aib.AibError, match="not a complete results file"):
+        read_results(tmp_path)
+
+
+def test_the_paper_s_errors_are_as_printed():
+    assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
+    rows = {row[0]: row[1:] for row in make_table(STORED, "paper_errors").rows}
+    assert rows["`wrn`"] == ("4.00", "19.25", "26.50", "-", "-", "-")
+    assert rows["`wrn_aib_qt`"][-1] == "50.49"
