@@ -3,6 +3,7 @@
 import math
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -151,12 +152,15 @@ def run_process(*words: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def start_run(
-    folder: Path, model: aib.Classifier, settings: Settings, data: ImageSet | None = None
+    folder: Path,
+    model: aib.Classifier,
+    settings: Settings,
+    held_out: Sequence[str | int] | None = None,
 ) -> RunFolder:
     """The folder of a run as `aib train` makes it before the first step."""
     run = RunFolder(folder)
     run.make()
-    run.write_config(model, settings, data)
+    run.write_config(model, settings, held_out)
     return run
 
 
@@ -165,9 +169,10 @@ def make_run(
 ) -> Path:
     """A run folder as `aib train` on the shapes leaves it, with an untrained model."""
     model = small_model(name, preprocessing=shapes(2).preprocessing) if model is None else model
-    run = start_run(
-        folder, model, Settings(data="shapes", model=name).updated(width=0.25, **settings)
-    )
+    s = Settings(data="shapes", model=name).updated(width=0.25, **settings)
+    options = {"root": s.root, "seed": s.seed, "holdout": s.holdout}
+    held_out = load(s.data, "val", **options).keys if s.holdout else None
+    run = start_run(folder, model, s, held_out)
     run.write_weights(model)
     return folder
 
@@ -194,15 +199,6 @@ class RecordingReporter(Reporter):
 # --- report -------------------------------------------------------------------------------------
 
 VOID_TAGS = {"meta", "link", "img", "br"}
-
-
-def copied(run: Path, target: Path, without=()) -> Path:
-    """A copy of a run's files in the folder `target`."""
-    target.mkdir(parents=True)
-    for file in run.iterdir():
-        if file.name not in without:
-            (target / file.name).write_bytes(file.read_bytes())
-    return target
 
 
 class HtmlPage(HTMLParser):

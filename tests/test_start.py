@@ -24,12 +24,11 @@ def in_new_process(code, *words, cwd=ROOT):
     return json.loads(out.splitlines()[-1])
 
 
-def test_help_typos_and_completion_do_without_torch():
+def test_help_and_typos_do_without_torch():
     """The first command line that imports torch is named."""
     lines = [["--help"], ["-V"], ["trian"], *([command, "--help"] for command in cli.COMMANDS)]
     lines += [["train", "--epoch", "3"], ["train", "cifar10_vgg_aib_q"], ["data", "lits"]]
     lines += [["train", "--batch-size", "0"], ["train", "--list"], ["eval", "r", "--samples"]]
-    lines += [["--complete", command, ""] for command in cli.COMMANDS]
     code = """
 import json, sys
 import aib

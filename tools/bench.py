@@ -201,7 +201,7 @@ def plain_training_rate(model: Classifier, workers: int) -> float:
     dataset = OneByOne(random_images(4 * PLAIN_BATCH, model.preprocessing.image_size))
     # Long epochs of few different images: workers that start again would be measured instead.
     sampler = RandomSampler(dataset, replacement=True, num_samples=64 * PLAIN_BATCH)
-    options = {"num_workers": workers, "persistent_workers": workers > 0}
+    options: Any = {"num_workers": workers, "persistent_workers": workers > 0}
     loader = DataLoader(dataset, PLAIN_BATCH, sampler=sampler, **options)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
     model.train()
@@ -291,8 +291,8 @@ def summarise(times: dict[str, list[float]], batch: int) -> list[Rates]:
 
 
 def main() -> None:
-    commands = {"train": train, "data": data, "latency": latency}
-    result = tyro.extras.subcommand_cli_from_dict(commands, prog="python -m tools.bench")
+    commands: Any = {"train": train, "data": data, "latency": latency}
+    result: Rates = tyro.extras.subcommand_cli_from_dict(commands, prog="python -m tools.bench")
     print(json.dumps(result | {"environment": environment()}, indent=2))
 
 

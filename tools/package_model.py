@@ -15,9 +15,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from safetensors.torch import load_file, save_file
 
+from aib.config.presets import PRESETS
 from aib.config.settings import Settings
 from aib.data.specs import SPECS
 from aib.data.split import sample_indices
@@ -25,8 +27,8 @@ from aib.errors import AibError
 from aib.evaluation.error import evaluate, read_evaluations
 from aib.interpret.stored import RESULT
 from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
-from aib.report.card import CARD, code, plain
-from aib.report.push import model_card, result_row
+from aib.report.card import CARD, code, model_card, plain
+from aib.report.reproduce import option_words
 from aib.runs.pretrained import PACKAGED
 from aib.runs.run import open_run
 from aib.system.files import (
@@ -37,8 +39,7 @@ from aib.system.files import (
     write_text,
     write_whole,
 )
-from tools.results.collect import interpreted, reported_evaluation
-from tools.results.command import portable, train_command
+from tools.results.collect import portable, reported
 
 HALVED = "half precision"  # in the name of the evaluation with the packaged weights
 
@@ -57,7 +58,7 @@ def package(
     if settings is None:
         raise AibError(f"{run} is a saved model, not a run: it has no recipe for the card")
     evaluations = read_json(run / EVALUATION) or {}
-    name = reported_evaluation(run, settings, evaluations)
+    name = reported(run, settings, evaluations)
     recipe = settings.recipe()
     trained = {
         "recipe": {k: without_folders(v) if k == "init" else v for k, v in recipe.items()},
@@ -78,8 +79,7 @@ def package(
             f"{name}, {HALVED}": replace(measured, weights_sha256=small.checksum).to_dict(),
         }
         write_json(halved / EVALUATION, both, indent=1)
-        maps = interpreted(run)
-        if maps is not None:
+        if (maps := portable_study(run)) is not None:
             write_json(halved / RESULT, maps, indent=1)
         for path in sorted(halved.iterdir()):
             write_whole(target / path.name, partial(shutil.copyfile, path))
@@ -88,11 +88,30 @@ def package(
 
 def replace_maps(study: Path, target: Path) -> None:
     """Copy a new `aib interpret` of a packaged model into its folder, and write its card again."""
-    maps = interpreted(study)
+    maps = portable_study(study)
     if maps is None or maps["weights_sha256"] != sha256(target / WEIGHTS):
         raise AibError(f"{study} holds no {RESULT} of the weights in {target}")
     write_json(target / RESULT, maps, indent=1)
     write_card(target)
+
+
+def portable_study(run: Path) -> dict[str, Any] | None:
+    """Return interpret.json without the machine's folders, or None."""
+    found = read_json(run / RESULT)
+    if found is None:
+        return None
+    if evaluator := found.get("evaluator"):
+        found["evaluator"] = evaluator | {"run": without_folders(evaluator["run"])}
+    notes = [note.replace(str(Path.home()), "~") for note in found["notes"]]  # may name a folder
+    kept = {k: v for k, v in found.items() if k not in ("classes", "run", "class_names")}
+    return kept | {"notes": notes, "environment": portable(found["environment"])}
+
+
+def train_command(name: str, recipe: dict[str, Any]) -> str:
+    """Return the command that trains this recipe, by the preset of the model's name if any."""
+    preset = PRESETS[name].recipe if name in PRESETS else {}
+    changed = {k: v for k, v in recipe.items() if preset.get(k) != v}
+    return " ".join(["aib", "train", *([name] if preset else []), *option_words(changed)])
 
 
 def halve(source: Path, target: Path) -> None:
@@ -116,19 +135,19 @@ def card(folder: Path) -> str:
     trained = read_config(folder / CONFIG)["trained"]
     before, halved = read_evaluations(folder / EVALUATION).values()
     name = f"{before.data} {before.split}"
-    rounded = result_row(name, halved)
-    rows = [result_row(f"{name}, before rounding to half precision", before), rounded]
+    results = {f"{name}, before rounding to half precision": before, name: halved}
     count, size = sum(p.numel() for p in run.model.parameters()), (folder / WEIGHTS).stat().st_size
     hardware = plain("{device}, torch {torch}".format(**trained["environment"]))
+    command = code(train_command(folder.name, trained["recipe"]))
     notes = [
         f"{count / 1e6:.2f} million parameters in half precision, {size / 1e6:.1f} MB.",
-        f"Recipe: the last epoch of {code(train_command(trained['recipe']))}, on {hardware}.",
+        f"Recipe: the last epoch of {command}, on {hardware}.",
         *map(plain, trained["notes"]),
     ]
     data = trained["recipe"].get("data", Settings().data)
     title = SPECS[data].title if data in SPECS else without_folders(data)
     metadata = {"license": trained["license"], "datasets": [before.data]}
-    return model_card(run, folder.name, title, rows, metadata, notes=notes)
+    return model_card(run, folder.name, title, results, metadata, notes=notes)
 
 
 def main(argv: list[str] | None = None) -> None:

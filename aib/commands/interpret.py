@@ -95,7 +95,6 @@ def interpret(
     from aib.interpret.images import write_image_metrics
     from aib.interpret.pictures import Side
     from aib.interpret.runs import check_alike, feed_for, study_run
-    from aib.interpret.studies import study_work
     from aib.models.weights import RESULT
     from aib.runs.run import open_run
     from aib.system.environment import environment
@@ -133,12 +132,8 @@ def interpret(
             judge = open_run(evaluator, device, backbone)
             plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
     pairs = list(zip(opened, feeds, strict=True))
-    work = sum(study_work(one.model, feed, plan, expensive=not quick) for one, feed in pairs)
     options: dict[str, Any] = {"notes": notes, "expensive": not quick}
-    with progress_bar(work) as tick:
-        measured = [
-            study_run(one, feed, plan, str(name), tick=tick, **options) for one, feed in pairs
-        ]
+    measured = [study_run(one, feed, plan, str(name), **options) for one, feed in pairs]
     studies = {one.label: found for one, (found, _) in zip(opened, measured, strict=True)}
     sides = [
         Side(one.label, one.model, feed, metrics)

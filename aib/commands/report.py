@@ -18,19 +18,15 @@ def report(
     out: Path | None = None,
     backbone: str | None = None,
 ) -> None:
-    """Write one self-contained HTML page: training curves, results beside the paper's, maps,
-    calibration, localisation, how to reproduce. It needs no network.
-
-    The page shows what train, eval and interpret have measured, and names the command for what is
-    missing.
+    """Write one self-contained HTML page of what train, eval and interpret measured. It names the
+    command for what is missing.
 
     Example: aib report runs/cifar10
 
     Args:
         folders: the same as --run.
         run: folders of runs, or hf:owner/name of the Hub; several are compared on one page.
-        out: the .html file to write; report.html in the (first) run if not given, or in
-            hub/owner/name/COMMIT for a model of the Hub.
+        out: the .html file to write (default: report.html in the first run's folder).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
     """
     from aib.report.gather import gather
@@ -43,7 +39,11 @@ def report(
         check_suffix(out, ".html", ".htm")
     runs = open_runs((*folders, *run), "cpu", backbone)
     target = out or runs[0].output / PAGE
-    write_text(target, run_page([gather(one) for one in runs]))
+    try:
+        page = run_page([gather(one) for one in runs])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise AibError(f"a run's files were edited and cannot be shown ({error})") from error
+    write_text(target, page)
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
 
 

@@ -21,7 +21,7 @@ from aib.config.presets import PRESETS
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
-    "data": ("data", "root", "holdout", "strict", "cache", "workers"),
+    "data": ("data", "root", "holdout", "cache", "workers"),
     "model": (
         "model", "at", "pretrained", "backbone", "init",
         "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
@@ -39,7 +39,7 @@ GROUPS = {
     ),
     "augmentation": ("augment", "cutout", "trivial_augment", "alternate_flip"),
     "hardware": (
-        "accelerator", "devices", "nodes", "oversubscribe", "precision", "channels_last", "compile",
+        "accelerator", "devices", "nodes", "precision", "channels_last", "compile",
         "graphs",
     ),
     "record": ("log_every", "checkpoint_every", "evaluate_every", "loggers"),
@@ -113,9 +113,9 @@ def _switch(text: str) -> Any:
 def _flag(kind: Any, text: str, default: str) -> Any:
     """The annotation of a setting's flag: its type or None, its help and its default."""
     nullable = type(None) in typing.get_args(kind)  # --clip None undoes what a preset sets
-    kinds = kind | Literal["None"] if nullable else kind
+    kinds: Any = kind | Literal["None"] if nullable else kind
     arg = tyro.conf.arg(help=text, help_behavior_hint=default, metavar=_metavar(kind))
-    return Annotated[tyro.conf.DisallowNone[kinds | None], arg]
+    return Annotated[kinds | None, tyro.conf.DisallowNone, arg]
 
 
 def _metavar(kind: Any) -> str:

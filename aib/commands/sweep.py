@@ -1,13 +1,15 @@
 """`aib sweep`: ablation studies."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from aib.commands import arguments
+from aib.commands.setting_flags import given_settings, with_setting_flags
+from aib.config.presets import get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError, counted
 
@@ -20,10 +22,10 @@ class Options:
     Example: aib sweep cifar10_fast --grid beta=1e-3,1e-2,1e-1 --grid K=64,256,1024 --seeds 3
     """
 
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    preset: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[PRESET]")] = None
+    """Its settings are the start; `aib train --list` prints all."""
     grid: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """SETTING=VALUE,VALUE,... Repeat the option for more settings; each is varied alone. K and Q
-    stand for latent_dim and num_anchors."""
+    """SETTING=VALUE,VALUE,... of one setting, varied alone. K is latent_dim, Q is num_anchors."""
     seeds: int = 1
     """Runs per point, with consecutive seeds from --seed on."""
     out: Path | None = None
@@ -33,21 +35,19 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
-    """Run the command. PRESET, if given, is the first argument."""
-    preset, argv = arguments.take_preset(argv)
-    default = Options(settings=preset.settings if preset else Settings())
-    o: Options = arguments.parse(Options, argv, "aib sweep [PRESET]", default=default)
+    """Run the command."""
+    o = arguments.parse(with_setting_flags(Options), argv, "aib sweep")
     from aib.sweep import parse_grid, plan, sweep, tables
     from aib.training.progress import make_reporter
 
-    name = re.sub("[:/]", "-", arguments.run_name(preset, o.settings))
-    runs = plan(o.settings, [parse_grid(text) for text in o.grid], o.seeds)
+    preset = get_preset(o.preset) if o.preset else None
+    settings = (preset.settings if preset else Settings()).updated(**given_settings(o))
+    name = re.sub("[:/]", "-", arguments.run_name(preset, settings))
+    runs = plan(settings, [parse_grid(text) for text in o.grid], o.seeds)
     rows, failed = sweep(runs, o.out or Path("runs") / f"sweep-{name}", make_reporter)
     if o.json:
         arguments.print_json(rows)
     for table in [] if o.json else tables(rows):
         arguments.wide_console().print(arguments.rich_table(table), table.note)
     if failed:
-        raise AibError(
-            f"{counted(len(failed), 'run')} failed; repeat the command to try them again"
-        )
+        raise AibError(f"{counted(len(failed), 'run')} failed; repeat the command to try again")

@@ -18,16 +18,8 @@ _CIFAR100 = """
     spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
     train trout tulip turtle wardrobe whale willow_tree wolf woman worm
 """
-_CIFAR100_COARSE = """
-    aquatic_mammals fish flowers food_containers fruit_and_vegetables household_electrical_devices
-    household_furniture insects large_carnivores large_man-made_outdoor_things
-    large_natural_outdoor_scenes large_omnivores_and_herbivores medium_mammals
-    non-insect_invertebrates people reptiles small_mammals trees vehicles_1 vehicles_2
-"""
 _STL10 = "airplane bird car cat deer dog horse monkey ship truck"
 _SHAPES = "disc ring square triangle plus star crescent corner bowtie pill"
-
-CIFAR100_COARSE_CLASSES = tuple(_CIFAR100_COARSE.split())
 
 # Channel mean and standard deviation of ImageNet, on which backbones for photographs were trained.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

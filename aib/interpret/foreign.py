@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
-from aib.data import Batches, ImageSet
+from aib.data import Batches, ImageSet, as_images
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
 from aib.evaluation.matching import match_classes, prepare_images
@@ -31,50 +32,57 @@ class ForeignClassifier(Classifier):
 
 
 def prepare(
-    model: nn.Module, data: Batches | ImageSet, preprocessing: Preprocessing | None = None
+    model: nn.Module,
+    data: Batches | ImageSet | Dataset | DataLoader,
+    preprocessing: Preprocessing | None = None,
 ) -> tuple[Classifier, Batches]:
     """The model as a Classifier, and the data in batches prepared for it, with its labels.
 
     `preprocessing` is that of a network which is no aib model; by default the data's. Classes are
     matched by name, as in `aib.evaluate`.
     """
-    if not isinstance(data, Batches | ImageSet):
-        raise AibError(
-            "a study needs an aib.data.ImageSet (such as load(...) or ImageSet.from_tensors(...)) "
-            f"or Batches of one, not a {type(data).__name__}"
-        )
     model = getattr(model, "_orig_mod", model)  # a compiled one: hooks and copies need its layers
-    images = data if isinstance(data, ImageSet) else data.data
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    if not isinstance(model, Classifier):
-        model = _as_classifier(model, images, preprocessing or images.preprocessing, device)
-    elif preprocessing is not None:
-        raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
-    policy = model.preprocessing
-    if isinstance(data, ImageSet):
-        return model, Batches(prepare_images(model, images)[1], BATCH_SIZE, device=device)
-    if images.preprocessing.image_size != policy.image_size:
+    known = data.data if isinstance(data, Batches) else data if isinstance(data, ImageSet) else None
+    if isinstance(model, Classifier):
+        if preprocessing is not None:
+            raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
+    else:
+        policy = preprocessing or (known.preprocessing if known else None)
+        if policy is None:
+            raise AibError("a Dataset or DataLoader needs preprocessing=, as aib.Preprocessing")
+        model = _as_classifier(model, known, policy, device)
+    images = known
+    if images is None:
+        images = as_images(data, model.preprocessing, model.num_classes)
+    if isinstance(data, Batches):
+        _check_batches(model, images)
+        return model, data
+    return model, Batches(prepare_images(model, images)[1], BATCH_SIZE, device=device)
+
+
+def _check_batches(model: Classifier, images: ImageSet) -> None:
+    """Batches are used as they are, so their images and labels must be the model's."""
+    size, policy = images.preprocessing.image_size, model.preprocessing
+    if size != policy.image_size:
         raise AibError(
-            f"the batches hold images of {images.preprocessing.image_size} pixels and the model "
-            f"takes {policy.image_size}: give the ImageSet instead, which is then resized"
+            f"the model takes {policy.image_size} pixels, not {size}: give the ImageSet instead"
         )
     if policy.class_names and "matched" in dict(match_classes(model, images)):
-        raise AibError(
-            "the labels of the batches are not the model's, whose classes are others or in another "
-            "order: give the ImageSet instead, whose classes are then matched by name"
-        )
-    return model, data
+        raise AibError("the model's classes are in another order: give the ImageSet instead")
 
 
 def _as_classifier(
-    network: nn.Module, images: ImageSet, policy: Preprocessing, device: torch.device
+    network: nn.Module, images: ImageSet | None, policy: Preprocessing, device: torch.device
 ) -> Classifier:
     """A network that is no aib model, with as many classes as the data."""
-    first = images.subset(torch.arange(1)).prepared_for(policy).pixels(0)
-    count = count_classes(network, policy.normalise(first[None].to(device)))
-    if count != images.num_classes:
-        raise AibError(f"the model has {count} classes and the data {images.num_classes}")
-    names = policy.class_names or images.class_names
+    side = policy.image_size
+    count = count_classes(network, torch.zeros(1, 3, side, side, device=device))
+    names = policy.class_names
+    if images is not None:
+        if count != images.num_classes:
+            raise AibError(f"the model has {count} classes and the data {images.num_classes}")
+        names = names or images.class_names
     return ForeignClassifier(network, count, replace(policy, class_names=names))
 
 
@@ -89,8 +97,5 @@ def count_classes(network: nn.Module, x: Tensor) -> int:
             ) from error
     logits = class_logits(result, len(x))
     if bool((logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all()):
-        raise AibError(
-            "the network gives probabilities, not logits: leave out its softmax, or wrap it so "
-            "that it gives their logarithm"
-        )
+        raise AibError("the network gives probabilities, not logits: leave out its softmax")
     return logits.shape[1]

@@ -88,18 +88,6 @@ def integrated_gradients(
     return values.detach().sum(dim=1).float()
 
 
-def completeness(model: Network, x: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum of maps of `integrated_gradients`, and the sum that it should have: [B] each.
-
-    The second is the change of the class score from the baseline (zeros) to the image. They differ
-    because the integral is approximated by few steps; more steps close most of the gap, also in a
-    quantised model, whose straight-through gradient is approximate too.
-    """
-    with _prepared(model, x, None) as (_, forward, inputs, classes), torch.no_grad():
-        change = (forward(inputs) - forward(torch.zeros_like(inputs))).gather(1, classes[:, None])
-    return maps.sum((1, 2)), change[:, 0]
-
-
 def posthoc_maps(
     model: nn.Module,
     x: Tensor,

@@ -1,6 +1,5 @@
 """The images on which runs are compared, and the study of one run."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,10 @@ from aib.config.options import is_library_name
 from aib.config.paper import has_papers_form
 from aib.data import Batches, ImageSet, has_split, load
 from aib.data.files import locate, root_folder
-from aib.data.load import OWN, parse_name
+from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
-from aib.errors import AibError, AibWarning
+from aib.errors import AibError
 from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.images import ImageMetrics
 from aib.interpret.results import Study
@@ -23,7 +22,6 @@ from aib.interpret.studies import Plan, study
 from aib.models.networks.by_name import build_network, classes_of, preprocessing_of
 from aib.runs.run import Run
 from aib.system.environment import environment, pick_device
-from aib.system.progress import Tick, silent
 
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
@@ -42,7 +40,7 @@ def feed_for(
         raise AibError(f"--images must be at least 2, not {images}")
     device = next(run.model.parameters()).device
     indices = sample_indices(len(data), images, seed)
-    return Batches(data, batch_size, indices=indices, device=device, workers=workers, cache="auto")
+    return Batches(data, batch_size, indices=indices, device=device, workers=workers)
 
 
 def open_network(name: str, data: str, root: str | None, out: Path, device: str | None) -> Run:
@@ -63,8 +61,7 @@ def open_network(name: str, data: str, root: str | None, out: Path, device: str 
 
 
 def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
-    """Raise an error unless all runs see the same images with the same labels; warn of other
-    parts of them."""
+    """Raise an error unless all runs see the same images with the same labels."""
     for feed, run in zip(feeds[1:], runs[1:], strict=True):
         first = feeds[0].data
         if feed.data.preprocessing.image_size != first.preprocessing.image_size:
@@ -74,25 +71,17 @@ def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
             )
         if not torch.equal(feed.data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
-        ours, theirs = first.preprocessing.resize, feed.data.preprocessing.resize
-        if ours != theirs and first.files is not None:
-            warnings.warn(
-                f"{runs[0].label} resizes images by {ours} and {run.label} by {theirs}: they do "
-                "not see the same part of an image that is not square",
-                AibWarning,
-                stacklevel=2,
-            )
 
 
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
     """Images to occlude with, uint8 [M,3,h,w]; or a message that they are missing."""
     kind, _, _ = parse_name(name)
-    if kind not in (*OWN, "shapes") and locate(spec_of(kind), root) is None:
+    if kind not in ("folder", "shapes") and locate(spec_of(kind), root) is None:
         return (
             f"no {name} images under {root_folder(root)}, so there is no occlusion by foreign "
             f"images: get them with `aib data fetch {kind}` or name another set with --foreign"
         )
-    data = load(name, "train" if kind in OWN else "test", root=root, holdout=0)
+    data = load(name, "train" if kind == "folder" else "test", root=root, holdout=0)
     if data.images is None:
         data = data.subset(sample_indices(len(data), MAX_FOREIGN, seed)).in_memory()
     assert data.images is not None
@@ -107,7 +96,6 @@ def study_run(
     *,
     notes: Sequence[str] = (),
     expensive: bool = True,
-    tick: Tick = silent,
 ) -> tuple[Study, ImageMetrics]:
     """The study of one run on `data`, with what it takes to repeat it."""
     origin = {
@@ -126,5 +114,4 @@ def study_run(
         origin=origin,
         notes=tuple(notes),
         expensive=expensive,
-        tick=tick,
     )

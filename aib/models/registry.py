@@ -1,6 +1,6 @@
 """The models by name: a table of backbones, a table of models, and `create_model`.
 
-docs/adding.md shows how to add one. A builder makes the model from its backbone's `Parts`.
+docs/networks.md shows how to add one. A builder makes the model from its backbone's `Parts`.
 """
 
 import fnmatch
@@ -57,8 +57,7 @@ def build_aib(
     attention: bool = True,
     quantised: bool = False,
 ) -> Classifier:
-    """Builder: attention with an information bottleneck. The paper's `-aib-qt` is quantised, its
-    DVIB has no attention."""
+    """Builder: the paper's `-aib`; its `-aib-qt` is quantised, its DVIB has no attention."""
     profile = get_profile(options.profile)
     trunk = parts.attention_trunk
     if profile.shallow_unquantised and not quantised:
@@ -168,10 +167,7 @@ MODELS: dict[str, Entry] = {
 
 
 def list_models(filter: str = "", *, exclude: str = "", image_size: int | None = None) -> list[str]:
-    """Names of the paper's models; with a wildcard such as `*aib*` or `tiny*`, of all that match.
-
-    `exclude` is a wildcard of names to leave out; `image_size` selects models of that size.
-    """
+    """Names of the paper's models; with a wildcard such as `*aib*`, of all that match."""
     return [
         name
         for name, entry in MODELS.items()
@@ -200,10 +196,9 @@ def create_model(
     preprocessing: Preprocessing | None = None,
     **changes: Any,
 ) -> Classifier:
-    """Make a model by name, with fresh weights.
+    """Make a model by name, with fresh weights; options are those of `ModelOptions`.
 
-    `image_size` picks the family, 32 or 224; either then takes other sizes as well. The options
-    are those of `ModelOptions`, such as `width=0.5`: given by keyword, or all at once.
+    `image_size` picks the family, 32 or 224; either then takes other sizes as well.
     """
     given = (options or ModelOptions()).updated(**changes)
     entry = find_entry(name)

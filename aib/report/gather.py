@@ -9,11 +9,11 @@ from aib.config.settings import Settings
 from aib.data import has_split
 from aib.evaluation.error import Evaluation
 from aib.interpret.results import Study
-from aib.interpret.stored import is_of_repository, study_folder
-from aib.models.weights import CONFIG, RESULT, read_config
+from aib.interpret.stored import is_of_repository, read_study, study_folder
+from aib.models.weights import CONFIG, read_config
 from aib.runs.files import read_metrics
 from aib.runs.run import Run
-from aib.system.files import quoted, read_json
+from aib.system.files import quoted
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class RunContent:
 
 def gather(run: Run) -> RunContent:
     """Read a run's folder. Results of other weights than the run's are left out."""
-    found = read_json(study_folder(run) / RESULT)
-    if found is not None and found.get("weights_sha256") != run.checksum:
-        found = None
+    study = read_study(run)
+    if study is not None and study.weights_sha256 != run.checksum:
+        study = None
     content = RunContent(
         label=run.label,
         model=run.name,
@@ -51,8 +51,8 @@ def gather(run: Run) -> RunContent:
         settings=run.settings,
         metrics=read_metrics(run.folder),
         evaluations=run.evaluations(),
-        study=Study.from_dict(found) if found else None,
-        pictures=tuple(sorted((study_folder(run) / "figures").glob("*.png"))) if found else (),
+        study=study,
+        pictures=tuple(sorted((study_folder(run) / "figures").glob("*.png"))) if study else (),
     )
     return replace(content, notes=tuple(_notes(run, content)))
 

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from aib.models.baselines.evaluator import Evaluator
 from aib.models.classifier import Classifier
 from aib.models.modes import seeded_evaluation
 from aib.models.weights import unique_tensors
@@ -61,7 +62,8 @@ def estimate_batch_norm(
         for number, x in enumerate(batches, 1):
             for norm in norms:
                 norm.momentum = 1 / number  # a plain mean; the first batch replaces the old value
-            model(x, (1, 1), mask=model.training_mask(x))
+            mask = model.training_mask(x) if isinstance(model, Evaluator) else None
+            model(x, (1, 1), mask=mask)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     if dist.is_available() and dist.is_initialized():

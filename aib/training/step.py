@@ -49,8 +49,9 @@ class Objective(nn.Module):
         beta, profile = beta * self.kl_weight, self.model.profile
         terms = aib_loss(out, target, beta, area=area, profile=profile, **self.weights)
         wrong = (out.logits.detach().argmax(-1) != y).sum()
-        bits = self.model.mask_bits(x, out)
-        passed = torch.zeros_like(terms.total) if bits is None else bits.mean()
+        passed = torch.zeros_like(terms.total)
+        if isinstance(self.model, Masked) and out.mask is not None:
+            passed = self.model.mask_bits(x, out.mask).mean()
         logged = [*terms.detached().values(), passed, wrong.float()]
         return terms.total, torch.stack(logged)
 
@@ -238,11 +239,3 @@ class TrainingStep:
         if self.average:
             self.average.model.load_state_dict(state["average"])
         self.fabric.strategy.precision.load_state_dict(state["precision"])
-
-    def bytes_on_disk(self) -> tuple[int, int]:
-        """Estimated size of a checkpoint and of the weights."""
-        s = self.settings
-        weights = sum(value.nbytes for value in self.model.state_dict().values())
-        parameters = sum(parameter.nbytes for parameter in self.model.parameters())
-        moments = 2 if s.optimizer == "adamw" else int(s.momentum > 0)
-        return (2 if self.average else 1) * weights + moments * parameters, weights

@@ -1,247 +1,146 @@
 """Every command shown on the pages is run, small, or where that cannot be is read and checked."""
 
 import re
+import shlex
 import shutil
-import socket
 import sys
-import tomllib
 import urllib.request
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-import torch
-from torch.distributed.run import get_args_parser
 
-import aib
 from aib import cli
 from aib.commands import train as train_command
-from aib.data.specs import CIFAR10
-from tests.docs.blocks import PAGES, ROOT, Command, commands, name_of
-from tests.docs.ways import WAYS, Way, way_of
-from tests.docs.workshop import (
-    pretend_they_are_whole,
-    write_data,
-    write_package,
-    write_photos,
-    write_run,
-)
+from tests.docs.blocks import PAGES, ROOT, commands
+from tests.docs.workshop import write_data, write_package, write_photos, write_run
 from tests.helpers import run_process
 from tests.models.networks import libraries
 from tests.runs.server import serving
 from tests.viewer.fixtures import served
 from tools.results.__main__ import main as results_main
 
-# A command on two pages is run once.
-COMMANDS = list({c.text: c for page in PAGES for c in commands(page)}.values())
-PROGRAMS = {"aib", "make", "pip", "python", "srun", "torchrun"}
+COMMANDS = list(dict.fromkeys(text for page in PAGES for text in commands(page)))
+SMALL = "--epochs 1 --batch-size 4 --accelerator cpu --workers 0"
+NARROW = SMALL + " --width 0.0625"
+TINY = "--data shapes:count=64 --batch-size 16 --width 0.25 --epochs 1"
+NOT_HERE = "read and checked only"
 
 
-def text_of(command: Command) -> str:
-    return command.text
+class Way(NamedTuple):
+    """How to run the commands that a pattern matches from their beginning."""
+
+    pattern: str
+    add: str = ""  # options that make it small, or NOT_HERE
+    slow: bool = False
 
 
-def is_only_parsed(command: Command) -> bool:
-    """What needs a cluster or takes days; the tests of settings and of plans read those."""
-    way = way_of(command)
-    return way is not None and way.how == "parse"
+WAYS = [  # the first that matches counts
+    Way("(pip install|srun|torchrun|aib train .*--devices|aib eval runs/own) ", NOT_HERE),
+    Way("aib sweep .*--seeds 3", NOT_HERE),  # 42 runs
+    Way("aib train --list"),
+    Way("aib train --(model timm:|backbone) ?", SMALL, slow=True),
+    Way("aib train shapes_tiny --evaluator", TINY, slow=True),
+    Way("aib train --data folder:photos", NARROW),
+    Way("aib train ", NARROW + " --precision fp32 --no-compile", slow=True),
+    Way("aib sweep ", TINY, slow=True),
+    Way("aib eval ", "--workers 0"),
+    Way(r"aib interpret .*--quick", "--images 8 --workers 0"),
+    Way("aib interpret ", "--images 8 --subset 2 --workers 0", slow=True),
+    Way("aib (export|view) ", slow=True),
+    Way("aib view$", slow=True),
+    Way("aib (explain|report|models|data) "),
+    Way("aib models$", slow=True),
+    Way("make |python "),
+]
 
 
-def marked(command: Command):
-    way = way_of(command)
-    marks = [pytest.mark.slow] if way is not None and way.slow else []
-    return pytest.param(command, marks=marks, id=command.text)
+def way_of(text: str) -> Way:
+    found = next((way for way in WAYS if re.match(way.pattern, text)), None)
+    assert found, f"no test runs `{text}`"
+    return found
 
 
-@pytest.fixture(scope="module")
-def data_root(tmp_path_factory) -> Path:
-    root = tmp_path_factory.mktemp("data")
-    write_data(root)
-    return root
+def marked(text: str):
+    return pytest.param(text, marks=[pytest.mark.slow] if way_of(text).slow else [], id=text)
 
 
 @pytest.fixture
-def workshop(tmp_path, monkeypatch, data_root) -> Path:
-    """The current folder of a reader who has photographs, data sets and runs."""
+def workshop(tmp_path, monkeypatch) -> Path:
+    """The current folder of a reader who has photographs, data sets, runs and a narrow package."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AIB_DATA", str(data_root))
+    monkeypatch.setenv("AIB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    pretend_they_are_whole(monkeypatch)
+    write_data(tmp_path / "data", monkeypatch)
     write_photos(tmp_path)
+    write_package(tmp_path / "packaged")
+    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "packaged")
     libraries.install(monkeypatch)
     (tmp_path / "my_module.py").write_text("from tests.helpers import SmallNet as build\n")
     shutil.copytree(ROOT / "results", tmp_path / "results")
     return tmp_path
 
 
-@pytest.fixture
-def package(workshop, monkeypatch) -> Path:
-    """A narrow model in place of the packaged one."""
-    write_package(workshop / "packaged")
-    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", workshop / "packaged")
-    return workshop / "packaged" / "pets_masked"
-
-
-@pytest.fixture
-def hub(workshop, monkeypatch):
-    """The Hub, with a run of the workshop's photographs."""
-    write_run(workshop / "photos_of_birds")
-    with serving(monkeypatch, workshop / "cache") as served:
-        served.upload("me/birds", workshop / "photos_of_birds")
-        yield served
-
-
-def test_commands_were_found():
-    assert len(COMMANDS) > 30 and {c.words[0] for c in COMMANDS} <= PROGRAMS
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=text_of)
-def test_each_command_has_a_way_to_run_it(command):
-    assert way_of(command) is not None, f"{command.page} shows a command that no test runs"
-
-
-def test_no_way_is_left_over():
-    used = {way_of(command) for command in COMMANDS}
-    assert [way.pattern for way in WAYS if way not in used] == []
+def words_of(text: str) -> list[str]:
+    """Words as a shell splits them, with options that make it small; writes the runs it needs."""
+    words = shlex.split(text)
+    made = {words[i + 1] for i, word in enumerate(words) if word == "--out"}
+    for word in words:
+        if re.fullmatch(r"runs/\w+", word) and word not in made:
+            write_run(Path(word))
+    found = [sorted(map(str, Path().glob(w))) if "*.jpg" in w else [w] for w in words]
+    return [word for names in found for word in names] + way_of(text).add.split()
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # runs are not trained
-@pytest.mark.parametrize("command", [marked(c) for c in COMMANDS if not is_only_parsed(c)])
-def test_it_runs(command, workshop, request, capsys):
-    way = way_of(command)
-    assert way is not None
-    for package in way.needs:
-        pytest.importorskip(package)
-    if "hf:me/birds" in command.words:
-        request.getfixturevalue("hub")
-    if way.small_package:
-        request.getfixturevalue("package")
-    if way.how == "here":
-        code = cli.main(words_of(command, way)[1:])
-        assert code == way.code, capsys.readouterr().err
-    elif way.how == "process":
-        run_in_processes(words_of(command, way), workshop)
-    elif way.how == "view":
-        words = [word for word in words_of(command, way)[2:] if word != "--no-browser"]
-        with served(*words) as url, urllib.request.urlopen(url, timeout=120) as answer:
-            assert answer.status == 200 and b"aib view" in answer.read()
-    elif way.how == "make":  # dry: most of them would run this very test
-        run_process(command.words[0], "-n", *command.words[1:], cwd=ROOT)
-    elif way.how == "tool":
-        results_main(words_of(command, way)[3:])
+@pytest.mark.parametrize("text", [marked(c) for c in COMMANDS if way_of(c).add != NOT_HERE])
+def test_it_runs(text, workshop, monkeypatch, capsys):
+    program, *words = words_of(text)
+    if program == "make":  # dry: most of them would run this very test
+        run_process(program, "-n", *words, cwd=ROOT)
+    elif program == "python" and "tools.results" in words:
+        results_main(words[2:])
+    elif program == "python":  # test_examples.py and tests/tools run them
+        assert (ROOT / words[0]).is_file() or words[:2] == ["-m", "tools.bench"]
+    elif words[0] == "view":
+        with served(*[w for w in words[1:] if w != "--no-browser"]) as url:
+            assert urllib.request.urlopen(url, timeout=120).status == 200
+    elif "hf:me/birds" in words:
+        write_run(workshop / "photos_of_birds")
+        with serving(monkeypatch, workshop / "cache") as hub:
+            hub.upload("me/birds", workshop / "photos_of_birds")
+            assert cli.main(words) == 0
     else:
-        assert way.how == "example"  # test_examples.py runs every one of them
-        assert (ROOT / command.words[1]).parent == ROOT / "examples"
-        assert (ROOT / command.words[1]).is_file()
+        assert cli.main(words) == 0, capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [c for c in COMMANDS if "aib train" in c.text and "--list" not in c.words],
-    ids=text_of,
-)
-def test_a_training_has_valid_settings(command, monkeypatch):
-    """Also those that are slow or cannot run here; the launcher must agree with the settings."""
+def test_no_way_is_left_over():
+    used = {way_of(text) for text in COMMANDS}
+    assert [way.pattern for way in WAYS if way not in used] == []
+
+
+@pytest.mark.parametrize("text", [c for c in COMMANDS if "aib train" in c and "--list" not in c])
+def test_a_training_has_valid_settings(text, monkeypatch):
+    """Also those that cannot run here; the launcher must agree with the settings."""
     taken: list[train_command.Options] = []
     monkeypatch.setattr(train_command, "start", lambda options, name: taken.append(options))
-    words = command.words
-    assert cli.main(words[words.index("aib") + 1 :]) == 0
-    [options] = taken
-    if words[0] == "torchrun":
-        launcher = get_args_parser().parse_args(words[1:])
-        assert (launcher.module, launcher.training_script) == (True, "aib")
-        assert int(launcher.nproc_per_node) == options.settings.devices
-        assert int(launcher.nnodes.split(":")[-1]) == options.settings.nodes
-    if words[0] == "srun":
-        asked = dict(pairwise(words))
-        assert int(asked["--ntasks-per-node"]) == options.settings.devices
-        assert int(asked["--nodes"]) == options.settings.nodes
+    launcher, _, words = text.partition("aib ")
+    assert cli.main(words.split()) == 0
+    [settings] = [options.settings for options in taken]
+    if asked := re.search(r"--(?:nproc-per-node|ntasks-per-node) (\d+)", launcher):
+        assert int(asked[1]) == settings.devices
+    if asked := re.search(r"--n?nodes (\d+)", launcher):
+        assert int(asked[1]) == settings.nodes
 
 
-@pytest.mark.parametrize(
-    "command",
-    [c for c in COMMANDS if c.text.startswith("aib sweep") and is_only_parsed(c)],
-    ids=text_of,
-)
-@pytest.mark.usefixtures("workshop")
-def test_a_sweep_has_a_valid_plan(command, capsys):
-    assert cli.main([*command.words[1:], "--list"]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    # The pages state how many runs the paper's figure takes.
-    assert last == ("42 runs" if "--seeds" in command.words else "2 runs")
-
-
-def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop, package):
+def test_the_readme_s_commands_for_own_images_follow_on_one_another(workshop):
     """With the run that the first of them made, not with one that stood ready."""
-    shown = [c for c in commands(ROOT / "README.md") if "runs/photos" in c.words]
-    assert [c.words[1] for c in shown] == ["train", "eval", "explain"]
-    for command in shown:
-        way = way_of(command)
-        assert way is not None
-        words = [*expanded(command.words), *way.add.split()]
-        assert cli.main(words[1:]) == 0
-    assert len(list(workshop.glob("explanations/?.png"))) == 3
-    # As README says, the packaged model's features and map stay, and the head is trained.
-    before, after = aib.from_pretrained(package), aib.from_pretrained("runs/photos")
-    same = {n for n, v in after.state_dict().items() if torch.equal(v, before.state_dict()[n])}
-    assert same == {n for n in after.state_dict() if not n.startswith("head.")}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_extras_exist(page):
-    for asked in re.findall(r"pip install 'aib\[(.+?)\]'", page.read_text()):
-        assert set(asked.split(",")) <= known_extras(), f"{name_of(page)}: {asked}"
-
-
-def test_errors_name_extras_that_exist():
-    sources = [path.read_text() for path in (ROOT / "aib").rglob("*.py")]
-    asked = {name for s in sources for name in re.findall(r"(?:extra|install)\([\"'](\w+)", s)}
-    assert {"onnx", "posthoc"} <= asked <= known_extras()
-    assert not any("'.[" in source for source in sources)  # users have no checkout
-
-
-def known_extras() -> set[str]:
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        return set(tomllib.load(file)["project"]["optional-dependencies"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command", [c for c in COMMANDS if c.text.startswith("aib data fetch")], ids=text_of
-)
-def test_fetch_for_real(command, tmp_path):
-    host = re.split("[/:]+", CIFAR10.archives[0].url)[1]
-    try:
-        socket.create_connection((host, 443), timeout=10).close()
-    except OSError:
-        pytest.skip(f"{host} cannot be reached")
-    assert cli.main([*command.words[1:], "--root", str(tmp_path)]) == 0
-    assert cli.main(["data", "verify", command.words[3], "--root", str(tmp_path)]) == 0
-
-
-def words_of(command: Command, way: Way) -> list[str]:
-    """Words as a shell splits them, with options that make it small; writes the runs it needs."""
-    words = command.words
-    made_by_it = {words[i + 1] for i, word in enumerate(words) if word == "--out"}
-    for word in words:
-        if re.fullmatch(r"runs/\w+", word) and word not in made_by_it:
-            write_run(Path(word))
-    return expanded(words) + way.add.split()
-
-
-def expanded(words: list[str]) -> list[str]:
-    """Globs as the shell has them: the names that match, or the word itself."""
-    names = {w: sorted(map(str, Path().glob(w))) for w in words if "*" in w}
-    return [name for word in words for name in names.get(word) or [word]]
-
-
-def run_in_processes(words: list[str], folder: Path) -> None:
-    program = {"torchrun": ["-m", "torch.distributed.run"], "aib": ["-m", "aib"]}[words[0]]
-    printed = run_process(sys.executable, *program, *words[1:], cwd=folder, PYTHONPATH=str(ROOT))
-    if "train" in words:
-        assert printed.count("top-1 error") == 1  # only the first process prints
-    else:
-        assert list(folder.glob("runs/*/sweep_results.json"))
+    for text in [c for c in commands(ROOT / "README.md") if "runs/photos" in c]:
+        words = text.split()[1:]
+        names = [sorted(map(str, Path().glob(w))) if "*" in w else [w] for w in words]
+        add = [] if "--resume" in words else way_of(text).add.split()
+        assert cli.main([word for part in names for word in part] + add) == 0
+    assert list(workshop.rglob("interpret.json"))
 
 
 @pytest.mark.slow

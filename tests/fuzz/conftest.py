@@ -12,4 +12,4 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     import matplotlib.font_manager  # noqa: F401 (writes its own cache when first imported)
 
     with pytest.MonkeyPatch.context() as patch:
-        yield World.make(tmp_path_factory.mktemp("world").resolve(), patch)
+        yield World(tmp_path_factory.mktemp("world").resolve(), patch)

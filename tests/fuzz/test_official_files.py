@@ -1,6 +1,5 @@
 """Damaged official data files: images of the right form, or an AibError."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,24 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aib.data import load
-from aib.errors import AibError
 from tests.data import official
 from tests.fuzz.damage import damaged
-from tests.fuzz.harness import WATCH, fuzz, limited
+from tests.fuzz.harness import fuzz, reading
 
+TABLES = "images image_class_labels train_test_split bounding_boxes classes".split()
 # name -> (function that writes a small set, the files that are read)
-SETS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "cifar10": (official.write_cifar10, ("cifar-10-batches-bin/test_batch.bin",)),
-    "cifar100": (official.write_cifar100, ("cifar-100-binary/test.bin",)),
-    "stl10": (official.write_stl10, ("stl10_binary/test_X.bin", "stl10_binary/test_y.bin")),
-    "svhn": (official.write_svhn, ("svhn/test_32x32.mat",)),
-    "cub200": (
-        official.write_cub,
-        tuple(
-            f"CUB_200_2011/{name}.txt"
-            for name in "images image_class_labels train_test_split bounding_boxes classes".split()
-        ),
-    ),
+SETS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "cifar10": (official.write_cifar10, ["cifar-10-batches-bin/test_batch.bin"]),
+    "cifar100": (official.write_cifar100, ["cifar-100-binary/test.bin"]),
+    "stl10": (official.write_stl10, ["stl10_binary/test_X.bin", "stl10_binary/test_y.bin"]),
+    "svhn": (official.write_svhn, ["svhn/test_32x32.mat"]),
+    "cub200": (official.write_cub, [f"CUB_200_2011/{name}.txt" for name in TABLES]),
 }
 FILES = [(name, file) for name, (_, files) in SETS.items() for file in files]
 
@@ -44,17 +37,11 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read(name: str, root: Path) -> None:
     """Read the test split: an AibError, or images and labels of the right form."""
-    try:
-        with limited(), WATCH.on() as written:
-            data = load(f"{name.split()[0]}:partial", "test", root=root)
-            pixels = [data.pixels(i) for i in range(min(len(data), 3))]
-    except AibError as error:
-        assert "\n" not in str(error)
-    else:
+    with reading():
+        data = load(f"{name}:partial", "test", root=root)
         side = data.preprocessing.image_size
-        assert all(image.shape == (3, side, side) for image in pixels)
+        assert all(data.pixels(i).shape == (3, side, side) for i in range(min(len(data), 3)))
         assert 0 <= int(data.labels.min()) <= int(data.labels.max()) < data.num_classes
-    assert not written
 
 
 @given(st.sampled_from(FILES), st.data())
@@ -62,35 +49,24 @@ def read(name: str, root: Path) -> None:
 def test_damaged_files(sets: Path, name_and_file: tuple[str, str], data: st.DataObject) -> None:
     name, file = name_and_file
     path = sets / name / file
-    original = path.with_name(path.name + ".original")
-    shutil.copy(path, original)
+    original = path.read_bytes()
     try:
-        path.write_bytes(data.draw(damaged(original.read_bytes())))
+        path.write_bytes(data.draw(damaged(original)))
         read(name, sets / name)
     finally:
-        original.replace(path)
+        path.write_bytes(original)
 
 
-rows = st.integers(0, 3).map(lambda n: np.zeros((n, 3072), np.uint8))
 simple = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary())
-anything = st.recursive(
-    simple | rows | st.just(np.array([[1], [2]], object)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(simple, inner, max_size=3),
-    max_leaves=5,
-)
-
-
 arrays = st.builds(
     np.zeros,
     st.sampled_from([(32, 32, 3, 2), (32, 32, 3), (32, 32, 3, 0), (2, 1), (1, 2), (2,), (0,)]),
     st.sampled_from([np.uint8, np.float64, np.int32, object, bool, "S1", "U1"]),
 )
+anything = arrays | simple | st.lists(simple, max_size=3)
 
 
-@given(
-    st.fixed_dictionaries({"X": arrays | anything, "y": arrays | anything})
-    | st.dictionaries(st.sampled_from("Xyz"), anything, max_size=3)
-)
+@given(st.fixed_dictionaries({}, optional={"X": anything, "y": anything, "z": anything}))
 @example({"X": np.zeros((32, 32, 3, 0), np.uint8), "y": np.zeros((0,), np.uint8)})
 @example({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array(["a", "b"])})
 @example({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[None], [[1]]], object)})
@@ -98,20 +74,20 @@ arrays = st.builds(
 def test_matlab_files_of_anything(sets: Path, content: dict[str, Any]) -> None:
     from scipy.io import savemat
 
-    root = sets / "made up"
-    (root / "svhn").mkdir(parents=True, exist_ok=True)
+    path = sets / "made up" / SETS["svhn"][1][0]
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        savemat(root / "svhn" / "test_32x32.mat", content)
+        savemat(path, content)
     except Exception:
         return  # scipy cannot write it
-    read("svhn", root)
+    read("svhn", sets / "made up")
 
 
 VALUES = {
     "images": "a/b.png 1 /etc/passwd ../x a\0b",
     "image_class_labels": "1 2 0 -1 99999999999999999999 nan x",
     "train_test_split": "0 0 0 1 2",
-    "bounding_boxes": "1;2;3;4 1;2;3 nan;nan;nan;nan 1e99;0;-5;inf 9999999999;1;1;1 x",
+    "bounding_boxes": "1;2;3;4 1;2;3 nan;nan;nan;nan 1e99;0;-5;inf 9999999;1;1;1 x",
     "classes": "001.Crow 1 . x",
 }
 
@@ -123,7 +99,7 @@ def table(name: str) -> st.SearchStrategy[str]:
     return st.one_of(rows, rows, rows, st.text(max_size=20))
 
 
-@given(st.tuples(*(table(name) for name in VALUES)))
+@given(st.tuples(*(table(name) for name in TABLES)))
 @example(("1 a.png\n2 b.png", "1 1\n2 1", "1 0\n2 0", "1 1 2 3\n2 1 2 3", "1 Crow"))
 @example(("1 a.png\n2 b.png", "1 1\n2 1", "1 2\n2 2", "1 1 2 3 4\n2 1 2 3 4", "1 Crow"))
 @example(("1 \udcff.png", "1 1", "1 0", "1 1 2 3 4", "1 Crow"))

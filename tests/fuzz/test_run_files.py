@@ -1,7 +1,6 @@
 """Damaged results and checkpoints of a run: the command works or exits with a message."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aib.errors import AibError
 from aib.training.checkpoint import load_checkpoint
 from tests.fuzz.damage import altered, damaged, values, written
-from tests.fuzz.harness import CASES, WATCH, World, fuzz, limited
+from tests.fuzz.harness import CASES, World, fuzz, reading
 
 
 def write_report(world: World) -> None:
     """Write a page without scripts, or exit with a message."""
-    answer = world.aib("report", "run", "--stored")
+    answer = world.aib("report", "run")
     page = world.work / "run" / "report.html"
     assert page.is_file() == (answer.code == 0)
-    if answer.code == 0:
-        assert "<script" not in page.read_text(encoding="utf-8")
+    assert answer.code or "<script" not in page.read_text(encoding="utf-8")
 
 
 def lines(rows: Any) -> bytes:
@@ -35,8 +32,7 @@ def studied(world: World) -> World:
     world.clear()
     assert world.aib("interpret", "run", "--images", "2", "--subset", "2").code == 0
     for name in ("interpret.json", "evaluation.json"):
-        source = world.work / "run" / name
-        (world.given / "run" / name).write_bytes(source.read_bytes())
+        (world.given / "run" / name).write_bytes((world.work / "run" / name).read_bytes())
     return world
 
 
@@ -46,15 +42,10 @@ def test_results(studied: World, name: str, data: st.DataObject) -> None:
     studied.clear()
     path = studied.work / "run" / name
     whole = path.read_bytes()
-    write: Callable[[Any], bytes] = written
-    document: Any = None
-    if name == "metrics.jsonl":
-        write, document = lines, [json.loads(line) for line in whole.splitlines()]
-    else:
-        document = json.loads(whole)
-    path.write_bytes(
-        data.draw(st.one_of(altered(document).map(write), damaged(whole), values.map(write)))
-    )
+    is_lines = name == "metrics.jsonl"
+    document = [json.loads(line) for line in whole.splitlines()] if is_lines else json.loads(whole)
+    changed = (altered(document) | values).map(lines if is_lines else written)
+    path.write_bytes(data.draw(changed | damaged(whole)))
     write_report(studied)
 
 
@@ -70,12 +61,8 @@ def interrupted(world: World) -> Path:
 def test_damaged_checkpoints(world: World, data: st.DataObject) -> None:
     path = interrupted(world)
     path.write_bytes(data.draw(damaged(path.read_bytes())))
-    try:
-        with limited(), WATCH.on() as touched:
-            assert isinstance(load_checkpoint(path), dict)
-    except AibError as error:
-        assert "checkpoint.pt" in str(error)
-    assert not touched
+    with reading():
+        assert isinstance(load_checkpoint(path), dict)
 
 
 tensors = st.builds(
@@ -123,16 +110,3 @@ def test_results_are_not_added_to_a_damaged_file(world: World, content: bytes) -
     answer = world.aib("eval", "run", "--workers", "0")
     assert answer.code == 2 and "evaluation.json" in answer.err and "top-1 error" in answer.out
     assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize("key", ["schema", "optimizer"])
-def test_checkpoints_that_once_raised(world: World, key: str) -> None:
-    path = interrupted(world)
-    state = torch.load(path, weights_only=True)
-    if key == "schema":
-        state[key] = torch.zeros(2)
-    else:
-        first = next(iter(state[key]["state"].values()))
-        first["momentum_buffer"] = torch.zeros(2, 2)
-    torch.save(state, path)
-    assert world.aib("train", "--resume", "run").code == 2

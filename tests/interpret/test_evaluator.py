@@ -2,17 +2,21 @@
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
-from aib.interpret.metrics.evaluator import SHARES, Judge, kept_curves
 
 from aib.cli import main
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret import Plan, study
+from aib.interpret.measure import Context
+from aib.interpret.measures.evaluator import SHARES, EvaluatorMeasure, kept_curves
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
 from tests.helpers import eval_model, make_run, photo, shapes
+from tests.interpret import planted
 from tests.interpret.planted import CLASSES, SIDE, evaluator, glyph_images
 
 COUNT = 40
@@ -21,16 +25,25 @@ DATA = glyph_images(COUNT)
 X = DATA.preprocessing.normalise(DATA.images)
 
 
+def judge_of(evaluator):
+    return EvaluatorMeasure(Context(planted.Random(), frozenset(), evaluator=evaluator))
+
+
+def view(rows, maps):
+    """What a measure sees of a batch."""
+    return SimpleNamespace(x=X[rows], batch=Mock(labels=DATA.labels[rows]), maps={"own": maps})
+
+
 def test_accuracy_and_area_equal_those_of_a_brute_force():
     """With distinct values the best pixels are known."""
     torch.manual_seed(0)
     maps = torch.rand(COUNT, SIDE, SIDE)
-    judge = Judge(evaluator().train())  # its mode is restored
+    used = evaluator().train()  # its mode is restored
+    judge = judge_of(used)
     for rows in torch.arange(COUNT).split(25):
-        judge.see(X[rows], DATA.labels[rows])
-        judge.update("own", X[rows], DATA.labels[rows], maps[rows])
-    assert judge.evaluator.training
-    curve = judge.results().maps["own"]
+        judge.update(view(rows, maps[rows]))
+    assert used.training
+    curve = judge.fields()["evaluator"].maps["own"]
     by_share = []
     for share in SHARES:
         right = 0
@@ -38,7 +51,7 @@ def test_accuracy_and_area_equal_those_of_a_brute_force():
             ranked = sorted(range(SIDE * SIDE), key=one.flatten().tolist().__getitem__)
             mask = torch.zeros(SIDE * SIDE)
             mask[ranked[-round(share * SIDE * SIDE) :]] = 1
-            out = judge.evaluator.eval()(x[None], deterministic=True, mask=mask.view(1, SIDE, SIDE))
+            out = used.eval()(x[None], deterministic=True, mask=mask.view(1, SIDE, SIDE))
             right += int(out.logits.argmax() == label)
         by_share.append(100 * right / COUNT)
     assert [curve.accuracy[share].value for share in SHARES] == pytest.approx(by_share)
@@ -82,14 +95,15 @@ def test_of_tied_pixels_exactly_the_share_is_kept_in_random_order():
 
     made = evaluator()
     recorder = Recorder(made.body, made.head, CLASSES, preprocessing=DATA.preprocessing)
-    Judge(recorder).update("own", X[:3], DATA.labels[:3], torch.ones(3, 8, 8))
+    judge_of(recorder).update(view(slice(0, 3), torch.ones(3, 8, 8)))
+    del seen[0]  # the whole images
     for mask, share in zip(seen, SHARES, strict=True):
         assert mask.sum((1, 2)).tolist() == [round(share * SIDE * SIDE)] * 3
         assert set(mask.unique().tolist()) == {0.0, 1.0}
     assert not (seen[1].flatten(1)[:, : round(0.1 * SIDE * SIDE)] == 1).all()  # not row by row
     assert all((b >= a).all() for a, b in pairwise(seen))  # nested
     with pytest.raises(AibError, match="the maps of 3 images hold NaN"):
-        Judge(recorder).update("own", X[:3], DATA.labels[:3], torch.full((3, 8, 8), torch.nan))
+        judge_of(recorder).update(view(slice(0, 3), torch.full((3, 8, 8), torch.nan)))
 
 
 def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
@@ -113,7 +127,7 @@ def test_an_evaluator_for_other_images_is_refused_in_a_sentence():
             check_evaluator(other, model)
     with pytest.raises(AibError, match="num_classes is 4"):
         study(model, data, Plan({}, evaluator=evaluator()))
-    with pytest.raises(AibError, match="expensive parts"):
+    with pytest.raises(AibError, match="expensive measures"):
         study(model, data, Plan({}, evaluator=eval_model("tiny_evaluator", data)), expensive=False)
 
 
@@ -125,7 +139,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
-def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys):
+def test_interpret_reports_the_evaluator_in_tables_and_json(runs, capsys):
     words = ["interpret", str(runs["model"]), "--images", "12", "--subset", "10", *FEW]
     assert main([*words, "--evaluator", str(runs["evaluator"])]) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -136,13 +150,6 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     assert {"own", "centre", "random"} <= set(found["maps"])
     named = {"accuracy_0.05", "accuracy_0.5_low", "area_high", "over_centre"}
     assert named <= set(found["maps"]["random"])
-    picture = runs["model"] / "figures" / "evaluator.png"
-    assert picture.stat().st_size > 1000
-    # a new study, without an evaluator, removes the plot of the one before
-    (runs["model"] / "interpret.json").unlink()
-    assert main([*words, "--quick"]) == 0
-    assert "evaluator" not in json.loads((runs["model"] / "interpret.json").read_text())
-    assert not picture.exists()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +161,7 @@ def test_interpret_reports_the_evaluator_in_tables_json_and_a_plot(runs, capsys)
     ],
 )
 def test_mistakes_with_an_evaluator_are_answered_in_a_sentence(runs, words, said, capsys):
-    shared = ["interpret", str(runs["model"]), "--images", "12", *FEW]
+    shared = ["interpret", str(runs["model"]), "--images", "12", *FEW, "--overwrite"]
     assert main([*shared, *(word.format(**runs) for word in words)]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 from aib.data import Batches
 from aib.data.preprocessing import Preprocessing
@@ -14,7 +15,6 @@ from aib.errors import AibError
 from aib.interpret import Estimate, ImageMetrics, Plan, mask_auroc, modifications, study
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
-from aib.interpret.studies import study_steps
 from aib.interpret.tables import all_tables
 from tests.helpers import SmallNet, eval_model, shapes
 
@@ -62,7 +62,6 @@ def test_a_network_is_scored_with_maps_of_any_function():
     for one in (mask.auroc, mask.energy, mask.pointing, mask.pxap, mask.mask_iou):
         assert one.value == 1
     assert mask.max_box_acc.value > 0.7  # a stroke may cut a shape in two
-    assert mask.box_acc_held_out is None
     assert found.localisation["constant"].auroc.value == 0.5
     whole = found.faithfulness["mask"].deletion_curve[0]
     for curves in found.faithfulness.values():
@@ -118,8 +117,8 @@ def test_every_kind_of_map_has_its_values_of_each_image_of_the_subset():
 
 def test_values_of_a_subset_go_to_every_row_of_their_image():
     index = torch.tensor([5, 3, 3, 1])
-    each = ImageMetrics({"index": index, "label": index}, {})
-    wide = each.with_subset({"index": torch.tensor([1, 3]), "a": torch.tensor([0.25, 0.5])})
+    each = ImageMetrics({"index": index, "label": index})
+    wide = each.with_subset(torch.tensor([1, 3]), {"a": torch.tensor([0.25, 0.5])})
     expected = torch.tensor([torch.nan, 0.5, 0.5, 0.25])
     torch.testing.assert_close(wide.columns["a"], expected, equal_nan=True)
     assert torch.equal(wide.columns["index"], index)
@@ -130,7 +129,7 @@ def test_differences_are_paired_by_image():
     one, other = values + 0.25, values.clone()
     one[3] = other[7] = torch.nan
     index = torch.arange(40)
-    each = ImageMetrics({"index": index, "label": index, "one": one, "other": other}, {})
+    each = ImageMetrics({"index": index, "label": index, "one": one, "other": other})
     found = each.difference("one", "other")
     ends = [found.value, found.low, found.high]
     assert ends == pytest.approx([0.25] * 3, abs=1e-6)  # though each varies by far more
@@ -157,6 +156,37 @@ def test_a_plan_without_images_of_another_data_set_leaves_their_occlusions_out()
     without, planned = (study(network, DATA, p, expensive=False)[0] for p in (None, Plan(subset=6)))
     assert planned.stability.keys() == without.stability.keys()
     assert Plan(foreign=DATA.images).modifications == modifications()
+
+
+@pytest.mark.parametrize("form", ["pixels", "floats", "loader"])
+def test_a_dataset_and_a_loader_are_studied_as_their_images(form):
+    policy = DATA.preprocessing
+    x = policy.normalise(DATA.images)
+    pixels = [(DATA.images[i], int(y)) for i, y in enumerate(DATA.labels)]
+    floats = [(x[i], int(y)) for i, y in enumerate(DATA.labels)]
+    data = {"pixels": Items(pixels), "floats": Items(floats)}.get(form)
+    data = data or DataLoader(Items(floats), batch_size=5)
+    model = eval_model("tiny_aib", DATA)
+    found, _ = study(model, data, PLAN, expensive=False)
+    expected, _ = study(model, replace(DATA, objects=None), PLAN, expensive=False)
+    assert found.images == 12 and found.accuracy == expected.accuracy
+    assert found.stability == expected.stability
+    network = SmallNet()
+    theirs, _ = study(network, data, PLAN, preprocessing=policy, expensive=False)
+    assert theirs.accuracy == study(network, DATA, PLAN, expensive=False)[0].accuracy
+
+
+class Items(Dataset):
+    """Images and labels of a list."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
 
 
 def test_images_are_prepared_for_the_network():
@@ -227,7 +257,7 @@ def test_classes_are_matched_by_name(ours):
     ]
     assert found.accuracy == expected.accuracy and found.classes == expected.classes
     assert found.class_names == DATA.class_names
-    with pytest.raises(AibError, match="matched by name"):
+    with pytest.raises(AibError, match="in another order"):
         study(model, Batches(other, 4), PLAN, expensive=False, **options)
 
 
@@ -273,9 +303,9 @@ class Pair(SmallNet):
         (SmallNet(), {"maps": lambda x: x[:, 0]}, "maps must be functions by name"),
         (SmallNet(), {"maps": {"tensor": torch.ones(12, 8, 8)}}, "maps must be functions by name"),
         (SmallNet().half(), {}, r"torch.float32 images \[1, 3, 32, 32\] do not pass the network"),
-        (SmallNet(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive parts"),
+        (SmallNet(), {"maps": {"a": lambda x: x[:, 0]}, "expensive": False}, "expensive measures"),
         (SmallNet(7), {}, "7 classes and the data 10"),
-        (SmallNet(), {"data": [DATA[0]]}, r"needs an aib.data.ImageSet .*, not a list"),
+        (SmallNet(), {"data": [DATA[0]]}, "needs preprocessing="),
         (Pair(), {}, r"logits \[1,classes\], not tuple"),
         (nn.Sequential(SmallNet(), nn.Softmax(1)), {}, "probabilities, not logits"),
         (eval_model("tiny", DATA), {"preprocessing": DATA.preprocessing}, "of its own"),
@@ -291,18 +321,15 @@ def test_mistakes_are_answered_in_a_sentence(network, arguments, said):
         study(network, **{"data": DATA, "plan": PLAN} | arguments)
 
 
-def test_modifications_are_given_by_name():
-    with pytest.raises(AibError, match=r'as in \{"color-8": .*, not a list'):
-        Plan(["color-8"])
-
-
 @pytest.mark.parametrize("kind", ["tiny", "tiny_aib", "tiny_aib_masked"])
 def test_a_bar_shows_the_progress_on_a_terminal(kind, monkeypatch, capsys):
     model, given = eval_model(kind, DATA), {"constant": lambda x: x.new_ones(len(x), 4, 4)}
     ticks = []
-    study(model, DATA, PLAN, maps=given, tick=lambda what, done: ticks.append(done))
-    steps = study_steps(model, Batches(DATA, 5), PLAN, len(given))
-    assert sum(ticks) == steps - PLAN.subset * (kind == "tiny")  # it has no map of its own
+    study(model, DATA, PLAN, maps=given, tick=lambda what, done: ticks.append((what, done)))
+    done = {what for what, _ in ticks}
+    assert {"images", "modified images", "localisation", "deletion, insertion, ROAD"} <= done
+    assert ("replaced maps" in done) == (kind != "tiny")
+    assert ("changed masks" in done) == (kind == "tiny_aib_masked")
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)  # rich then takes any output for a terminal
     study(model, DATA, PLAN, expensive=False, progress=False)

@@ -8,7 +8,7 @@ from torch import nn
 
 import aib
 from aib.errors import AibError
-from aib.interpret import gradcam, integrated_gradients, occlusion, saliency
+from aib.interpret import gradcam, integrated_gradients
 from aib.interpret.posthoc import gradcam_layer, posthoc_maps
 from aib.models.backbones.propose import ScoreLayer
 from tests.helpers import SmallNet, eval_model
@@ -45,7 +45,6 @@ def _needs_captum(request):
 
 def test_gradients_of_a_template_are_the_template():
     net = Template()
-    torch.testing.assert_close(saliency(net, X, target=1), net.w[1].abs().amax(0).expand(3, 8, 8))
     torch.testing.assert_close(
         integrated_gradients(net, X, target=1), (net.w[1] * X).sum(1), atol=1e-5, rtol=1e-4
     )
@@ -58,14 +57,6 @@ def test_gradients_of_a_template_are_the_template():
     )
 
 
-def test_occlusion_of_a_template_is_what_the_window_held():
-    net = Template()
-    maps = occlusion(net, X, target=3, window=4, stride=4)
-    held = nn.functional.avg_pool2d((net.w[3] * X).sum(1, keepdim=True), 4) * 16
-    expected = held.repeat_interleave(4, 2).repeat_interleave(4, 3)[:, 0]
-    torch.testing.assert_close(maps, expected.detach(), atol=1e-4, rtol=1e-4)
-
-
 def test_logits_may_come_in_an_object_and_the_model_is_left_alone():
     plain = SmallNet().eval()
     net = Wrapped().train()
@@ -75,7 +66,6 @@ def test_logits_may_come_in_an_object_and_the_model_is_left_alone():
         maps = [
             gradcam(net, X, "features"),
             integrated_gradients(net, X, steps=4),
-            saliency(net, X),
         ]
     assert all(m.shape == (3, 8, 8) and not m.requires_grad for m in maps)
     torch.testing.assert_close(maps[0], gradcam(plain, X, plain.features))
@@ -98,9 +88,7 @@ def test_bad_input_is_named():
     narrow = nn.Sequential(nn.Conv2d(3, 5, 3, (2, 1)), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     assert gradcam(narrow, IMAGES, "0").shape == (3, *IMAGES.shape[2:])
     with pytest.raises(AibError, match=r"\[3,classes\], not \[3, 3, 8, 8\]"):
-        saliency(lambda x: x, X)
-    with pytest.raises(AibError, match="not 4, 9, 8"):
-        occlusion(net, X, window=9)
+        integrated_gradients(lambda x: x, X)
     with pytest.raises(AibError, match="'own'"):
         posthoc_maps(eval_model("tiny_aib"), IMAGES, "own")
     with pytest.raises(AibError, match="one of 'auto', 'own', 'gradcam'"):
@@ -232,21 +220,6 @@ def test_grad_cam_of_a_masked_model_is_that_of_the_pass_that_sees_the_masked_ima
     for target in (classes, None):
         found = posthoc_maps(model, IMAGES, "gradcam", target)
         torch.testing.assert_close(found / most, cam, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("profile", ["paper", "released"])
-def test_the_gradient_and_the_occlusion_are_those_of_the_raw_class_score(profile):
-    model, classes = eval_model(profile=profile), torch.tensor([0, 3, 7])
-    x = IMAGES.clone().requires_grad_()
-    [gradient] = torch.autograd.grad(raw_scores(model, x, classes).sum(), x)
-    expected = gradient.abs().amax(1)
-    found = posthoc_maps(model, IMAGES, "saliency", classes)
-    torch.testing.assert_close(found / expected.amax(), expected / expected.amax())
-    corner = IMAGES.clone()
-    corner[:, :, :8, :8] = 0  # the first window is the only one that covers the first 4 x 4 pixels
-    drop = (raw_scores(model, IMAGES, classes) - raw_scores(model, corner, classes)).detach()
-    maps = posthoc_maps(model, IMAGES, "occlusion", classes)
-    torch.testing.assert_close(maps[:, 0, 0], drop, atol=1e-6, rtol=1e-3)
 
 
 @pytest.mark.parametrize("profile", ["paper", "released"])

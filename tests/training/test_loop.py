@@ -210,6 +210,18 @@ def test_metrics_are_one_json_object_per_line(tmp_path: Path) -> None:
     assert rows == read_metrics(run.folder)
 
 
+def test_held_out_images_and_weights_are_those_of_the_average(tmp_path: Path) -> None:
+    """A decay of 0.5: the average differs from the last weights, and every evaluation takes it."""
+    model, s = tiny(), replace(SMALL, ema=0.5)
+    run = start_run(tmp_path / "run", model, s)
+    fitted = fit(model, image_set(), s, run=run, validation=image_set(12), test=image_set(16))
+    assert fitted.validation is not None and fitted.test is not None
+    for data, found in ((image_set(12), fitted.validation), (image_set(16), fitted.test)):
+        assert found.nll == aib.evaluate(fitted.model, data).nll
+        assert found.nll != aib.evaluate(model, data).nll
+    assert same_weights(aib.from_pretrained(run.folder), fitted.model)
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_the_optimizer_state_of_a_moved_anchor_is_zeroed_in_place(optimizer: Any) -> None:
     loop = Loop(tiny(), image_set(), replace(SMALL, optimizer=optimizer))
@@ -233,27 +245,6 @@ def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) ->
     messages = [text for text in seen.messages if "left out" in text]
     assert bool(messages) == bool(left_out)
     assert all(text.startswith(f"{left_out} of {count} training images") for text in messages)
-
-
-@pytest.mark.parametrize(("ema", "warns"), [(None, False), (0.5, False), (0.999, True)])
-def test_an_average_of_mostly_untrained_weights_is_warned_of(ema: float | None, warns: bool):
-    report = RecordingReporter()
-    loop = Loop(attached(), image_set(), replace(SMALL, ema=ema), report=report)
-    found = [text for text in report.messages if "choose a smaller --ema" in text]
-    assert bool(found) == warns
-    assert all(f"{0.999**loop.total_steps:.0%} those before training" in text for text in found)
-
-
-@pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize(
-    ("precision", "emulates", "warns"),
-    [("bf16", True, True), ("bf16", False, False), ("fp32", True, False)],
-)
-def test_bf16_on_a_cpu_without_it_is_warned_of(precision, emulates, warns, monkeypatch):
-    monkeypatch.setattr("aib.training.loop.emulates_bf16", lambda: emulates)
-    report = RecordingReporter()
-    Loop(attached(), image_set(), replace(SMALL, precision=precision), report=report)
-    assert any("--precision fp32" in text for text in report.messages) == warns
 
 
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
@@ -314,7 +305,7 @@ def test_no_step_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("compiled", "optimizer", "more"),
     [
-        (False, "sgd", {"trivial_augment": True, "label_smoothing": 0.1}),  # soft labels
+        (False, "sgd", {"trivial_augment": True, "label_smoothing": 0.1}),
         (False, "adamw", {}),
         (True, "sgd", {}),
         (True, "adamw", {}),

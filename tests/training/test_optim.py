@@ -12,7 +12,7 @@ from torch import nn
 import aib
 from aib.config.presets import get_preset
 from aib.config.settings import Settings
-from aib.models.types import ProfileName
+from aib.config.validation import ProfileName
 from aib.training.ema import WeightAverage
 from aib.training.optim import (
     beta_at,

@@ -1,6 +1,5 @@
 """Runs that are killed, stopped and resumed end with the same weights."""
 
-import json
 import os
 import random
 import re
@@ -9,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,17 +20,15 @@ import aib
 from aib.cli import main
 from aib.config.settings import Settings
 from aib.data import load
-from aib.errors import AibError, AibWarning
+from aib.errors import AibError
 from aib.runs.files import read_metrics, read_settings, train_seconds
-from aib.runs.run import open_run
 from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
-from aib.training.train import build_model, train
-from tests.data import official
+from aib.training.train import train
 from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model, start_run
 
 OPTIONS = (
@@ -130,31 +126,12 @@ def test_a_signal_saves_and_says_how_to_resume(uninterrupted: Path) -> None:
     assert_same_weights(uninterrupted, folder / run)
 
 
-@pytest.mark.parametrize(
-    ("section", "name", "value", "message"),
-    [
-        ("settings", "beta", 0.5, "beta 0.5 in config.json, 0.01 in checkpoint.pt"),
-        ("preprocessing", "std", [1, 1, 1], r"preprocessing.std \[1, 1, 1\] in config.json"),
-        ("model", "width", 2, "model.width 2 in config.json, 0.25 in checkpoint.pt"),
-    ],
-)
-def test_a_run_with_an_edited_config_is_not_resumed(
-    uninterrupted: Path, tmp_path: Path, section: str, name: str, value: Any, message: str
-) -> None:
-    folder = unfinished(uninterrupted, tmp_path / "run")
-    config = json.loads((folder / "config.json").read_text())
-    config[section][name] = value
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(aib.AibError, match=message):
-        train(read_settings(folder), folder, resume=True)
-
-
 def test_machine_settings_may_change_on_resume(uninterrupted: Path, tmp_path: Path) -> None:
     """In config.json or on the command line: the result is the same. Only one process resumes."""
     folder = unfinished(uninterrupted, tmp_path / "run")
     text = (folder / "config.json").read_text()
     (folder / "config.json").write_text(text.replace('"workers": 2', '"workers": 0'))
-    settings = replace(read_settings(folder), oversubscribe=True, log_every=7)
+    settings = replace(read_settings(folder), log_every=7)
     assert settings.workers == 0
     before = (folder / "metrics.jsonl").read_bytes()
     with RunFolder(folder).locked(), pytest.raises(aib.AibError, match="another process is"):
@@ -168,50 +145,12 @@ def test_other_settings_may_not_change_on_resume(
     uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = unfinished(uninterrupted, tmp_path / "run")
-    assert main(["train", "--resume", str(folder), "--lr", "7", "--oversubscribe"]) == 2
+    assert main(["train", "--resume", str(folder), "--lr", "7"]) == 2
     err = capsys.readouterr().err
     assert err == f"aib train: {folder} is a run with other settings: lr was 0.1 and is now 7.0\n"
     for changed in ({"devices": 2}, {"beta": 0.5}):  # each process samples noise of its own
         with pytest.raises(aib.AibError, match=f"other settings: {next(iter(changed))} was"):
             RunFolder(folder).check_settings(replace(read_settings(folder), **changed))
-
-
-def test_resume_rejects_another_folder(
-    uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, other = unfinished(uninterrupted, tmp_path / "run"), tmp_path / "other"
-    words = ["train", "--resume", str(folder), "--oversubscribe"]
-    assert main([*words, "--out", str(other)]) == 2
-    assert "leave out --out" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("splits", [("",), ("train", "test")])
-def test_a_run_on_a_relative_folder_says_where_to_resume_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: tuple[str, ...]
-) -> None:
-    for split in splits:
-        official.write_folder(tmp_path / "photos" / split, classes=2, per_class=10)
-    monkeypatch.chdir(tmp_path)
-    small = {"model": "tiny_aib_masked", "width": 0.25, "epochs": 1, "batch_size": 4}
-    settings = Settings().updated(data="folder:photos:image_size=16", accelerator="cpu", **small)
-    train(settings, Path("run"))
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    run = tmp_path / "run"
-    with pytest.raises(AibError, match="photos is not a folder.* resume it from there"):
-        train(read_settings(run), run, resume=True)
-    for split in splits:  # another project's, of the same name
-        official.write_folder(Path("photos") / split, classes=2, per_class=11)
-    warned = pytest.warns(AibWarning, match=f"trained on {tmp_path / 'photos'}, not on")
-    with warned, suppress(AibError):  # an error where images are held out of other files
-        open_run(run).images()
-
-
-def test_init_starts_from_trained_weights(uninterrupted: Path) -> None:
-    s = Settings(model="tiny_aib_qt", init=str(uninterrupted)).updated(width=0.25)
-    started = build_model(s, load("shapes:count=96", "train"))
-    want = load_file(uninterrupted / "model.safetensors")
-    assert all(torch.equal(value, want[name]) for name, value in started.state_dict().items())
 
 
 class StopAfter(Reporter):

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from aib.runs.run import Run
-from aib.viewer.examples import Example
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import listen, make_app, prepare_gradio
 from tests.helpers import photo, shapes, small_model
 
-EXAMPLES = [Example(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
+EXAMPLES = [(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
 TIMEOUT = 60  # seconds
 
 
@@ -30,8 +29,10 @@ def opened(folder: Path, name: str = "tiny_aib_qt") -> Run:
     return Run(folder=folder / name, label=name, model=model, settings=None)
 
 
-def viewer(folder: Path, *names: str, samples: tuple[int, int] | None = None) -> Viewer:
-    return Viewer([opened(folder, name) for name in names or ("tiny_aib_qt",)], samples)
+def viewer(
+    folder: Path, name: str = "tiny_aib_qt", samples: tuple[int, int] | None = None
+) -> Viewer:
+    return Viewer(opened(folder, name), samples)
 
 
 @contextmanager
@@ -122,12 +123,6 @@ class Visitor:
         """Upload a file; the path that it gets."""
         [path] = self.http.post("/gradio_api/upload", files={"files": (name, content)}).json()
         return str(path)
-
-    def thumbnails(self) -> list[str]:
-        """The paths of the examples' pictures."""
-        parts = (part["props"] for part in self.config["components"])
-        [gallery] = (props for props in parts if props.get("elem_id") == "aib-examples")
-        return [tile["image"]["path"] for tile in gallery["value"]]
 
 
 def named(path: str) -> dict[str, Any]:

@@ -108,13 +108,9 @@ def notes(files: list[RunsFile]) -> Iterator[str]:
     """How the runs of each file were trained and measured."""
     yield "\n## Notes\n"
     for file in files:
-        remarks = [file.note, *dict.fromkeys(r.maps["note"] for r in file.runs if _has_note(r))]
+        remarks = [file.note, *dict.fromkeys((r.maps or {}).get("note") for r in file.runs)]
         link = f"[{file.title}](../../results/{file.name}.json)"
         yield f"- {link}: {' '.join(remark for remark in remarks if remark)}"
-
-
-def _has_note(run: StoredRun) -> bool:
-    return bool(run.maps and run.maps.get("note"))
 
 
 def page(heading: str, lines: list[str]) -> str:

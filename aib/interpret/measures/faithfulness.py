@@ -1,44 +1,19 @@
 """Does the probability go where the map says? Deletion, insertion and ROAD of each kind of map."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from aib.evaluation.intervals import Estimate, FlatResults, mean_estimates
-from aib.figures.table import Table, number, table_of, without_empty_columns
+from aib.evaluation.intervals import Estimate, mean_estimates
+from aib.figures.table import Table, table_of, without_empty_columns
 from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measures.localisation import subset_size
+from aib.interpret.measure import Context, Measure, View, subset_size
 from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
 from aib.interpret.metrics.road import road
-from aib.interpret.posthoc import completeness
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
-
-GAP = "completeness gap %"
-
-
-@dataclass(frozen=True)
-class Faithfulness(FlatResults):
-    """Areas under the deletion, insertion and ROAD curves of one kind of map, 0 to 1."""
-
-    deletion: Estimate
-    insertion: Estimate
-    deletion_curve: list[float] | None = None
-    insertion_curve: list[float] | None = None
-    completeness_gap: float | None = None  # of Integrated Gradients
-    road_morf: Estimate | None = None  # most relevant pixels imputed first
-    road_lerf: Estimate | None = None  # least relevant first
-    road_morf_curve: list[float] | None = None  # at road_fractions
-    road_lerf_curve: list[float] | None = None
-    road_fractions: list[float] | None = None
+from aib.interpret.results import Faithfulness, Study
 
 
 class FaithfulnessMeasure(Measure):
@@ -50,7 +25,6 @@ class FaithfulnessMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.curves: dict[str, list[dict[str, Curve]]] = {}
-        self.sums: list[Tensor] = []  # what Integrated Gradients sum to, and should: [2,B] each
 
     @property
     def cost(self) -> int:
@@ -64,18 +38,10 @@ class FaithfulnessMeasure(Measure):
             curves = deletion_insertion(predict, view.x, maps, seed=seed)
             curves |= road(predict, view.x, maps, seed=seed)
             self.curves.setdefault(kind, []).append(curves)
-            if kind == "integrated_gradients":
-                self.sums.append(torch.stack(completeness(predict, view.x, maps)))
 
     def fields(self) -> dict[str, Any]:
         """`faithfulness`, by kind of map."""
-        found = {kind: self._result(parts) for kind, parts in self.curves.items()}
-        if self.sums:
-            total, change = torch.cat(self.sums, dim=1).double()
-            gap = float((total - change).abs().sum() / change.abs().sum())
-            exact = found["integrated_gradients"]
-            found["integrated_gradients"] = replace(exact, completeness_gap=gap)
-        return {"faithfulness": found}
+        return {"faithfulness": {k: self._result(parts) for k, parts in self.curves.items()}}
 
     def columns(self) -> dict[str, Tensor]:
         """The area under each curve."""
@@ -106,7 +72,6 @@ class FaithfulnessMeasure(Measure):
                 "insertion (high is good)": found.insertion.format(3),
                 "ROAD, most relevant first (low is good)": _area(found.road_morf),
                 "ROAD, least relevant first (high is good)": _area(found.road_lerf),
-                GAP: number(found.completeness_gap, 1, 100),
             }
             for label, study in studies.items()
             for kind, found in study.faithfulness.items()
@@ -115,11 +80,6 @@ class FaithfulnessMeasure(Measure):
             f"On {subset_size(studies)} images; missing pixels are blurred. ROAD fills them in "
             "from their neighbours, with a little noise."
         )
-        if any(row[GAP] != "-" for row in rows):
-            note += (
-                f" {GAP}: how far the sum of Integrated Gradients is from the change of the class "
-                "score between the mean colour and the image, relative to that change."
-            )
         title = "Does the probability go where the map says?"
         return [without_empty_columns(table_of(title, rows, note))]
 

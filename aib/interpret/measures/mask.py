@@ -1,19 +1,15 @@
 """Does closed mean closed? A masked model's mask, and the accuracy with the mask changed."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aib.errors import AibWarning
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.mask_use import MaskSums
+from aib.interpret.results import Study
 from aib.models.masked import Masked
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
 
 MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
 

@@ -1,10 +1,8 @@
 """What becomes of the decisions under other maps: is the map used, does it give the class away?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -14,9 +12,7 @@ from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.encoding import SWAPS, map_encoding
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.swap import Swapping, check_unchanged
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
+from aib.interpret.results import Study
 
 
 class SwapMeasure(Measure):

@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from aib.errors import AibError
 
+NO_CHECKPOINTING = "turn off gradient checkpointing: attached networks cannot run layers twice"
 OPEN = 2.0  # bias of the last layer: sigmoid(2) = 0.88, the model starts open
 MOSTLY_OPEN = 1.0  # of a copy: a sigmoid in saturation has no gradient to close by
 
@@ -155,27 +156,19 @@ class FirstPass(nn.Module):
             self._features.append(f.clone())  # the network may change them in place
 
 
-def hold_in_backward(network: nn.Module) -> None:
-    """Keep every BatchNorm from updating its running statistics in a backward pass.
+def reject_checkpointing(network: nn.Module) -> None:
+    """Raise an error where a BatchNorm runs again in a backward pass.
 
-    Gradient checkpointing runs layers again there, after `FirstPass` has taken its buffers out of
-    the network: the first pass would update those of the second.
+    `FirstPass` has then taken its buffers out: the first pass would update those of the second.
     """
     for layer in network.modules():
         if isinstance(layer, _NormBase) and layer.track_running_stats:
-            layer.register_forward_pre_hook(_hold)
-            layer.register_forward_hook(_release, always_call=True)  # checkpointing may stop in it
+            layer.register_forward_pre_hook(_check_forward)
 
 
-def _hold(layer: nn.Module, inputs: Any) -> None:
+def _check_forward(layer: nn.Module, inputs: Any) -> None:
     if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
-        layer.__dict__["held"] = layer._buffers
-        layer._buffers = {name: b.clone() for name, b in layer.named_buffers(recurse=False)}
-
-
-def _release(layer: nn.Module, inputs: Any, output: Any) -> None:
-    if not torch.compiler.is_compiling() and "held" in layer.__dict__:
-        layer._buffers = layer.__dict__.pop("held")
+        raise AibError(NO_CHECKPOINTING)
 
 
 def batch_norm_buffers(network: nn.Module) -> dict[str, Tensor]:

@@ -7,11 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from aib.data import Batches
 from aib.errors import AibError
 from aib.interpret.metrics.mask_use import MaskUse, mask_use
 from aib.interpret.metrics.seeded import Stream, normal
-from aib.interpret.replaced import measure_mask
 from aib.models.latent import LinearHead
 from aib.models.masked import Masked
 from tests.helpers import eval_model, shapes
@@ -147,6 +145,7 @@ def test_open_and_closed_ends():
     model, (x, y) = make(), pictures()
     x[:, 0] = 1
     found = mask_use(model, [(x, y)])
+    assert found.nearly_closed == 0
     assert (found.open, found.area, found.bits) == (100, 100, 24 * SIDE * SIDE)
     assert found.prediction_changes == found.faint_bits == 0
     assert found.probability_std == pytest.approx(0, abs=1e-3)
@@ -154,17 +153,8 @@ def test_open_and_closed_ends():
     x[:, 0] = 0
     found = mask_use(model, [(x, y)])
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
+    assert found.nearly_closed == 100
     assert MaskUse.from_flat(found.to_dict()) == found
-
-
-def test_a_model_that_only_takes_masks_has_none_of_its_own():
-    class GivenOnly(Masked):
-        takes_map = False
-
-    model = make()
-    model.__class__ = GivenOnly
-    data = shapes(2)
-    assert measure_mask(model, Batches(data, 2), seed=0) is None
 
 
 def test_without_a_change_the_interval_is_that_of_none_in_so_many_images():

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from aib.errors import AibError
-from aib.interpret import WSOL, Thresholds, boxes_to_objects
-from aib.interpret.metrics.wsol import IOUS, STEPS, box_ious
+from aib.interpret import WSOL, boxes_to_objects
+from aib.interpret.metrics.wsol import IOUS, STEPS, average_precision, box_ious
 from tests.interpret.metrics.test_components import box, flood_fill, flood_fills
 
 CUTS = [i / STEPS for i in range(STEPS)]
@@ -43,14 +43,8 @@ def overlap(first: list[float], second: list[float]) -> float:
     return shared / (sum(areas) - shared)
 
 
-def slow_box_ious(one: torch.Tensor, mask: torch.Tensor, cuts=CUTS) -> list[float]:
-    truth = box((mask == 1).nonzero().tolist())
-    return [overlap(flood_fill(scaled(one).double() > cut), truth) for cut in cuts]
-
-
-def slow_best_box_ious(one: torch.Tensor, mask: torch.Tensor) -> list[float]:
-    """Of the component that fits best, not of the largest."""
-    truth = box((mask == 1).nonzero().tolist())
+def slow_box_ious(one: torch.Tensor, truth: list[float]) -> list[float]:
+    """Of the component that fits best, at each threshold."""
     return [
         max(overlap(box(part), truth) for part in flood_fills(scaled(one).double() > cut))
         for cut in CUTS
@@ -94,38 +88,40 @@ def test_every_score_is_that_of_plain_loops():
     metric.update(maps[:5], objects[:5])
     metric.update(maps[5:], objects[5:])
     found = {name: float(value) for name, value in metric.compute().items()}
-    best = best_shares([slow_box_ious(*case) for case in zip(maps, objects, strict=True)])
+    truths = [box((mask == 1).nonzero().tolist()) for mask in objects]
+    pairs = list(zip(maps, truths, strict=True))
+    best = best_shares([slow_box_ious(*pair) for pair in pairs])
     assert 0 < best[2] < best[0]  # the cases tell the IoUs apart
     assert found["max_box_acc"] == pytest.approx(sum(best) / 3)
-    of_any = best_shares([slow_best_box_ious(*case) for case in zip(maps, objects, strict=True)])
-    assert found["max_box_acc_any"] == pytest.approx(sum(of_any) / 3)
-    assert sum(of_any) > sum(best)  # the cases tell the two apart
+    largest = best_shares(
+        [[overlap(flood_fill(scaled(m).double() > cut), t) for cut in CUTS] for m, t in pairs]
+    )
+    assert sum(largest) < sum(best)  # the published definition takes the box of any component
     assert [found[f"max_box_acc_at_{least}"] for least in IOUS] == pytest.approx(best)
     masked = [slow_mask_ious(one, mask) for one, mask in zip(maps, objects, strict=True)]
     mean = [sum(column) / len(masked) for column in zip(*masked, strict=True)]
     assert found["mask_iou"] == pytest.approx(max(mean))
-    assert metric.thresholds().mask == mean.index(max(mean)) / STEPS
     assert found["pxap"] == pytest.approx(slow_pxap(maps, objects))
     for name in ("max_box_acc", "mask_iou", "pxap"):
         assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
 
 
-def test_given_thresholds_replace_the_best_ones():
-    maps, objects = cases()
-    given = Thresholds(boxes=(0.2, 0.5, 0.83), mask=0.4)
-    metric = WSOL(thresholds=given, resamples=5)
-    metric.update(maps, objects)
-    found = metric.compute()
-    pairs = list(zip(maps, objects, strict=True))
-    right = [
-        iou >= least
-        for one, mask in pairs
-        for iou, least in zip(slow_box_ious(one, mask, given.boxes), IOUS, strict=True)
-    ]
-    assert float(found["box_acc_held_out"]) == pytest.approx(sum(right) / len(right))
-    ious = [iou for one, mask in pairs for iou in slow_mask_ious(one, mask, [0.4])]
-    assert float(found["mask_iou_held_out"]) == pytest.approx(sum(ious) / len(ious))
-    assert float(found["box_acc_held_out"]) < float(found["max_box_acc"])
+def test_a_score_at_the_threshold_itself_is_found():
+    """PxAP cuts at score >= threshold, boxes at score > threshold."""
+    metric = WSOL(resamples=5)
+    map, mask = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, dtype=torch.bool)
+    map[0, 0, 0], map[0, 0, 1], map[0, 0, 2] = 1.0, 0.5, 0.49
+    mask[0, 0, :2] = True
+    metric.update(map, mask)
+    # At 0.5 both object pixels are found and nothing else: all the recall, at full precision.
+    assert float(metric.compute()["pxap"]) == float(metric.compute()["mask_iou"]) == 1
+    top = WSOL(resamples=5)
+    mask[0, 0, 1] = False
+    top.update(map, mask)  # only the threshold 1 finds the object alone, by equality
+    assert float(top.compute()["pxap"]) == 1
+    inside = torch.zeros(2 * (STEPS + 1))
+    inside[STEPS] = inside[-1] = 1  # one object and one other pixel, both of score 1
+    assert float(average_precision(inside)) == 0.5
 
 
 def test_a_flat_map_has_no_box_and_all_pixels():
@@ -142,9 +138,9 @@ def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
     whole[0, :, 3:] = 1.0  # the right half
     nothing = [float("nan")] * 4
     overrun = torch.tensor([[[3.0, -2.0, 9.0, 8.0], nothing]])
-    assert box_ious(whole, overrun)[0].unique().tolist() == [1.0]
+    assert box_ious(whole, overrun).unique().tolist() == [1.0]
     several = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [3.0, 0.0, 6.0, 2.0]]])
-    assert box_ious(whole, several)[0].unique().tolist() == [0.5]
+    assert box_ious(whole, several).unique().tolist() == [0.5]
     metric = WSOL(resamples=5)
     metric.update(whole, whole.bool(), several)
     assert float(metric.compute()["max_box_acc"]) == pytest.approx(2 / 3)
@@ -181,11 +177,7 @@ def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
     metric = WSOL(resamples=5)
     metric.update(maps, objects, boxes)
     found = metric.compute()
-    rows = [
-        [overlap(flood_fill(scaled(maps[i]).double() > cut), boxes[i].tolist()) for cut in CUTS]
-        for i in range(8)
-        if i != 1
-    ]
+    rows = [slow_box_ious(maps[i], boxes[i].tolist()) for i in range(8) if i != 1]
     assert float(found["max_box_acc"]) == pytest.approx(sum(best_shares(rows)) / 3)
     assert found["max_box_acc_undefined"] == 1
     drawn = [slow_mask_ious(maps[i], objects[i]) for i in range(1, 8)]
@@ -202,12 +194,3 @@ def test_broken_maps_are_an_error():
     metric.update(maps, objects)
     with pytest.raises(AibError, match="maps of 1 image "):
         metric.compute()
-
-
-def test_images_without_an_object_choose_no_thresholds():
-    metric = WSOL()
-    metric.update(torch.rand(2, 8, 8), torch.tensor([0, 255]).expand(8, 8, 2).permute(2, 0, 1))
-    assert metric.thresholds() is None
-    metric.update(torch.full((1, 8, 8), torch.nan), torch.ones(1, 8, 8, dtype=torch.uint8))
-    with pytest.raises(AibError, match="the maps of 1 image hold NaN"):
-        metric.thresholds()

@@ -8,17 +8,25 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from aib.data import Batches
+from aib.interpret.images import Images, measure_images
+from aib.interpret.measure import Context, run_measures
+from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.per_image import measure_images
+from aib.system.progress import silent
 from tests.helpers import eval_model, shapes
 
 DATA = shapes(20)
 TEN = modifications("shapes")
 
 
-def measure(model, batch_size=8, which=("color-8", "high-4")):
-    known = {name: TEN[name] for name in which}
-    return measure_images(model, Batches(DATA, batch_size), known, seed=3)
+@torch.no_grad()
+def measure(model, batch_size=8, known=None):
+    """Metrics of each image, and what each modification does."""
+    known = known or {name: TEN[name] for name in ("color-8", "high-4")}
+    context = Context(model, frozenset(), seed=3, modifications=known)
+    images, stability = measures = [Images(context), StabilityMeasure(context)]
+    run_measures(context, measures, Batches(DATA, batch_size), silent)
+    return images.metrics(stability.columns()), stability.fields()["stability"]
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +35,13 @@ def model():
 
 
 def test_the_metrics_do_not_depend_on_the_batch_size(model):
-    one, other = measure(model, 20), measure(model, 7)
+    (one, first), (other, second) = measure(model, 20), measure(model, 7)
     assert one.columns.keys() == other.columns.keys()
     for name, values in one.columns.items():
         torch.testing.assert_close(values, other.columns[name], equal_nan=True, msg=name)
     # near ties of two classes may fall either way by rounding; there are none here
-    for name, found in one.stability.items():
-        assert found.to_dict() == pytest.approx(other.stability[name].to_dict(), rel=1e-3), name
+    for name, found in first.items():
+        assert found.to_dict() == pytest.approx(second[name].to_dict(), rel=1e-3), name
 
 
 def test_a_modification_that_changes_nothing_scores_100(model):
@@ -41,8 +49,8 @@ def test_a_modification_that_changes_nothing_scores_100(model):
         def __call__(self, images, index, *, seed=0, foreign=None):
             return images
 
-    found = measure_images(model, Batches(DATA, 8), {"nothing": Nothing()})
-    nothing = found.stability["nothing"]
+    found, stability = measure(model, known={"nothing": Nothing()})
+    nothing = stability["nothing"]
     assert nothing.score[0.9].value == nothing.prediction_consistent.value == 100
     assert nothing.centred_mean.value == pytest.approx(1, abs=1e-5)
     assert nothing.accuracy == pytest.approx(100 * found.mean("correct"))
@@ -50,13 +58,13 @@ def test_a_modification_that_changes_nothing_scores_100(model):
 
 def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
     model = eval_model("tiny_dvib", DATA)
-    found = measure(model)
+    found, stability = measure(model)
     assert found.perplexity is None and found.mean("contrast") is None
     images = [DATA.images, TEN["high-4"](DATA.images, torch.arange(20), seed=3)]
     with torch.no_grad():
         outs = [model(model.preprocessing.normalise(x), deterministic=True) for x in images]
     before, after = (out.logits.argmax(-1) for out in outs)
-    assert found.stability["high-4"].to_dict() == pytest.approx(
+    assert stability["high-4"].to_dict() == pytest.approx(
         {
             "accuracy": 100 * float((after == DATA.labels).double().mean()),
             "prediction_consistent": 100 * float((after == before).double().mean()),
@@ -68,7 +76,7 @@ def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
 
 
 def test_class_means_are_means_over_the_images_of_a_class(model):
-    found = measure(model)
+    found = measure_images(model, Batches(DATA, 8))
     bits = found.columns["kl_bits"]
     for row in found.by_class(DATA.class_names):
         here = DATA.labels == DATA.class_names.index(row.name)
@@ -79,6 +87,6 @@ def test_class_means_are_means_over_the_images_of_a_class(model):
 def test_a_metric_that_no_image_of_a_class_defines_is_none(model):
     """As in the file: a study that is read back equals the one that was written."""
     empty = replace(DATA, objects=torch.zeros_like(DATA.objects))
-    found = measure_images(model, Batches(empty, 5), {})
+    found = measure_images(model, Batches(empty, 5))
     for row in found.by_class(DATA.class_names):
         assert row.means["auroc"] is None and row.means["kl_bits"] is not None

@@ -1,0 +1,105 @@
+"""The command line of `aib train`: what its flags set, and where the other settings come from."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aib.cli import main
+from aib.commands import train as command
+from aib.commands.setting_flags import GROUPS, describe_fields
+from aib.config.options import ModelOptions
+from aib.config.presets import PRESETS
+from aib.config.settings import Settings, setting_types
+from tests.helpers import run_process
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings of trainings that the command would start."""
+    found: list[Settings] = []
+    monkeypatch.setattr(command, "start", lambda settings, folder, resume: found.append(settings))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ("", {}),
+        ("--width 0.5 --num-anchors 7 --epochs 3", {"width": 0.5, "num_anchors": 7, "epochs": 3}),
+        ("--lr=0.2 --milestones 3 5", {"lr": 0.2, "milestones": (3, 5)}),
+        ("--no-augment --graphs", {"augment": False, "graphs": True}),
+        ("--freeze stem tail --ema None", {"freeze": ("stem", "tail")}),
+    ],
+)
+def test_a_flag_sets_its_setting(words: str, changes: dict[str, Any], started: list) -> None:
+    assert main(["train", *words.split()]) == 0
+    assert started == [Settings().updated(**changes)]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_flags_change_a_preset_wherever_it_stands(last: bool, started: list) -> None:
+    words = "--beta 0.5 --clip None --no-compile --no-graphs".split()
+    assert (
+        main(["train", *words, "cifar10_fast"] if last else ["train", "cifar10_fast", *words]) == 0
+    )
+    changes = {"beta": 0.5, "clip": None, "compile": False, "graphs": False}
+    assert started == [PRESETS["cifar10_fast"].settings.updated(**changes)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["shapes_tinny"], "did you mean shapes_tiny"),
+        (["--lr", "-1"], "lr must be"),
+        (["--model", "vgg", "--backbone", "a:b"], "leave out one of them"),
+        (["shapes_tiny", "--resume", "run"], "leave out the rest"),
+        (["--resume", "nowhere"], "nowhere is not a run"),
+    ],
+)
+def test_what_cannot_be_trained_is_an_error(
+    words: list, message: str, started: list, capsys
+) -> None:
+    assert main(["train", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ([], {"init": "pets_masked", "freeze": ("body", "propose"), "evaluate_every": 5}),
+        (["--holdout", "0.3"], {"holdout": 0.3, "evaluate_every": 1}),
+        (["--epochs", "2", "--lr", "0.1"], {"epochs": 2, "lr": 0.1, "init": "pets_masked"}),
+        (["--freeze", "body"], {"freeze": ("body",), "lr": 1e-3}),
+        (["--evaluator"], {"init": None, "freeze": ()}),
+        (["--model", "tiny"], {"model": "tiny", "init": None, "data": "folder:photos"}),
+    ],
+)
+def test_the_users_own_images_get_a_model_that_this_machine_can_train(
+    more: list[str], expected: dict[str, Any], started: list, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    assert main(["train", "--data", "folder:photos", "--accelerator", "cpu", *more]) == 0
+    [settings] = started
+    assert {name: getattr(settings, name) for name in expected} == expected
+
+
+def test_the_help_is_short_and_names_every_setting_in_a_group(tmp_path: Path) -> None:
+    text = run_process(sys.executable, "-m", "aib", "train", "--help", cwd=tmp_path, COLUMNS="80")
+    assert len(text.splitlines()) <= 120 and "{None}" not in text
+    assert "depends on the model" in text
+    for group, names in GROUPS.items():
+        assert f"{group} options" in text
+        for name in names:
+            flag = name.replace("_", "-")
+            assert f"--{flag} " in text or f"--no-{flag} " in text
+
+
+def test_every_setting_is_described_and_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(setting_types())
+    described = describe_fields(Settings) | describe_fields(ModelOptions)
+    assert set(grouped) <= set(described) and all(described.values())

@@ -1,0 +1,93 @@
+"""Kinds of maps on the same model and images, and the protocol of measures."""
+
+from dataclasses import replace
+
+import torch
+
+from aib.data import Batches, ImageFiles
+from aib.interpret import Plan, boxes_to_objects, kinds, studies, study
+from aib.interpret.measure import Context, Measure, run_measures
+from aib.interpret.measures.localisation import LocalisationMeasure
+from aib.interpret.metrics.wsol import object_boxes
+from aib.interpret.studies import no_objects
+from aib.system.progress import silent
+from tests.helpers import SmallNet, eval_model, shapes
+
+DATA = shapes(20)
+
+
+def located(data, maps):
+    """The scores of maps [B,h,w] that a function of the batch makes."""
+    model = eval_model("tiny_aib", DATA)
+    has = frozenset({"objects"})
+    makers = {"own": lambda x, batch: maps(batch)}
+    context = Context(model, has, makers=makers, outlines=not data.has_only_boxes)
+    measure = LocalisationMeasure(context)
+    run_measures(context, [measure], Batches(data, 8), silent)
+    return measure.fields()["localisation"]["own"]
+
+
+def test_filled_boxes_have_no_scores_of_masks():
+    data = DATA.subset(torch.arange(4))
+    data = replace(data, objects=None, boxes=object_boxes(data.objects).float())
+    own = located(data, lambda batch: batch.images.float().mean(1))
+    assert own.max_box_acc is not None and own.pxap is own.mask_iou is None
+
+
+def test_official_boxes_are_scored_beside_outlines():
+    """Maps that are the boxes: their boxes are right, though the masks are elsewhere."""
+    boxes = torch.tensor([[2.0, 3.0, 12.0, 20.0]]).repeat(4, 1)
+    data = replace(DATA.subset(torch.arange(4)), boxes=boxes)
+    own = located(data, lambda batch: boxes_to_objects(batch.boxes, (32, 32)).float())
+    assert own.max_box_acc.value == 1 and own.mask_iou.value < 0.9 and own.pxap is not None
+
+
+def test_data_without_masks_give_the_reason(tmp_path):
+    assert no_objects(DATA) is None
+    assert "neither" in no_objects(replace(DATA, objects=None))
+    crops = torch.zeros(20, 4)
+    files = ImageFiles(tuple(tmp_path for _ in range(20)), crops)
+    cut = replace(DATA, images=None, objects=None, files=files)
+    assert "cropped to the objects' boxes" in no_objects(cut)
+
+
+def test_without_captum_the_controls_remain(monkeypatch):
+    monkeypatch.setattr(kinds, "has_captum", lambda: False)
+    model = eval_model("tiny_aib", DATA)
+    makers, layer, problems = kinds.map_makers(model, Batches(DATA, 8), {}, has_maps=True, seed=0)
+    assert list(makers) == ["own", "centre", "random"] and layer is None
+    assert "pip install" in problems[0]
+
+
+def test_a_map_of_a_batch_is_made_once_for_all_measures():
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return x.mean(1)
+
+    study(SmallNet(), DATA, Plan({}, subset=6), maps={"counted": counted})
+    assert calls == [6]
+
+
+def test_a_measure_takes_one_file_and_one_entry_of_the_list(monkeypatch):
+    """A later measurement: its own pass over all images, and a second one."""
+    seen = []
+
+    class Later(Measure):
+        title, passes = "later", 2
+
+        def update(self, view):
+            seen.append(("first", view.first, len(view.x)))
+
+        def update_again(self, view):
+            seen.append(("second", view.first, len(view.x)))
+
+        def fields(self):
+            return {"gradcam_layer": "later"}
+
+    monkeypatch.setattr(studies, "MEASURES", (*studies.MEASURES, Later))
+    data = Batches(DATA, 12)
+    found, _ = study(SmallNet(), data, Plan({}), expensive=False)
+    assert seen == [("first", 0, 12), ("first", 12, 8), ("second", 0, 12), ("second", 12, 8)]
+    assert found.gradcam_layer == "later"
