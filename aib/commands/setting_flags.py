@@ -21,7 +21,7 @@ from aib.config.presets import PRESETS
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
-    "data": ("data", "root", "holdout", "strict", "cache", "workers"),
+    "data": ("data", "root", "holdout", "cache", "workers"),
     "model": (
         "model", "at", "pretrained", "backbone", "init",
         "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",

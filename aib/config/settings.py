@@ -39,7 +39,7 @@ class Settings:
 
     # --- what is trained, on what
     data: str = "shapes"
-    """folder:PATH, hf:NAME or a name."""
+    """folder:PATH or a name."""
     root: str | None = None
     """Folder of the data set's official files."""
     model: str = "vgg_aib_qt"
@@ -119,8 +119,6 @@ class Settings:
     """One random operation per image (TrivialAugment)."""
     alternate_flip: bool = False
     """Mirror images in every second epoch."""
-    strict: bool = False
-    """Stop at a damaged file instead of skipping it."""
     cache: Cache = "auto"
     """Where decoded images above 64 pixels stay."""
     workers: NonNegativeInt = 2
@@ -243,6 +241,6 @@ MACHINE = {
 NETWORK = ("at", "masked", "pretrained")
 # Settings that choose data and model: `fit` is given both.
 CHOICES = {
-    "data", "root", "holdout", "strict", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
+    "data", "root", "holdout", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
     "init",
 }  # fmt: skip

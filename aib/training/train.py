@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -14,7 +13,7 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
-from aib.models.networks.attachment import attach, attach_options, form_of
+from aib.models.networks.attachment import attach, attach_options
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CHECKPOINT, CONFIG, WEIGHTS, read_preprocessing
 from aib.runs.files import (
@@ -95,7 +94,7 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
     model.preprocessing = data.preprocessing
     loaded = [data, *([validation] if validation else []), *test]
     for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
-        report.message(f"warning: {left_out}; --strict stops at one")
+        report.message(f"warning: {left_out}")
     report.message(
         f"{s.model} on {s.data}: {len(data):,} images, {counted(s.epochs, 'epoch')}, "
         f"{fabric.device}; writing to {folder}"
@@ -148,7 +147,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
-        **attach_options(s.model, form_of(s.masked, s.evaluator), s.options),
+        **attach_options(s.options),
     )
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
@@ -162,13 +161,7 @@ def with_test_images(s: Settings) -> Settings:
 
 def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
     """Load one split of the settings' data set, with the images held out that a run recorded."""
-    options: dict[str, Any] = {
-        "root": s.root,
-        "seed": s.seed,
-        "holdout": s.holdout,
-        "strict": s.strict,
-    }
-    return load(s.data, split, held_out=held_out, **options)
+    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, held_out=held_out)
 
 
 def build_model(
