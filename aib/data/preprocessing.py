@@ -57,8 +57,7 @@ class Preprocessing:
         if not self.mean:
             raise AibError(
                 "it is not known how to normalise images for this model, which was trained on "
-                "tensors as they were given: set model.preprocessing = aib.Preprocessing("
-                "image_size, resize, mean, std), or name it in aib.fit(..., preprocessing=...)"
+                "tensors: set model.preprocessing, or name it in aib.fit(..., preprocessing=)"
             )
         mean, std = (torch.tensor(v, device=device).view(3, 1, 1) for v in (self.mean, self.std))
         return mean, std
@@ -98,6 +97,5 @@ def _check_range(pixels: Tensor) -> None:
     if pixels.dtype == torch.bool or not in_range:
         raise AibError(
             f"pixels must be integers in 0..255 or floats in 0..1, not {pixels.dtype} from "
-            f"{low:g} to {high:g}: convert them with .to(torch.uint8) or clamp them, and do "
-            "not normalise twice"
+            f"{low:g} to {high:g}: do not normalise twice"
         )
