@@ -97,13 +97,9 @@ def ratio_interval(
     Both are [N,F], one row per image; a mean over some images is such a ratio, with 0 / 0 for the
     images left out. Returns the lower and upper ends, float64 [F]; NaN where a metric is undefined.
     """
-
-    def ratio(sums: Tensor) -> Tensor:
-        above, below = sums.chunk(2, dim=1)  # [resamples,F] each
-        return above / below
-
     both = torch.cat([numerators, denominators], dim=1)
-    return interval(both, ratio, resamples=resamples, seed=seed)
+    count = numerators.shape[1]
+    return interval(both, lambda s: s[:, :count] / s[:, count:], resamples=resamples, seed=seed)
 
 
 def interval(
