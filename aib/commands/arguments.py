@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 import tyro
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from aib.config.preset import Preset
+from aib.config.presets import Preset
 from aib.config.settings import Settings
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
@@ -24,28 +23,18 @@ CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 def run_command(command: str, argv: Sequence[str]) -> None:
     """Run a command with these words: its module's `main`, or else its COMMAND."""
-    reject_empty(argv)
     module, prog = import_module(f"aib.commands.{command}"), f"aib {command}"
     if hasattr(module, "main"):
         module.main(list(argv))
     elif isinstance(module.COMMAND, dict):
         if argv and not argv[0].startswith("-"):
             reject_unknown(argv[:1], module.COMMAND, "no command")
-        about = module.__doc__ or ""
         table = {name: unwrapped(one) for name, one in module.COMMAND.items()}
         tyro.extras.subcommand_cli_from_dict(
-            table, args=list(argv), prog=prog, description=about, config=CONFIG
+            table, args=list(argv), prog=prog, description=module.__doc__, config=CONFIG
         )
     else:
         parse(unwrapped(module.COMMAND), argv, prog)
-
-
-def reject_empty(argv: Sequence[str]) -> None:
-    """Raise an error for an empty value: as a path it would be the current folder."""
-    for before, word in pairwise(["", *argv]):
-        if not word or re.fullmatch("--[a-z-]+=", word):
-            option = word.rstrip("=") or (before if before.startswith("--") else "an argument")
-            raise AibError(f"{option} is an empty string")
 
 
 def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,15 +43,9 @@ def unwrapped(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def parse(command: Callable[..., Any], argv: Sequence[str], prog: str, default: Any = None) -> Any:
-    """Call `command` with the options of `argv`; --help and errors raise SystemExit.
-
-    With a default, such as a preset's, each flag can be switched on and off: --graphs, --no-graphs.
-    """
-    if default is None:
-        return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG)
-    pairs = (tyro.conf.OmitArgPrefixes,)
-    return tyro.cli(command, args=list(argv), prog=prog, config=pairs, default=default)
+def parse(command: Callable[..., Any], argv: Sequence[str], prog: str) -> Any:
+    """Call `command` with the options of `argv`; --help and errors raise SystemExit."""
+    return tyro.cli(command, args=list(argv), prog=prog, config=CONFIG)
 
 
 def parse_samples(text: str) -> tuple[int, int]:
@@ -77,14 +60,14 @@ def run_name(preset: Preset | None, s: Settings) -> str:
     return preset.name if preset else f"{s.data}-{s.model}"
 
 
-def wide_console(columns: int = 200) -> Console:
+def wide_console() -> Console:
     """A console for tables. A pipe's 80 columns would break every cell.
 
     Text is printed as it is: rich would take aib[onnx] for markup and folder:cat:... for an emoji.
     """
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console.width = columns
+        console.width = 200
     return console
 
 

@@ -12,20 +12,18 @@ import tyro
 from aib.commands.arguments import parse_samples, print_json
 from aib.config.validation import THRESHOLD, Fraction, Method, check, check_seed
 from aib.errors import AibError
-from aib.system.files import quoted
+from aib.system.files import finite, quoted, write_csv
 from aib.system.progress import progress_bar
 
 if TYPE_CHECKING:
+    from aib.interpret.stored import StoredVerdict
     from aib.models.explanation import Explanation
 
 OUT, TABLE = "explanations", "explanations.csv"
 MASKS = "masks"  # folders of this name hold no images to explain
 TOP = 3  # classes printed
 BOX = ("left", "top", "right", "bottom")
-COLUMNS = (
-    "image", "prediction", "probability", "entropy_bits", "expected", "expected_probability",
-    "threshold", *BOX, "map",
-)  # fmt: skip
+COLUMNS = ("image", "prediction", "probability", "entropy_bits", "threshold", *BOX, "map")
 
 
 def explain(
@@ -34,7 +32,6 @@ def explain(
     run: Path | None = None,
     backbone: str | None = None,
     method: Method = "own",
-    expected: str | None = None,
     threshold: float = THRESHOLD,
     out: Path | None = None,
     overwrite: bool = False,
@@ -49,24 +46,17 @@ def explain(
     through), the raw map as .npy, a mask (.mask.png) and a box where the map exceeds a threshold,
     and a JSON that says how they were made; then explanations.csv with one row per image.
 
-    Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps --expected cat
+    Example: aib explain cat.jpg holiday/ --run runs/cifar10 --out maps
 
     Args:
-        images: image files, or folders of them; folders called masks are skipped. A file that
-            cannot be read is skipped; if it was named, the exit code is 2.
-        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
-            packaged model by its name, unless there is a model's folder of that name. By default
-            the pretrained model of the package.
+        images: image files, or folders of them. One that cannot be read is skipped.
+        run: a run, a saved model, hf:owner/name, or a packaged model by name (the default).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         method: the model's own map, or a post-hoc one through captum.
-        expected: a class; adds post-hoc maps of the predicted class and of this one (Grad-CAM, or
-            the method given), as a picture and as .classes.npy, and its probability.
-        threshold: where to cut the map for mask and box: the mask of a masked model as it is, any
-            other map scaled to [0,1].
+        threshold: where to cut the map for mask and box; all but masks are scaled to [0,1].
         out: a new or empty folder to write to; by default explanations, explanations-2, ...
         overwrite: write to a folder that is not empty, and replace files of the same names.
-        samples: attention x latent samples, such as 4x12; by default as in evaluation, but only two
-            masks of a masked model, as each is a pass of the whole network.
+        samples: attention x latent samples, such as 4x12; by default as in evaluation.
         deterministic: use the means instead of samples.
         seed: random seed of the samples.
         device: cpu or cuda; by default cuda if available.
@@ -86,7 +76,6 @@ def explain(
         "deterministic": deterministic,
         "seed": seed,
         "threshold": threshold,
-        "expected": expected,
     }
     files, folder = find_images(images), choose_folder(out, overwrite)
     opened = open_run(find_model(run), device, backbone)
@@ -96,7 +85,6 @@ def explain(
         "weights_sha256": opened.checksum,
         "verdict": verdict.to_dict() if verdict else None,
     }
-    about = [f"{opened.name} · {opened.label}", *([verdict.line] if verdict else [])]
     records: list[dict[str, Any]] = []
     skipped: list[Path] = []
     names = distinct_names(path.stem for path in files)
@@ -111,12 +99,13 @@ def explain(
                 continue
             found = explain_image(opened.model, image, **options)
             found = replace(found, paths=(path,), made_with=found.made_with | origin)
+            about = describe(f"{opened.name} · {opened.label}", found, verdict)
             records.append(write(found, folder, name, about, overwrite))
             if not json:
                 show(found, records[-1])
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
-    write_table(folder / TABLE, records)
+    write_csv(folder / TABLE, COLUMNS, map(row_of, records))
     if json:
         print_json({"explanations": records, **found.made_with})
     else:
@@ -137,12 +126,9 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         inside = image_files(path) if path.is_dir() else [path]
-        inside = [one for one in inside if MASKS not in one.relative_to(path).parts]
-        if not inside:
-            raise AibError(f"the folder {path} holds no image files")
-        found += inside
+        found += [one for one in inside if MASKS not in one.relative_to(path).parts]
     if not found:
-        raise AibError("name at least one image file or folder")
+        raise AibError("name at least one image file, or a folder that holds one")
     return list(dict.fromkeys(found))
 
 
@@ -151,45 +137,38 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
     if out is None:
         names = (f"{OUT}-{number}" for number in count(2))
         return next(path for path in map(Path, chain([OUT], names)) if not path.exists())
-    if out.exists() and not out.is_dir():
-        raise AibError(f"--out {out} is not a folder")
-    if not overwrite and out.is_dir() and any(out.iterdir()):
+    if not overwrite and out.exists() and any(out.iterdir()):
         raise AibError(f"--out {out} is not empty: name a new folder, or add --overwrite")
     return out
 
 
-def write(
-    found: "Explanation", folder: Path, name: str, about: Sequence[str], overwrite: bool
-) -> dict[str, Any]:
-    """Write the files of one image; returns its record. `about` stands below the picture."""
+def describe(model: str, found: "Explanation", verdict: "StoredVerdict | None") -> str:
+    """The lines below a picture."""
     from aib.evaluation.error import describe_samples
+
+    line = f"{model} · {describe_samples(found.samples)} · {found.scope}"
+    return f"{line}\n{verdict.line}" if verdict else line
+
+
+def write(
+    found: "Explanation", folder: Path, name: str, about: str, overwrite: bool
+) -> dict[str, Any]:
+    """Write the files of one image; returns its record."""
     from aib.figures.saved import record, save
 
-    first, *rest = about
-    first += f" · {describe_samples(found.samples)} · {found.scope}"
-    subtitle = "\n".join([first, *rest])
-    [picture] = save(found, folder, [name], subtitle=subtitle, overwrite=overwrite)
+    [picture] = save(found, folder, [name], subtitle=about, overwrite=overwrite)
     return record(found) | {"picture": str(picture), "map": f"{name}.npy"}
 
 
-def write_table(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Write one row per image; empty where there is no value."""
-    from aib.system.files import finite, write_csv
-
-    sides = ("left", "top", "right", "bottom")
-    rows = [
-        finite(one) | dict(zip(sides, one["box"] or [None] * 4, strict=True)) for one in records
-    ]
-    write_csv(path, COLUMNS, rows)
+def row_of(record: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table; the cells of a box are empty where there is none."""
+    return finite(record) | dict(zip(BOX, record["box"] or [None] * 4, strict=True))
 
 
 def show(found: "Explanation", record: dict[str, Any]) -> None:
     """Print the likeliest classes of one image, and the file of its picture."""
     classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
     print(f"{found.paths[0]}: {classes}; {found.certainty()}  {record['picture']}")
-    if found.expected is not None:
-        probability = 100 * record["expected_probability"]
-        print(f"  expected: {record['expected']} {probability:.1f}%")
 
 
 COMMAND = explain

@@ -1,7 +1,7 @@
-"""`aib models`: the table of models."""
+"""`aib models`: tables of models, of networks and of their layers."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Column, Table
@@ -10,9 +10,6 @@ from aib.commands.arguments import print_json, wide_console
 from aib.config.validation import ProfileName
 from aib.errors import AibError
 from aib.figures.table import number
-
-if TYPE_CHECKING:
-    from aib.models.counts import Row
 
 
 def models(
@@ -42,72 +39,32 @@ def models(
         json: print JSON instead of a table.
     """
     from aib.config.options import is_library_name
+
+    if not is_library_name(filter):
+        found, table = named_models(filter, num_classes, image_size, width, profile)
+    elif filter.endswith(":") or any(sign in filter for sign in "*?["):
+        found, table = library_networks(filter)
+    else:
+        found, table = network_layers(filter)
+    if json:
+        print_json(found)
+        return
+    wide_console().print(table, *found.get("remarks", ()), sep="\n")
+
+
+def named_models(filter: str, *options: Any) -> tuple[dict[str, Any], Table]:
+    """Models by name, with their counts."""
     from aib.models.counts import measure, remarks
     from aib.models.registry import list_models
 
-    if is_library_name(filter):
-        wild = filter.endswith(":") or any(sign in filter for sign in "*?[")
-        (show_networks if wild else show_layers)(filter, json)
-        return
+    num_classes, image_size, *_ = options
     names = list_models(filter, image_size=image_size)
     if not names:
         raise AibError(f"no model matches {filter!r} at image_size {image_size} (32 and 224 exist)")
-    rows = [measure(name, num_classes, image_size, width, profile) for name in names]
-    if json:
-        found = {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}
-        print_json(found)
-    else:
-        print_table(rows, remarks(rows))
-
-
-def show_networks(filter: str, json: bool) -> None:
-    """Print the networks of a library that match, with the default of `at`."""
-    from aib.models.networks.by_name import list_networks
-    from aib.models.networks.layers import default_layer
-
-    names = list_networks(filter)
-    if not names:
-        raise AibError(f"no network matches {filter!r}")
-    found = {name: default_layer(name) for name in names}
-    if json:
-        networks = [{"name": name, "at": at} for name, at in found.items()]
-        print_json({"networks": networks})
-        return
-    table = Table("network", "default of --at", title="networks for aib train --model")
-    for name, at in found.items():
-        table.add_row(name, at or "- (name a layer)")
-    wide_console().print(table)
-
-
-def show_layers(name: str, json: bool) -> None:
-    """Print the layers of a network that may be given as `at`, with the size of their map."""
-    from aib.models.networks.by_name import build_network, preprocessing_of
-    from aib.models.networks.grid import layer_grids
-    from aib.models.networks.layers import default_layer, name_from_start
-
-    network = build_network(name)
-    policy = preprocessing_of(name, network)
-    assert policy is not None  # a library's network has one
-    size = policy.image_size
-    layers = layer_grids(network, size)
-    path = default_layer(name)
-    at = name_from_start(network, path) if path else None
-    if json:
-        found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
-        print_json(found)
-        return
-    title = f"layers of {name} for --at, images of {size} x {size}"
-    table = Table("layer", "channels", "map", "", title=title)
-    for one in layers:
-        grid, mark = "x".join(map(str, one.grid)), "default" if one.name == at else ""
-        table.add_row(one.name, str(one.channels), grid, mark)
-    wide_console().print(table)
-
-
-def print_table(rows: "list[Row]", notes: list[str]) -> None:
-    title = f"{rows[0].image_size} x {rows[0].image_size}, {rows[0].num_classes} classes"
+    rows = [measure(name, *options) for name in names]
     numbers = ("parameters", "paper, M", "mult-adds, G", "paper, G", "map")
     right = (Column(name, justify="right") for name in numbers)
+    title = f"{image_size} x {image_size}, {num_classes} classes"
     table = Table("model", *right, "what it is", title=title)
     for row in rows:
         table.add_row(
@@ -119,10 +76,43 @@ def print_table(rows: "list[Row]", notes: list[str]) -> None:
             "x".join(map(str, row.attention)) if row.attention else "-",
             row.summary,
         )
-    console = wide_console()
-    console.print(table)
-    for note in notes:
-        console.print(note)
+    return {"models": [asdict(row) for row in rows], "remarks": remarks(rows)}, table
+
+
+def library_networks(filter: str) -> tuple[dict[str, Any], Table]:
+    """The networks of a library that match, with the default of `at`."""
+    from aib.models.networks.by_name import list_networks
+    from aib.models.networks.layers import default_layer
+
+    found = [{"name": name, "at": default_layer(name)} for name in list_networks(filter)]
+    if not found:
+        raise AibError(f"no network matches {filter!r}")
+    table = Table("network", "default of --at", title="networks for aib train --model")
+    for one in found:
+        table.add_row(one["name"], one["at"] or "- (name a layer)")
+    return {"networks": found}, table
+
+
+def network_layers(name: str) -> tuple[dict[str, Any], Table]:
+    """The layers of a network that may be given as `at`, with the size of their map."""
+    from aib.models.networks.by_name import build_network, preprocessing_of
+    from aib.models.networks.grid import layer_grids
+    from aib.models.networks.layers import default_layer, name_from_start
+
+    network = build_network(name)
+    policy = preprocessing_of(name, network)
+    assert policy is not None  # a library's network has one
+    size = policy.image_size
+    layers = layer_grids(network, size)
+    path = default_layer(name)
+    at = name_from_start(network, path) if path else None
+    title = f"layers of {name} for --at, images of {size} x {size}"
+    table = Table("layer", "channels", "map", "", title=title)
+    for one in layers:
+        grid, mark = "x".join(map(str, one.grid)), "default" if one.name == at else ""
+        table.add_row(one.name, str(one.channels), grid, mark)
+    found = {"network": name, "image_size": size, "at": at, "layers": list(map(asdict, layers))}
+    return found, table
 
 
 COMMAND = models

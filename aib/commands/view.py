@@ -27,15 +27,13 @@ def view(
     Example: aib view --run runs/cifar10
 
     Args:
-        run: folder of a run or of a saved model, or hf:owner/name[@REVISION] of the Hub; or a
-            packaged model by its name, unless there is a model's folder of that name. By default
-            the pretrained model of the package.
+        run: a run, a saved model, hf:owner/name, or a packaged model by name (the default).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
-        host: address to listen on. Other machines reach the page unless it is a loopback address.
+        host: address to listen on; others than loopback let other machines reach the page.
         port: port to listen on; 0 takes a free one.
         no_browser: print the address without opening a browser.
-        samples: attention x latent samples, such as 4x12; the default is the model's own.
-        device: cpu or cuda; the default is cuda if there is a GPU.
+        samples: attention x latent samples, such as 4x12; by default as in evaluation.
+        device: cpu or cuda; by default cuda if available.
     """
     from aib.interpret.stored import stored_verdict
     from aib.runs.run import find_model, open_run
@@ -55,10 +53,8 @@ def view(
         url = serve.address_of(listener)
         print(f"{url}  (Ctrl-C stops it)", flush=True)
         if not serve.is_loopback(host):
-            print(
-                f"warning: --host {host} lets other machines use this page, without a password",
-                file=sys.stderr,
-            )
+            danger = "lets other machines use this page, without a password"
+            print(f"warning: --host {host} {danger}", file=sys.stderr)
         if not no_browser:
             # In a thread: some browsers return only when they are closed.
             Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -1,9 +1,8 @@
 """The picture of an explanation: image, map over it, levels, uncertainty, side by side."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PIL import Image
-from torch import Tensor
 
 from aib.errors import AibError
 from aib.figures.fonts import in_order
@@ -21,13 +20,11 @@ OPACITY = 0.55  # of a map over its image
 def draw(found: "Explanation", image: int = 0, subtitle: str = "") -> Image.Image:
     """Draw one image's explanation as a row of panels below its title."""
     one = found[image].cpu()
-    title = _percent(one, int(one.prediction[0]))
-    if one.expected is not None:
-        title += f"  (expected: {_percent(one, one.expected)})"
+    title = f"{in_order(one.names()[0])}  {100 * float(one.probability):.1f}%, {one.certainty()}"
     row = panels(one)
     height, width = one.images[0].shape[:2]
     frame = one.regions[0].part if one.regions else (0, 0, width, height)
-    return draw_row(row, frame, title=f"{title}, {one.certainty()}", subtitle=subtitle)
+    return draw_row(row, frame, title=title, subtitle=subtitle)
 
 
 def panels(found: "Explanation", image: int = 0, *, opacity: float = OPACITY) -> list[Panel]:
@@ -36,21 +33,17 @@ def panels(found: "Explanation", image: int = 0, *, opacity: float = OPACITY) ->
     shown, seen = one.shown_map, one.seen_pixels
     if shown is None or not one.images:
         raise AibError("a picture needs the image and a map: use aib.explain(model, source)")
-    large = magnified(one.images[0])
-
-    def over(title: str, map: Tensor, ends: tuple[float, float], **options: Any) -> Panel:
-        """The map over the image, in colours between `ends`."""
-        scaled = (map - ends[0]) / max(ends[1] - ends[0], FLAT)
-        return Panel(title, overlay(large, scaled, alpha=opacity, scale=False), ends, **options)
-
     box = one.regions[0].box if one.regions else None
     row = [Panel("image" + (f"\n(box: {one.cut})" if box else ""), one.images[0], box=box)]
     if seen is not None:
         row.append(Panel("seen by the classifier", image_tile(seen[0])))
-    ends = limits(shown) if one.mask is None else (0.0, 1.0)  # a mask is a share
-    note = stretch_note(*ends) if one.method == "own" else ""
-    name = f"{_map_name(one.method)} map" + (f"\n({note})" if note else "")
-    row.append(over(name, shown[0], ends, box=box))
+    low, high = limits(shown) if one.mask is None else (0.0, 1.0)  # a mask is a share
+    note = stretch_note(low, high) if one.method == "own" else ""
+    name = "attention" if one.method == "own" else str(one.method).replace("_", " ")
+    title = f"{name} map" + (f"\n({note})" if note else "")
+    scaled = (shown[0] - low) / max(high - low, FLAT)
+    over = overlay(magnified(one.images[0]), scaled, alpha=opacity, scale=False)
+    row.append(Panel(title, over, (low, high), box=box))
     if one.bits is not None:
         name = f"bits per pixel ({float(one.bits.sum()):,.0f} pass)"
         row.append(Panel(name, one.bits[0].numpy(), limits(one.bits), BITS_COLORS))
@@ -60,18 +53,4 @@ def panels(found: "Explanation", image: int = 0, *, opacity: float = OPACITY) ->
         row.append(Panel(f"levels, {used} of {count} used", values, (0, max(count - 1, 1))))
     if one.sigma is not None:
         row.append(Panel("uncertainty σ", one.sigma[0].numpy(), limits(one.sigma), SIGMA_COLORS))
-    if one.class_maps is not None and one.expected is not None:
-        of = ((int(one.prediction[0]), "predicted"), (one.expected, "expected"))
-        for (label, role), map in zip(of, one.class_maps[0], strict=True):
-            name = f"{_map_name(one.class_method)} map\n{role}: {_percent(one, label)}"
-            row.append(over(name, map, limits(one.class_maps)))
     return row
-
-
-def _percent(one: "Explanation", label: int) -> str:
-    """A class of the first image with its probability."""
-    return f"{in_order(one.name_of(label))}  {100 * float(one.probabilities[0, label]):.1f}%"
-
-
-def _map_name(method: str | None) -> str:
-    return "attention" if method == "own" else str(method).replace("_", " ")

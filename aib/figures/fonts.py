@@ -9,7 +9,6 @@ from PIL import ImageFont
 
 NO_CHARACTER = "\U0010ffff"  # drawn as the font's sign for a missing one
 MARK = "\N{LEFT-TO-RIGHT MARK}"  # is not seen
-_found: list[str] = []  # tried first: the next name is likely to be in the same script
 
 
 def text_font(size: int, text: str = "", *, bold: bool = False) -> ImageFont.FreeTypeFont:
@@ -23,19 +22,17 @@ def in_order(name: str) -> str:
     return f"{MARK}{name}{MARK}" if right_to_left else name
 
 
-@lru_cache(maxsize=4096)
 def other_font(text: str) -> str | None:
     """File of the installed font with the most characters of a text, if DejaVu Sans lacks some."""
-    characters = {c for c in text if not c.isspace()}
-    best, most = None, _count(_dejavu(), characters)
-    for path in (*_found, *_installed()) if most < len(characters) else ():
-        if (count := _count(path, characters)) > most:
-            best, most = path, count
-        if most == len(characters):
-            break
-    if best is not None and best not in _found:
-        _found.append(best)
-    return best
+    lacking = "".join(sorted({c for c in text if not c.isspace() and not _count(_dejavu(), c)}))
+    return _font_with(lacking) if lacking else None
+
+
+@cache
+def _font_with(characters: str) -> str:
+    """File of the font with the most of these characters, then with the most of English."""
+    fonts = [_dejavu(), *_installed()]
+    return max(fonts, key=lambda path: (_count(path, characters), _count(path, "aZ09%(.")))
 
 
 @cache
@@ -60,7 +57,8 @@ def _open(path: str, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(path, size)
 
 
-def _count(path: str, characters: set[str]) -> int:
+@lru_cache(maxsize=4096)
+def _count(path: str, characters: str) -> int:
     """How many of the characters a font has."""
     try:
         font = _open(path, 20)

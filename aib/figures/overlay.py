@@ -28,16 +28,20 @@ def overlay(
     maximum to the ends of the colormap; without it the ends are 0 and 1, so that maps can be
     compared. A flat map is never scaled. `alpha` is the opacity of the map.
     """
-    if not 0 <= alpha <= 1:
-        raise AibError(f"alpha must lie between 0 and 1, not {alpha}")
-    picture = _picture(image)
-    levels = _levels(map, picture.shape[:2], scale)
-    mixed = (1 - alpha) * picture + alpha * colored(levels, colormap)
-    return np.rint(mixed).clip(0, 255).astype(np.uint8)
+    picture = _pixels(image).astype(np.float64)
+    values = torch.as_tensor(map).detach().cpu().float()
+    if values.ndim != 2 or not bool(values.isfinite().all()):
+        raise AibError(f"a map must be [h,w] and finite, not {list(values.shape)}")
+    values = enlarge(values[None], picture.shape[:2])[0]
+    least, most = values.aminmax()
+    if scale and float(most - least) >= FLAT:
+        values = (values - least) / (most - least)
+    colors = colored(values.clamp(0, 1).numpy(), colormap)
+    return np.rint((1 - alpha) * picture + alpha * colors).clip(0, 255).astype(np.uint8)
 
 
-def _picture(image: Any) -> npt.NDArray[np.float64]:
-    shape = list(np.shape(image))
+def _pixels(image: Any) -> Picture:
+    """Any kind of image as uint8 [H,W,3]."""
     if isinstance(image, Tensor):
         if image.is_floating_point():
             if not 0 <= float(image.min()) <= float(image.max()) <= 1:
@@ -47,21 +51,8 @@ def _picture(image: Any) -> npt.NDArray[np.float64]:
     array = np.asarray(image)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
         wanted = "uint8 [H,W,3], or a tensor [3,H,W]"
-        raise AibError(f"an image must be {wanted}, not {array.dtype} {shape}")
-    return array.astype(np.float64)
-
-
-def _levels(map: Any, size: tuple[int, ...], scale: bool) -> npt.NDArray[np.float32]:
-    values = torch.as_tensor(map).detach().cpu().float()
-    if values.ndim != 2 or values.numel() == 0:
-        raise AibError(f"a map must be [h,w] and not empty, not {list(values.shape)}")
-    if not bool(values.isfinite().all()):
-        raise AibError("the map holds NaN or infinite values")
-    values = enlarge(values[None], size)[0]
-    least, most = values.aminmax()
-    if scale and float(most - least) >= FLAT:
-        values = (values - least) / (most - least)
-    return values.clamp(0, 1).numpy()
+        raise AibError(f"an image must be {wanted}, not {array.dtype} {list(array.shape)}")
+    return array
 
 
 def colored(values: Array, name: str) -> Picture:
@@ -77,7 +68,5 @@ def color_table(name: str) -> Picture:
             return np.asarray(image)[COLORS.index(name)]
     from matplotlib import colormaps
 
-    if name not in colormaps:
-        raise AibError(f"matplotlib has no colormap named {name!r}; 'viridis' and 'magma' are two")
     colors = colormaps[name](np.linspace(0, 1, 256))[:, :3]
     return np.rint(255 * colors).astype(np.uint8)

@@ -1,16 +1,17 @@
-"""The files of an explanation: NAME.png, NAME.npy, NAME.mask.png, NAME.json, NAME.classes.npy."""
+"""The files of an explanation: NAME.png, NAME.npy, NAME.mask.png and NAME.json."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
-from torch import Tensor
 
 from aib.errors import AibError
 from aib.figures.explanation import draw
+from aib.figures.overlay import Array
 from aib.figures.picture import limits, save_image
 from aib.system.files import finite, sha256, write_json, write_whole
 
@@ -29,8 +30,7 @@ def save(
     """Write the files of each image; returns the pictures' paths.
 
     NAME.npy is the raw map [h,w], of a masked model its mask; NAME.mask.png is 255 where it
-    exceeds the threshold. With an expected class NAME.classes.npy has both class maps. Without
-    `names` they are those of the image files.
+    exceeds the threshold. Without `names` they are those of the image files.
     """
     names = names or distinct_names([path.stem for path in found.paths] or ["image"] * len(found))
     if len(set(names)) != len(found):
@@ -43,11 +43,10 @@ def save(
         raise AibError(f"{existing[0]} exists: choose a new folder, or allow to overwrite it")
     for i, (name, picture) in enumerate(zip(names, pictures, strict=True)):
         save_image(draw(found, i, subtitle), picture)
-        _save_array(folder / f"{name}.npy", maps[i])
+        raw = maps[i].detach().float().cpu().numpy()
+        write_whole(folder / f"{name}.npy", partial(_save_array, raw))
         cut = Image.fromarray(found.regions[i].mask.astype(np.uint8) * 255)
         save_image(cut, folder / f"{name}.mask.png")
-        if found.class_maps is not None:
-            _save_array(folder / f"{name}.classes.npy", found.class_maps[i])
         write_json(folder / f"{name}.json", finite(record(found, i) | found.made_with))
     return pictures
 
@@ -83,12 +82,6 @@ def record(found: "Explanation", image: int = 0) -> dict[str, Any]:
             "image_size": list(region.mask.shape[::-1]),
             "seen_part": list(region.part),
         }
-    if one.expected is not None:
-        values |= {
-            "expected": one.name_of(one.expected),
-            "expected_probability": float(one.probabilities[0, one.expected]),
-            "class_method": one.class_method,
-        }
     return values
 
 
@@ -98,18 +91,13 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     found = []
     for name in names:
         candidate, number = name, 2
-        while taken & (stems := {candidate, f"{candidate}.mask", f"{candidate}.classes"}):
+        while taken & (stems := {candidate, f"{candidate}.mask"}):
             candidate, number = f"{name}-{number}", number + 1
         taken |= stems
         found.append(candidate)
     return found
 
 
-def _save_array(path: Path, values: Tensor) -> None:
-    array = np.ascontiguousarray(values.detach().float().cpu().numpy())
-
-    def write(partial: Path) -> None:
-        with partial.open("wb") as file:  # given a name, numpy would add .npy to it
-            np.save(file, array)
-
-    write_whole(path, write)
+def _save_array(array: Array, path: Path) -> None:
+    with path.open("wb") as file:  # given a name, numpy would add .npy to it
+        np.save(file, array)

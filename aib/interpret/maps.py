@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
-from aib.config.validation import THRESHOLD, Fraction, Method, check, check_decided, reject_unknown
+from aib.config.validation import THRESHOLD, Fraction, Method, check, check_decided
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
@@ -50,7 +50,6 @@ def explain(
     deterministic: bool = False,
     seed: int = 0,
     threshold: float = THRESHOLD,
-    expected: str | None = None,
 ) -> Explanation:
     """Decide on an image, or a batch of them, and show the map behind the decision.
 
@@ -62,13 +61,11 @@ def explain(
     are (S, M), by default as many as in evaluation, but S = 2 for a masked model.
 
     `regions` are where the map exceeds `threshold`: the mask of a masked model as it is, any other
-    map scaled to [0,1]. `expected` is a class to compare the predicted one with: `class_maps` has
-    a post-hoc map of each, Grad-CAM unless `method` is another.
+    map scaled to [0,1].
     """
     check("method", method, Literal["auto", Method])
     check("threshold", threshold, Fraction)
     check_model(model, "explain")
-    label = None if expected is None else _label(model, expected)
     if samples is None and model.takes_mask:
         samples = (min(MASKED_SAMPLES, model.eval_samples[0]), model.eval_samples[1])
     x, images, frames = _read(model, source)
@@ -78,10 +75,7 @@ def explain(
     if found.map is None:
         raise AibError(NO_MAP)
     check_decided(int(found.probability.isnan().sum()), len(found))
-    found = found.calibrated(model.calibration)
-    if label is not None:
-        found = _with_class_maps(model, x, found, label)
-    found = found.cpu()
+    found = found.calibrated(model.calibration).cpu()
     return replace(
         found,
         images=images,
@@ -105,24 +99,6 @@ def _paths(source: Any) -> list[Path]:
     if not is_list or not all(isinstance(one, str | Path) for one in source):
         return []
     return [Path(one) for one in source]
-
-
-def _label(model: Classifier, name: str) -> int:
-    """The class of this name, or of this number where the model has no names."""
-    names = model.preprocessing.class_names or tuple(map(str, range(model.num_classes)))
-    reject_unknown([name], names, "the model has no class")
-    return names.index(name)
-
-
-def _with_class_maps(model: Classifier, x: Tensor, found: Explanation, label: int) -> Explanation:
-    """Add post-hoc maps of the predicted class and of `label`."""
-    method: Any = "gradcam" if found.method == "own" else found.method
-    predicted = found.map if found.method == method else None
-    if predicted is None:
-        predicted = posthoc_maps(model, x, method, found.prediction)
-    expected = posthoc_maps(model, x, method, torch.full_like(found.prediction, label))
-    maps = torch.stack([predicted, expected], dim=1)  # [B,2,H,W]
-    return replace(found, expected=label, class_method=method, class_maps=maps)
 
 
 def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:
@@ -178,7 +154,7 @@ def explain_batch(
         return found
     layer = gradcam_layer(model, x) if method == "gradcam" else None
     maps = posthoc_maps(model, x, method, found.prediction, layer=layer)
-    own = ("sigma", "level_indices", "anchors", "sample_maps", "mask", "seen", "bits")
+    own = ("sigma", "level_indices", "anchors", "mask", "seen", "bits")
     without: dict[str, Any] = dict.fromkeys(own)
     return replace(found, method=method, layer=layer, map=maps, **without)
 
@@ -243,8 +219,6 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
             found = list(source.shape)
             raise AibError(f"images must be [B,3,H,W] with B at least 1, or [3,H,W], not {found}")
         if batch.dtype != torch.uint8:
-            if batch.is_floating_point():
-                policy.warn_of_pixels(batch)
             height, width = batch.shape[2:]
             frames = [((width, height), (0, 0, width, height))] * len(batch)
             tiles = tuple(image_tile(image) for image in policy.to_pixels(batch))

@@ -41,12 +41,6 @@ class Decision:
         return self.probabilities.amax(-1)
 
     @property
-    def spread(self) -> Tensor | None:
-        """[B,C], standard deviation of each probability over the samples; None for one sample."""
-        each = self.sample_probabilities
-        return each.std(0) if each is not None and len(each) > 1 else None
-
-    @property
     def entropy_bits(self) -> Tensor:
         """[B], entropy of the decision."""
         return entropy_bits(self.probabilities)
@@ -57,17 +51,28 @@ class Decision:
         return math.log2(self.probabilities.shape[-1])
 
     @property
+    def disagreement_bits(self) -> Tensor | None:
+        """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
+        each = self.sample_probabilities
+        if each is None or len(each) < 2:
+            return None
+        return (entropy_bits(each.mean(0)) - entropy_bits(each).mean(0)).clamp_min(0)
+
+    @property
     def unsure(self) -> Tensor:
         """[B], whether the decision may well be wrong: by the calibration, or by the entropy."""
         if self.unsure_below is not None:
             return self.probability < self.unsure_below
         return self.entropy_bits > UNSURE * self.max_entropy_bits
 
-    def calibrated(self, calibration: Calibration | None) -> Self:
-        """With probabilities at the `temperature` of a calibration, unsure where it says so.
+    @property
+    def scope(self) -> str:
+        """What even a certain decision does not mean, in a sentence."""
+        count = self.probabilities.shape[-1]
+        return f"one of the {count} classes that the model knows; any other picture gets one too"
 
-        Without a calibration, None, the decision stays as it is.
-        """
+    def calibrated(self, calibration: Calibration | None) -> Self:
+        """With probabilities at a calibration's temperature, unsure where it says so."""
         if calibration is None:
             return self
         each = self.sample_probabilities
@@ -83,26 +88,11 @@ class Decision:
     def certainty(self, image: int = 0) -> str:
         """How certain one image's decision is, in a line."""
         bits = f"entropy {float(self.entropy_bits[image]):.2f} of {self.max_entropy_bits:.2f} bits"
-        return bits + (
-            ": unsure, it may show none of the classes" if bool(self.unsure[image]) else ""
-        )
-
-    @property
-    def scope(self) -> str:
-        """What even a certain decision does not mean, in a sentence."""
-        count = self.probabilities.shape[-1]
-        return f"one of the {count} classes that the model knows; any other picture gets one too"
-
-    @property
-    def disagreement_bits(self) -> Tensor | None:
-        """[B], H(mean p) - mean H(p): 0 where all samples agree, however unsure they are."""
-        each = self.sample_probabilities
-        if each is None or len(each) < 2:
-            return None
-        return (entropy_bits(each.mean(0)) - entropy_bits(each).mean(0)).clamp_min(0)
+        unsure = ": unsure, it may show none of the classes"
+        return bits + (unsure if bool(self.unsure[image]) else "")
 
     def names(self) -> list[str]:
-        """The predicted classes by name, or by number where the model has no names."""
+        """The predicted classes by name."""
         return [self.name_of(i) for i in self.prediction.tolist()]
 
     def name_of(self, label: int) -> str:

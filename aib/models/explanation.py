@@ -21,6 +21,10 @@ from aib.figures.scale import enlarge
 from aib.models.decision import Decision
 
 CLOSED = "the mask is closed everywhere, and nothing of the image was seen"
+PER_IMAGE = (
+    "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images", "paths",
+    "mask", "seen", "bits", "regions",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,6 @@ class Explanation(Decision):
     sigma: Tensor | None = None  # [B,h,w]
     level_indices: Tensor | None = None  # [B,h,w], 0 to Q - 1 in rising order of the anchors
     anchors: Tensor | None = None  # [Q], rising
-    sample_maps: Tensor | None = None  # [S,B,h,w], as the features met them
     energy_passed: Tensor | None = None  # [B], feature energy after modulation over that before
     mask: Tensor | None = None  # [B,H,W], masked models: the share of each pixel that is seen
     seen: Tensor | None = None  # [B,3,H,W], masked models: the normalised image under the mask
@@ -58,22 +61,37 @@ class Explanation(Decision):
     paths: tuple[Path, ...] = ()  # the files that the images were read from, if any
     regions: tuple[Region, ...] = ()
     threshold: float | None = None  # of the regions
-    expected: int | None = None  # the class that the predicted one is compared with
-    class_method: str | None = None  # how the class maps were made
-    class_maps: Tensor | None = None  # [B,2,H,W], of the predicted and of the expected class
     made_with: dict[str, Any] = field(default_factory=dict)  # model, preprocessing, versions
 
     @property
     def attention(self) -> Tensor | None:
         """[B,H,W], the map at image size; of a masked model the mask itself."""
-        if self.mask is not None:
-            return self.mask
-        return None if self.map is None else enlarge(self.map, self.size)
+        return self.mask if self.mask is not None else self._enlarged(self.map)
+
+    @property
+    def std(self) -> Tensor | None:
+        """[B,H,W], sigma_a at image size."""
+        return self._enlarged(self.sigma)
+
+    @property
+    def levels(self) -> Tensor | None:
+        """[B,H,W], the anchors' indices in rising order of their values, at image size."""
+        return self._enlarged(self.level_indices)
+
+    def _enlarged(self, maps: Tensor | None) -> Tensor | None:
+        return None if maps is None else enlarge(maps, self.size)
 
     @property
     def shown_map(self) -> Tensor | None:
         """[B,h,w] as drawn and saved: of a masked model the mask that was applied, [B,H,W]."""
         return self.map if self.mask is None else self.mask
+
+    @property
+    def seen_pixels(self) -> Tensor | None:
+        """uint8 [B,3,H,W]: what the classifier of a masked model saw, clipped to 0..255."""
+        if self.seen is None or self.preprocessing is None:
+            return None
+        return self.preprocessing.to_pixels(self.seen)
 
     @property
     def closed(self) -> Tensor:
@@ -88,21 +106,9 @@ class Explanation(Decision):
         return f"{line}; {CLOSED}" if bool(self.closed[image]) else line
 
     @property
-    def seen_pixels(self) -> Tensor | None:
-        """uint8 [B,3,H,W]: what the classifier of a masked model saw, clipped to 0..255."""
-        if self.seen is None or self.preprocessing is None:
-            return None
-        return self.preprocessing.to_pixels(self.seen)
-
-    @property
-    def std(self) -> Tensor | None:
-        """[B,H,W], sigma_a at image size."""
-        return None if self.sigma is None else enlarge(self.sigma, self.size)
-
-    @property
-    def levels(self) -> Tensor | None:
-        """[B,H,W], the anchors' indices in rising order of their values, at image size."""
-        return None if self.level_indices is None else enlarge(self.level_indices, self.size)
+    def cut(self) -> str:
+        """The condition that the regions fulfil."""
+        return f"map > {self.threshold:g}" + ("" if self.mask is not None else " of its range")
 
     def cpu(self) -> "Explanation":
         """The same with every tensor on the CPU, maps in float32."""
@@ -110,24 +116,14 @@ class Explanation(Decision):
 
     def __getitem__(self, image: int) -> "Explanation":
         """The explanation of one image, as a batch of one."""
-        if not -len(self) <= image < len(self):  # also ends an iteration
-            raise IndexError(f"no image {image}: there are {len(self)} images")
-        one = slice(image, image + 1) if image != -1 else slice(image, None)
-        per_sample = ("sample_probabilities", "sample_maps")
-        per_batch = (
-            "probabilities", "map", "sigma", "level_indices", "kl_bits", "energy_passed", "images",
-            "paths", "mask", "seen", "bits", "regions", "class_maps",
-        )  # fmt: skip
+        index = range(len(self))[image]  # its IndexError also ends an iteration
+        one = slice(index, index + 1)
         parts: dict[str, Any] = {
-            n: v[one] for n in per_batch if (v := getattr(self, n)) is not None
+            n: v[one] for n in PER_IMAGE if (v := getattr(self, n)) is not None
         }
-        parts |= {n: v[:, one] for n in per_sample if (v := getattr(self, n)) is not None}
+        if self.sample_probabilities is not None:
+            parts["sample_probabilities"] = self.sample_probabilities[:, one]
         return replace(self, **parts)
-
-    @property
-    def cut(self) -> str:
-        """The condition that the regions fulfil."""
-        return f"map > {self.threshold:g}" + ("" if self.mask is not None else " of its range")
 
     def draw(self, image: int = 0) -> Image.Image:
         """One image's picture: image, map over it, levels, uncertainty."""

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from aib.config.options import is_library_name
+from aib.config.validation import parse_json
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
 from aib.models.calibration import Calibration
@@ -60,7 +61,7 @@ def from_pretrained(
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
     if config.get("calibration") is not None:
-        model.calibration = Calibration.from_dict(config["calibration"], path)
+        model.calibration = parse_json(Calibration, config["calibration"], path)
     load_tensors(model, read_tensors(weights), weights)
     return model.eval()
 

@@ -1,16 +1,14 @@
 """The page: its layout in Gradio's components, and the handlers of its events."""
 
-import sys
-from collections.abc import Collection
 from html import escape as escape_html
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import numpy as np
+from PIL import Image
 
-from aib.errors import AibError, first_line
-from aib.figures.overlay import Array
+from aib.data.decode import open_rgb
+from aib.errors import AibError
 from aib.figures.picture import magnified
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import Run
@@ -21,8 +19,8 @@ from aib.viewer.scene import SHOWN_SIDE, Scene, Viewer
 OPACITY = 55  # percent
 BLOCK = 25  # percent of the picture's shorter side: 8 of 32 pixels, a size the paper uses
 THUMBNAIL = 96  # pixels of an example's longer side
-PARTS = ("decision", "details", "maps", "samples", "change", "change-maps")
-SESSIONS = 50  # kept on the server; a page that was never closed makes room for a newer one
+MAX_PIXELS = 40_000_000  # of an uploaded image
+PARTS = ("decision", "details", "maps", "change", "change-maps")
 # Galleries as high as their pictures, with captions below them instead of on them. An example's
 # caption is the text that stands for its picture, and is not shown.
 CSS = """
@@ -58,13 +56,7 @@ class Page(gr.Blocks):
         try:
             return await super().process_api(*args, **options)
         except AibError as error:
-            text = escape_html(str(error))
-            raise gr.Error(text, duration=None, print_exception=False) from error
-        except Exception as error:
-            if getattr(error, "print_exception", True):
-                reason = f"{type(error).__name__} {first_line(error)!a}"
-                print(f"aib view: a request failed: {reason}", file=sys.stderr)
-            raise gr.Error("this request failed", print_exception=False) from error
+            raise gr.Error(escape_html(str(error)), print_exception=False) from error
 
 
 def named_files(value: Any) -> set[str]:
@@ -86,7 +78,7 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
                 file, gallery, picture, side, clear = _inputs(examples)
             with gr.Column(scale=2, min_width=320):
                 opacity, parts = _outputs(viewer.run)
-        act = Handlers(viewer, examples, thumbnails=gallery.keep_in_cache)
+        act = Handlers(viewer, examples)
         everything = [scene, picture, *parts]
         # Nothing here is an API. Every event is answered, one after another, so that each starts
         # from the picture that the one before left; a slider that is dragged sends its last value.
@@ -100,9 +92,6 @@ def build_page(viewer: Viewer, examples: list[Example]) -> Page:
         picture.select(act.hide, [scene, side, opacity], everything, **quiet)
         clear.click(act.clear, [scene, opacity], everything, **quiet)
         opacity.input(act.redraw, [scene, opacity], parts[PARTS.index("maps")], **last)
-    page.state_session_capacity = SESSIONS
-    # Answers that were never fetched: of a page closed while it waited.
-    page._queue.pending_messages_per_session.max_size = SESSIONS
     return page
 
 
@@ -111,7 +100,7 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
     file = gr.File(label="Image file", show_label=False, height=120, elem_id="aib-file")
     if examples:
         _markdown("or pick an example:")
-    thumbnails = [(thumbnail(example), example.name) for example in examples]
+    thumbnails = [(thumbnail(image), name) for image, name in examples]
     gallery = _gallery(6, value=thumbnails, visible=bool(examples), elem_id="aib-examples")
     picture = gr.Image(
         format="png",
@@ -136,7 +125,6 @@ def _outputs(run: Run) -> tuple[gr.Slider, list[gr.components.Component]]:
         gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
         _markdown(),
         _gallery(3),
-        _gallery(5),
         _markdown(),
         _gallery(3),
     ]
@@ -171,28 +159,23 @@ def _gallery(columns: int, **options: Any) -> gr.Gallery:
 class Handlers:
     """Values for the page's components after each event, in the order of `everything`."""
 
-    def __init__(
-        self, viewer: Viewer, examples: list[Example], thumbnails: Collection[str] = ()
-    ) -> None:
+    def __init__(self, viewer: Viewer, examples: list[Example]) -> None:
         self.viewer, self.examples = viewer, examples
-        self.thumbnails = thumbnails  # paths that an upload of the same picture shares
 
     def start(self, opacity: int) -> list[Any]:
-        return self._example(0, opacity)
+        return self._draw(self.viewer.show(*self.examples[0]), opacity)
 
     def pick(self, opacity: int, chosen: gr.SelectData) -> list[Any]:
-        return self._example(chosen.index, opacity)
+        return self._draw(self.viewer.show(*self.examples[chosen.index]), opacity)
 
     def upload(self, path: str, opacity: int) -> list[Any]:
-        """Show an uploaded file, and delete it. The first value empties the upload box."""
+        """Show an uploaded file. The first value empties the upload box."""
         try:
-            return [None, *self._draw(self.viewer.read(Path(path)), opacity)]
+            image = open_rgb(Path(path), max_pixels=MAX_PIXELS)
         except AibError as error:  # the picture before it stays
             gr.Warning(escape_html(str(error)), duration=None)
             return [None, *[gr.skip()] * (2 + len(PARTS))]
-        finally:
-            if path not in self.thumbnails:
-                Path(path).unlink(missing_ok=True)
+        return [None, *self._draw(self.viewer.show(image, Path(path).name), opacity)]
 
     def hide(
         self, scene: Scene | None, side: int, opacity: int, clicked: gr.SelectData
@@ -212,20 +195,15 @@ class Handlers:
         scene = present(scene)
         return _tiles(panels.maps(self.viewer.picture(scene), scene.now, opacity / 100))
 
-    def _example(self, index: int, opacity: int) -> list[Any]:
-        example = self.examples[index]
-        return self._draw(self.viewer.show(example.image, example.name), opacity)
-
     def _draw(self, scene: Scene, opacity: int) -> list[Any]:
         before, now = scene.before, scene.now
         picture = magnified(self.viewer.picture(scene), SHOWN_SIDE)
         return [
             scene,
             gr.update(value=picture, label=scene.name),
-            panels.decision(now),
+            dict(now.top(0, panels.TOP)),
             panels.details(now),
             self.redraw(scene, opacity),
-            panels.samples(self.viewer.pixels(scene), now),
             panels.change_text(before, now) if scene.blocks else "",
             _tiles(panels.change_maps(before, now) if scene.blocks else []),
         ]
@@ -242,7 +220,7 @@ def present(scene: Scene | None) -> Scene:
     return scene
 
 
-def thumbnail(example: Example) -> Array:
-    small = example.image.copy()
+def thumbnail(image: Image.Image) -> Image.Image:
+    small = image.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL))
-    return np.asarray(small)
+    return small

@@ -1,46 +1,29 @@
-"""What a run's column shows: pictures with captions, and text in Markdown."""
+"""What the page shows of an explanation: pictures with captions, and text in Markdown."""
 
-import math
 import re
 from dataclasses import replace
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
-from aib.errors import install
 from aib.figures.explanation import panels
 from aib.figures.fonts import in_order
 from aib.figures.overlay import Array, colored
-from aib.figures.picture import image_tile, limits, magnified
+from aib.figures.picture import limits, magnified
 from aib.figures.row import Panel
 from aib.figures.scale import FLAT
-from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.stored import StoredVerdict
 from aib.models.explanation import CLOSED, Explanation
-from aib.system.files import as_text
 
 TOP = 5  # classes
-SHOWN_SAMPLES = 9
 SIDE = 256  # pixels of a map's longer side, about
 CHANGE_COLORS = "RdBu_r"  # white where nothing changed
 Tile = tuple[Array, str]  # a picture uint8 [H,W,3] and its caption
 
 
-def decision(found: Explanation) -> dict[str, float]:
-    """The likeliest classes with their probabilities."""
-    shares: dict[str, float] = {}
-    for name, probability in found.top(0, TOP):
-        name = as_text(name)
-        while name in shares:  # a second class of that name
-            name += " "
-        shares[name] = probability
-    return shares
-
-
 def details(found: Explanation) -> str:
-    """How certain the decision is, and what the model lacks."""
+    """How certain the decision is, and whose map it is."""
     lines = [f"Entropy {float(found.entropy_bits):.2f} of {found.max_entropy_bits:.2f} bits"]
     if found.disagreement_bits is not None:
         lines[0] += f", disagreement of the samples {float(found.disagreement_bits):.2f} bits"
@@ -49,15 +32,10 @@ def details(found: Explanation) -> str:
     if found.mask is not None and found.bits is not None:
         area, bits = float(found.mask.mean()), float(found.bits.sum())
         lines.append(f"The mask opens {area:.0%} of the image and lets {bits:,.0f} bits through")
-    if found.spread is not None:
-        best = found.probabilities[0].topk(min(TOP, found.probabilities.shape[-1])).indices
-        classes = (
-            f"{escape(found.name_of(i))} {100 * float(found.probabilities[0, i]):.1f} ± "
-            f"{100 * float(found.spread[0, i]):.1f}%"
-            for i in best.tolist()
-        )
-        lines.append(f"Probability ± std of {found.samples} samples: {', '.join(classes)}")
-    text = ". ".join([found.scope.capitalize(), *lines, *missing(found)]) + "."
+    if found.method != "own":
+        shown = "no map" if found.method is None else "the map of Grad-CAM"
+        lines.append(f"The model has no attention: {shown}")
+    text = ". ".join([found.scope.capitalize(), *lines]) + "."
     if bool(found.unsure):
         text = f"⚠ **Unsure: it may show none of these classes.** {text}"
     if bool(found.closed):
@@ -71,20 +49,6 @@ def verdict(found: StoredVerdict | None) -> str:
         return ""
     sign = "⚠ " if found.verdict.warning else ""
     return f"{sign}**Map: {found.verdict.name}.** {escape(found.text)}"
-
-
-def missing(found: Explanation) -> list[str]:
-    """What this model cannot show, and why."""
-    if found.method is None:
-        return [f"No map: the model has no attention ({install('posthoc')} to see Grad-CAM)"]
-    if found.method != "own":
-        return ["The model has no attention: the map is Grad-CAM's"]
-    lacks = []
-    if found.level_indices is None:
-        lacks.append("No levels: the map is not quantised")
-    if found.sigma is None:
-        lacks.append("No uncertainty and no samples: the map is deterministic")
-    return lacks
 
 
 def maps(picture: Array, found: Explanation, opacity: float) -> list[Tile]:
@@ -111,28 +75,11 @@ def _tile(panel: Panel, width: int, height: int) -> Tile:
     return np.vstack([values, rows]), f"{caption}, {low:.3g} to {high:.3g}"
 
 
-def samples(pixels: Tensor, found: Explanation) -> list[Tile]:
-    """The model's input [3,S,S], and samples of the map on the scale of the map."""
-    seen = magnified(image_tile(pixels))
-    tiles = [(seen, f"input, {pixels.shape[1]} x {pixels.shape[2]}")]
-    if found.sample_maps is None or found.map is None:
-        return tiles
-    scale = limits(torch.cat([found.sample_maps[:, 0], found.map]))
-    for number, sample in enumerate(found.sample_maps[:SHOWN_SAMPLES], 1):
-        tiles.append(_tile(Panel(f"sample {number}", sample[0].numpy(), scale), SIDE, SIDE))
-    return tiles
-
-
 def change_text(before: Explanation, now: Explanation) -> str:
-    """What the blocks do to the decision and to the map."""
-    p_old, p_new = before.probabilities[0], now.probabilities[0]
+    """What the blocks do to the decision."""
     old, new = (escape(found.names()[0]) for found in (before, now))
     text = f"The decision stays {old}." if old == new else f"The decision changes: {old} to {new}."
-    if before.map is not None and now.map is not None:
-        scaled = min_max(before.map), min_max(now.map)
-        centred = float(centred_cosine(*scaled))
-        rest = " (one of them is flat)" if math.isnan(centred) else f", centred {centred:.2f}"
-        text += f" The maps' cosine is {float(cosine(*scaled)):.2f}{rest}."
+    p_old, p_new = before.probabilities[0], now.probabilities[0]
     top = [*p_old.topk(min(3, len(p_old))).indices, *p_new.topk(min(3, len(p_new))).indices]
     rows = [
         f"| {escape(before.name_of(i))} | {float(p_old[i]):.1%} | {float(p_new[i]):.1%} |"
@@ -159,4 +106,4 @@ def change_maps(before: Explanation, now: Explanation) -> list[Tile]:
 
 def escape(text: str) -> str:
     """Text of a file, such as a class name, as Markdown that shows it literally."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(as_text(text)).split()))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(in_order(text).split()))

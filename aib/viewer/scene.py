@@ -1,21 +1,19 @@
 """The picture on the page, the blocks that cover it, and the model's explanation of it."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import Lock
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.data.decode import centre_square, open_rgb, resized, to_tensor
-from aib.errors import AibError
+from aib.data.decode import centre_square, resized, to_tensor
 from aib.figures.overlay import Array
+from aib.figures.picture import image_tile
 from aib.interpret.maps import explain_batch
 from aib.models.explanation import Explanation
 from aib.runs.run import Run
 
-MAX_PIXELS = 40_000_000  # of an uploaded image
 SHOWN_SIDE = 512  # pixels of the longer side of the picture to click on
 Box = tuple[float, float, float, float]  # left, top, right, bottom as fractions of the picture
 
@@ -40,14 +38,6 @@ class Viewer:
         self.policy = run.model.preprocessing
         self._lock = Lock()  # the seeded noise comes from the global generator
 
-    def read(self, path: Path) -> Scene:
-        """Show an uploaded file; error messages do not name the server's folders."""
-        try:
-            image = open_rgb(path, max_pixels=MAX_PIXELS)
-        except AibError as error:
-            raise AibError(str(error).replace(str(path), path.name)) from error
-        return self.show(image, path.name)
-
     def show(self, image: Image.Image, name: str) -> Scene:
         """Explain a new picture without blocks."""
         pixels = to_tensor(resized(image, self.policy.image_size, self.policy.resize))
@@ -62,24 +52,21 @@ class Viewer:
     def cover(self, scene: Scene, x: float, y: float, side: float) -> Scene:
         """Add the block around (x, y) and explain again."""
         height, width = scene.shown.shape[1:]
-        covered = replace(scene, blocks=(*scene.blocks, block(x, y, side, width, height)))
-        return replace(covered, now=self._explain(self.pixels(covered)))
+        blocks = (*scene.blocks, block(x, y, side, width, height))
+        now = self._explain(self._with_blocks(scene.pixels, blocks))
+        return replace(scene, blocks=blocks, now=now)
 
     def uncover(self, scene: Scene) -> Scene:
         return replace(scene, blocks=(), now=scene.before)
 
-    def pixels(self, scene: Scene) -> Tensor:
-        """The model's input uint8 [3,S,S] with the blocks."""
-        return self._with_blocks(scene.pixels, scene)
-
     def picture(self, scene: Scene) -> Array:
         """The picture with its blocks, uint8 [H,W,3]."""
-        return self._with_blocks(scene.shown, scene).permute(1, 2, 0).numpy()
+        return image_tile(self._with_blocks(scene.shown, scene.blocks))
 
-    def _with_blocks(self, pixels: Tensor, scene: Scene) -> Tensor:
+    def _with_blocks(self, pixels: Tensor, blocks: tuple[Box, ...]) -> Tensor:
         # The training images' mean, zero for the model, is the least informative colour.
         mean = (torch.tensor(self.policy.mean) * 255).round().clamp(0, 255).to(torch.uint8)
-        for box in scene.blocks:
+        for box in blocks:
             pixels = paint(pixels, box, mean)
         return pixels
 

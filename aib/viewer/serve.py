@@ -18,9 +18,7 @@ POLICY = (
     b"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'self'; "
     b"form-action 'self'"
 )
-UPLOAD = "/gradio_api/upload"  # where Gradio limits the size of files itself
 MAX_UPLOAD = 20 * 2**20  # bytes of an image file
-MAX_BODY = 2**20  # bytes of any other request, which names files and holds values of sliders
 HOST = re.compile(r"(?:\[([\da-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d+)?", re.IGNORECASE)
 # Of the system: Gradio's own would be fetched.
 FONT, MONOSPACE = ["system-ui", "sans-serif"], ["ui-monospace", "monospace"]
@@ -43,36 +41,19 @@ def prepare_gradio(folder: str) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a port; 0 takes any free one."""
-    if not 0 <= port <= 65535:
-        raise AibError(f"--port must lie between 0 and 65535, not {port}")
+    """Open a port, 0 for any free one; requests wait there until the server runs."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise AibError(f"--host {host[:40]} is not an address of this machine") from error
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(128)  # requests wait here until the server runs
-    except OSError as error:
-        listener.close()
-        raise AibError(f"--port {port} of {host} cannot be opened ({error.strerror})") from error
-    return listener
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise AibError(f"--host {host} --port {port} cannot be opened ({error})") from error
 
 
 def address_of(listener: socket.socket) -> str:
     """The URL for a browser on this machine."""
     host, port = listener.getsockname()[:2]
-    if _is_unspecified(host):  # all addresses of this machine
-        host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    ip = _ip(host)
-    return host == "localhost" if ip is None else ip.is_loopback
 
 
 def serve(viewer: Viewer, examples: list[Example], listener: socket.socket, host: str) -> None:
@@ -83,10 +64,8 @@ def serve(viewer: Viewer, examples: list[Example], listener: socket.socket, host
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     config = uvicorn.Config(
         make_app(viewer, examples, host),
-        # An open page holds a connection, which is cut after a second; uvicorn would log that with
-        # a traceback.
-        timeout_graceful_shutdown=1,
-        log_level="critical",
+        timeout_graceful_shutdown=1,  # cuts the connection of an open page,
+        log_level="critical",  # which would be logged with a traceback
         ws="none",
         proxy_headers=False,
     )
@@ -115,17 +94,12 @@ def page_options() -> dict[str, Any]:
 
     from aib.viewer.page import CSS
 
-    return {
-        "theme": gr.themes.Default(font=FONT, font_mono=MONOSPACE),
-        "css": CSS,
-        "max_file_size": MAX_UPLOAD,
-        "footer_links": [],
-        "run_history": False,
-        "enable_monitoring": False,
-        "ssr_mode": False,
-        "pwa": False,
-        "mcp_server": False,
-    }
+    off = dict.fromkeys(
+        ("run_history", "enable_monitoring", "ssr_mode", "pwa", "mcp_server"), False
+    )
+    theme = gr.themes.Default(font=FONT, font_mono=MONOSPACE)
+    kept = {"theme": theme, "css": CSS, "max_file_size": MAX_UPLOAD, "footer_links": []}
+    return kept | dict.fromkeys(off, False)
 
 
 class Guard:
@@ -133,8 +107,7 @@ class Guard:
 
     A site may let its own name point at this machine (DNS rebinding); then the Host header shows
     that name. Or it may send requests from its own page; then the Origin header shows it. Every
-    response tells the browser to fetch nothing from other addresses. Large requests are refused
-    before they are read.
+    response tells the browser to fetch nothing from other addresses.
     """
 
     def __init__(self, app: App, host: str) -> None:
@@ -147,12 +120,7 @@ class Guard:
                 message["headers"] = [*message.get("headers", []), policy]
             await send(message)
 
-        refusal = None
-        if scope["type"] == "http":
-            # Gradio would write an X-Forwarded-Host into the addresses of its page.
-            kept = [one for one in scope["headers"] if not one[0].startswith(b"x-forwarded")]
-            scope = {**scope, "headers": kept}
-            refusal = self._refusal(scope)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self.app)(scope, receive, send_with_policy)
 
     def _refusal(self, scope: Message) -> App | None:
@@ -162,18 +130,12 @@ class Guard:
         headers = Headers(raw=scope["headers"])
         host, origin = headers.get("host", ""), headers.get("origin")
         if not answers_to(host, self.host, scope["server"][0]):
-            text = f"this page is not {host}: open the address that `aib view` printed"
-            return PlainTextResponse(f"{text}, or start it with --host\n", 400)
+            text = f"this page is not {host}: open the address that `aib view` printed\n"
+            return PlainTextResponse(text, 400)
         if origin is not None and origin.partition("://")[2] != host:
             return PlainTextResponse(f"this page takes no requests from {origin}\n", 403)
         if "://" in scope["path"]:  # /file=http://..., which Gradio would fetch
             return PlainTextResponse("this page fetches nothing from a network\n", 403)
-        size = headers.get("content-length", "0")
-        unlimited = "transfer-encoding" in headers or not size.isdecimal() or int(size) > MAX_BODY
-        if unlimited and scope["path"] != UPLOAD:
-            return PlainTextResponse(
-                f"a request needs a Content-Length of at most {MAX_BODY:,} bytes\n", 413
-            )
         return None
 
 
@@ -189,13 +151,14 @@ def answers_to(header: str, host: str, address: str) -> bool:
     name = (match[1] or match[2]).lower()
     if is_loopback(name) or name in (host.lower(), address):
         return True
-    return _is_unspecified(host) and (_ip(name) is not None or name == socket.gethostname().lower())
+    this_machine = _ip(name) is not None or name == socket.gethostname().lower()
+    return host in ("0.0.0.0", "::") and this_machine
 
 
-def _is_unspecified(host: str) -> bool:
-    """Whether it stands for all addresses of this machine."""
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
     ip = _ip(host)
-    return ip is not None and ip.is_unspecified
+    return host == "localhost" if ip is None else ip.is_loopback
 
 
 def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

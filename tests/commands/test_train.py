@@ -53,8 +53,6 @@ def test_flags_change_a_preset_wherever_it_stands(last: bool, started: list) -> 
     [
         (["shapes_tinny"], "did you mean shapes_tiny"),
         (["--lr", "-1"], "lr must be"),
-        (["--data", ""], "--data is an empty string"),
-        (["--out="], "--out is an empty string"),
         (["--model", "vgg", "--backbone", "a:b"], "leave out one of them"),
         (["shapes_tiny", "--resume", "run"], "leave out the rest"),
         (["--resume", "nowhere"], "nowhere is not a run"),

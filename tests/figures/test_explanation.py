@@ -12,7 +12,7 @@ import aib
 from aib.figures.explanation import panels
 from aib.figures.row import _draw_text
 from aib.figures.saved import distinct_names, record
-from aib.interpret.maps import explain_batch, make_maps
+from aib.interpret.maps import explain_batch
 from aib.models.masked import information_bits
 from tests.helpers import eval_model, photo, pixels, shapes
 from tests.interpret.planted import FromRed
@@ -141,26 +141,6 @@ def test_a_closed_map_has_no_box(tmp_path):
     found.save(tmp_path)
 
 
-def test_an_expected_class_is_compared_with_the_predicted_one(tmp_path):
-    pytest.importorskip("captum")
-    model, image = eval_model(data=shapes(2)), photo(32, 32)
-    expected = int(aib.explain(model, image, deterministic=True).probabilities.argmin())
-    found = aib.explain(model, image, deterministic=True, expected=NAMES[expected])
-    x = model.preprocessing.normalise(torch.from_numpy(np.array(image)).permute(2, 0, 1)[None])
-    for i, label in enumerate((int(found.prediction), expected)):
-        maps = make_maps(model, x, "gradcam", torch.tensor([label]))
-        torch.testing.assert_close(found.class_maps[:, i], maps)
-    saved = record(found)
-    assert saved["expected"] == NAMES[expected] and saved["class_method"] == "gradcam"
-    assert saved["expected_probability"] == float(found.probabilities[0, expected])
-    titles = [panel.title for panel in panels(found)]
-    for role, label in (("predicted", int(found.prediction)), ("expected", expected)):
-        percent = f"{100 * float(found.probabilities[0, label]):.1f}%"
-        assert f"gradcam map\n{role}: {NAMES[label]}  {percent}" in titles
-    found.save(tmp_path)
-    assert np.array_equal(np.load(tmp_path / "image.classes.npy"), found.class_maps[0])
-
-
 def test_saving_needs_maps_a_name_per_image_and_leave_to_overwrite(tmp_path):
     found = explained(2)
     with pytest.raises(aib.AibError, match="images and maps"):
@@ -176,5 +156,5 @@ def test_saving_needs_maps_a_name_per_image_and_leave_to_overwrite(tmp_path):
 
 
 def test_files_of_equal_names_are_distinct():
-    found = distinct_names(["cat", "cat", "cat.mask", "cat.classes", "cat-2"])
-    assert found == ["cat", "cat-2", "cat.mask-2", "cat.classes-2", "cat-2-2"]
+    found = distinct_names(["cat", "cat", "cat.mask", "cat-2"])
+    assert found == ["cat", "cat-2", "cat.mask-2", "cat-2-2"]

@@ -21,11 +21,10 @@ def installed(monkeypatch, tmp_path):
     damaged.write_bytes(b"no font")
     found = [SIGNS, str(damaged)]
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", lambda: found)
-    monkeypatch.setattr(fonts, "_found", [])
-    for one in (fonts.other_font, fonts._installed):
+    for one in (fonts._font_with, fonts._installed):
         one.cache_clear()
     yield
-    for one in (fonts.other_font, fonts._installed):
+    for one in (fonts._font_with, fonts._installed):
         one.cache_clear()
 
 

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from aib.runs.run import Run
-from aib.viewer.examples import Example
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import listen, make_app, prepare_gradio
 from tests.helpers import photo, shapes, small_model
 
-EXAMPLES = [Example(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
+EXAMPLES = [(photo(32, 32, seed), f"example {seed}") for seed in range(3)]
 TIMEOUT = 60  # seconds
 
 
@@ -124,12 +123,6 @@ class Visitor:
         """Upload a file; the path that it gets."""
         [path] = self.http.post("/gradio_api/upload", files={"files": (name, content)}).json()
         return str(path)
-
-    def thumbnails(self) -> list[str]:
-        """The paths of the examples' pictures."""
-        parts = (part["props"] for part in self.config["components"])
-        [gallery] = (props for props in parts if props.get("elem_id") == "aib-examples")
-        return [tile["image"]["path"] for tile in gallery["value"]]
 
 
 def named(path: str) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Page:
 
 def test_it_opens_with_an_example(page):
     assert "%" in page.text("aib-decision") and "Entropy" in page.text("aib-details")
-    assert len(page.pictures("aib-samples")) == 5 and len(page.pictures("aib-maps")) == 3
+    assert len(page.pictures("aib-maps")) == 3
     assert "of 20 used" in page.text("aib-maps")
 
 
@@ -137,12 +137,6 @@ def test_a_click_hides_a_block_and_the_button_gives_it_back(page):
     assert page.pictures("aib-change-maps") == []
 
 
-def test_every_picture_has_a_text(page):
-    script = "return [...document.querySelectorAll('img')].map(image => image.alt)"
-    texts = page.browser.execute_script(script)
-    assert len(texts) > 20 and all(texts) and "shapes, test: square" in texts
-
-
 def test_each_of_two_quick_clicks_counts(page):
     def pick(*examples: int) -> None:
         script = """examples.forEach((example, i) => setTimeout(() =>
@@ -158,13 +152,3 @@ def test_each_of_two_quick_clicks_counts(page):
     page.until(lambda: page.pictures("aib-picture") == first)
     pick(1, 2)
     page.until(lambda: page.pictures("aib-picture") == wanted)
-
-
-def test_nothing_is_wider_than_a_phone(page):
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        width = page.browser.execute_script("return document.documentElement.scrollWidth")
-    finally:
-        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert width <= 390

@@ -39,10 +39,9 @@ def no_gradio_needed(monkeypatch):
     [
         (["--run", "nowhere"], "nowhere is not a run"),
         (["--samples", "many"], "samples are written SxM"),
-        (["--host", "not a host"], "--host not a host is not an address"),
-        (["--host", "a" * 300], f"--host {'a' * 40} is not an address"),
-        (["--port", "70000"], "between 0 and 65535, not 70000"),
-        (["--port", "PORT"], "PORT of 127.0.0.1 cannot be opened"),
+        (["--host", "not a host"], "--host not a host --port 0 cannot be opened"),
+        (["--port", "70000"], "--port 70000 cannot be opened"),
+        (["--port", "PORT"], "--port PORT cannot be opened"),
     ],
 )
 def test_mistakes_give_readable_errors(capsys, no_gradio_needed, words, message):

@@ -18,7 +18,7 @@ def test_examples_are_test_images_of_the_runs_data_if_it_is_there(tmp_path):
         write_folder(photos / split, classes=2)
     own = Settings(data=f"folder:{photos}:image_size=80")
     found = find_examples(replace(saved, settings=own))
-    assert {one.name.split(", ")[1] for one in found} == {"test: class_0", "test: class_1"}
+    assert {name.split(", ")[1] for _, name in found} == {"test: class_0", "test: class_1"}
     found = find_examples(replace(saved, settings=Settings(data="shapes")))
-    assert len(found) == COUNT and {one.image.size for one in found} == {(32, 32)}
-    assert {one.name.removeprefix("shapes, test: ") for one in found} <= {*shapes(2).class_names}
+    assert len(found) == COUNT and {image.size for image, _ in found} == {(32, 32)}
+    assert {name.removeprefix("shapes, test: ") for _, name in found} <= {*shapes(2).class_names}

@@ -1,24 +1,21 @@
 """The page: its handlers answer what a visitor does, and it can be served."""
 
-import json
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from aib.runs.run import Run, find_model, open_run
+from aib.runs.run import find_model, open_run
 from aib.viewer import panels, serve
-from aib.viewer.examples import Example, find_examples, take
+from aib.viewer.examples import find_examples
 from aib.viewer.scene import Viewer
 from aib.viewer.serve import make_app, prepare_gradio
-from tests.helpers import photo, shapes, small_model
 from tests.viewer.fixtures import EXAMPLES, viewer
 
 pytest.importorskip("gradio")
 
-from aib.viewer.page import PARTS, Handlers, build_page, thumbnail
+from aib.viewer.page import PARTS, Handlers, build_page
 
 FIXED = 2  # the state and the picture come before the parts
 
@@ -42,11 +39,6 @@ def clicked(*index):
     return SimpleNamespace(index=index if len(index) > 1 else index[0])
 
 
-def test_an_example_is_shown_by_its_name(tmp_path):
-    _, picture, *_ = handlers(tmp_path).pick(55, clicked(2))
-    assert picture["label"] == "example 2"
-
-
 def test_a_broken_upload_leaves_the_page_as_it_is_and_says_why(tmp_path, monkeypatch):
     import gradio as gr
 
@@ -57,8 +49,7 @@ def test_a_broken_upload_leaves_the_page_as_it_is_and_says_why(tmp_path, monkeyp
     act = handlers(tmp_path)
     box, *rest = act.upload(str(path), 55)
     [message] = messages
-    assert message.startswith("&lt;b&gt;broken.png is not an image of any known format")
-    assert box is None and not path.exists()
+    assert "&lt;b&gt;broken.png is not an image" in message and box is None
     assert rest == [gr.skip()] * len(act.start(55))
 
 
@@ -73,8 +64,7 @@ def test_a_click_hides_the_position_clicked_on(tmp_path):
     parts, now = parts_of(answer), covered.now
     assert len(covered.blocks) == 1 and "What the blocks change" in parts["change"]
     assert parts["change-maps"]["visible"] and len(parts["change-maps"]["value"]) == 3
-    assert parts["samples"][0][0][192, 64].tolist() == [128] * 3  # the model's input, its mean
-    assert parts["decision"] == panels.decision(now) and parts["details"] == panels.details(now)
+    assert parts["decision"] == dict(now.top(0)) and parts["details"] == panels.details(now)
     map, *_ = panels.maps(act.viewer.picture(covered), now, 0.55)
     assert np.array_equal(parts["maps"]["value"][0][0], map[0])
     again = act.hide(covered, 10, 55, clicked(500, 10))[0]
@@ -84,14 +74,9 @@ def test_a_click_hides_the_position_clicked_on(tmp_path):
     assert parts_of(answer)["change"] == "" and not parts_of(answer)["change-maps"]["visible"]
 
 
-def test_a_thumbnail_leaves_its_example_as_it_is():
-    example = Example(photo(200, 100), "wide")
-    assert thumbnail(example).shape == (48, 96, 3) and example.image.size == (200, 100)
-
-
 def test_the_slider_redraws_the_map_without_running_a_model(tmp_path, monkeypatch):
     act = handlers(tmp_path)
-    scene, _, _, _, first, *_ = act.start(55)
+    scene, *_, first, _, _ = act.start(55)
     monkeypatch.setattr(act.viewer, "_explain", None)
     faint = act.redraw(scene, 10)["value"]
     same = [np.array_equal(a, b) for (a, _), (b, _) in zip(first["value"], faint, strict=True)]
@@ -106,22 +91,6 @@ def test_the_packaged_model_has_no_examples_and_shows_its_verdict():
     assert not parts["aib-examples"]["visible"] and parts["aib-verdict"]["visible"]
     # its study is beside it
     assert "**Map: faithful.** The map is faithful" in parts["aib-verdict"]["value"]
-
-
-def test_a_class_whose_folder_has_no_name_in_text_is_shown(tmp_path):
-    """Its name cannot be sent to a browser as it is."""
-    data = shapes(3)
-    names = ("caf\udce9",) * 10
-    data = replace(data, preprocessing=replace(data.preprocessing, class_names=names))
-    model = small_model(preprocessing=data.preprocessing).eval()
-    shown = Viewer(Run(folder=tmp_path, label="run", model=model, settings=None))
-    examples = take(data, 2)
-    page = build_page(shown, examples).get_config_file()
-    act = Handlers(shown, examples)
-    scene, picture, decision, details, *_ = act.start(55)
-    changes = parts_of(act.hide(scene, 25, 55, clicked(128, 384)))["change"]
-    for text in [page, picture["label"], decision, details, changes]:
-        assert b"udce9" in json.dumps(text, ensure_ascii=False, default=str).encode()
 
 
 def test_the_page_fetches_from_nowhere_else_limits_uploads_and_is_no_api(tmp_path, monkeypatch):
