@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from aib.evaluation.error import wilson_interval
-from aib.evaluation.intervals import Estimate
+from aib.evaluation.intervals import Estimate, wilson_interval
 from aib.interpret.metrics.probe import jittered_gaussian, probe
 from aib.interpret.metrics.reliance import Drop, drop_between, guessing
 from aib.interpret.metrics.swap import Decisions
