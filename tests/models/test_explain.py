@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 import aib
-from aib.models.explanation import Explanation
 from tests.helpers import images
 
 B, C = 3, 4
@@ -42,11 +41,6 @@ def test_the_explanation_is_that_of_the_deterministic_pass():
     torch.testing.assert_close(expl.probability, probability)
     enlarged = F.interpolate(out.attention.mu[:, None], size=(32, 32), mode="bilinear")
     torch.testing.assert_close(expl.attention, enlarged[:, 0])
-
-
-def test_the_map_does_not_depend_on_the_draw():
-    model, x = make(), images(B)
-    assert torch.equal(model.explain(x).attention, model.explain(x).attention)
 
 
 def test_a_quantised_map_takes_only_the_anchors_levels():
@@ -108,8 +102,3 @@ def test_a_decision_is_unsure_above_half_of_the_entropy_of_a_guess():
     assert found.unsure.tolist() == [False, False, True]
     assert found.certainty(1) == "entropy 1.58 of 4.00 bits"
     assert found.certainty(2).startswith("entropy 2.32 of 4.00 bits: unsure")
-
-
-def test_the_likeliest_class_is_the_predicted_one_also_of_equal_ones():
-    found = Explanation(torch.full((1, 10), 0.1), (4, 4))
-    assert [name for name, _ in found.top(0, 3)] == ["0", "1", "2"] and found.names() == ["0"]

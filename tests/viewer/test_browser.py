@@ -101,13 +101,10 @@ class Page:
         return found - {""}  # data: has none
 
 
-def test_it_opens_with_an_example(page):
+def test_it_opens_with_an_example_and_explains_an_uploaded_picture(page, tmp_path):
     assert "%" in page.text("aib-decision") and "Entropy" in page.text("aib-details")
     assert len(page.pictures("aib-maps")) == 3
     assert "of 20 used" in page.text("aib-maps")
-
-
-def test_an_uploaded_picture_is_explained(page, tmp_path):
     photo(90, 60).save(tmp_path / "holiday.png")
     before = page.pictures("aib-maps")
     page.send(tmp_path / "holiday.png")

@@ -118,17 +118,6 @@ def test_what_the_blocks_change():
     assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
 
 
-def test_the_change_of_a_masked_model_is_that_of_its_mask():
-    """The map behind it stays above 0 where the mask is closed."""
-    masks = torch.full((2, 1, 32, 32), 0.5)
-    masks[1], masks[1, ..., 0] = 0, 0.9  # both on the scale 0 to 0.9, the difference on -0.5 to 0.5
-    tiles = panels.change_maps(*(explanation(mask=mask) for mask in masks))
-    expected = np.array([colour(5 / 9), colour(1), colour(0.9, "RdBu_r")])
-    assert np.array([tile[panels.SIDE - 1, 0] for tile, _ in tiles]) == pytest.approx(
-        expected, abs=1
-    )
-
-
 def test_class_names_cannot_become_markup():
     assert panels.escape("a_b|<i>\n![x](y)$z") == r"a\_b\|\<i\> \!\[x\]\(y\)\$z"
     assert panels.escape("כלב") == "\u200eכלב\u200e"  # does not turn the order of a line around
