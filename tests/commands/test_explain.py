@@ -67,12 +67,9 @@ def test_a_picture_a_record_and_a_row_for_each_image(run, photos, tmp_path, caps
     assert f"map: not measured; run `aib interpret {run}`" in said
 
 
-@pytest.mark.parametrize(
-    ("options", "asked"), [("--samples 1x2", {"samples": (1, 2)}), ("--seed 7", {"seed": 7})]
-)
-def test_it_takes_the_samples_and_the_seed(options, asked, words, run, tmp_path):
-    assert main([*words, "--device", "cpu", *options.split()]) == 0
-    found = aib.explain(open_run(run, "cpu").model, words[1], **asked)
+def test_it_takes_the_samples_and_the_seed(words, run, tmp_path):
+    assert main([*words, "--device", "cpu", "--samples", "1x2", "--seed", "7"]) == 0
+    found = aib.explain(open_run(run, "cpu").model, words[1], samples=(1, 2), seed=7)
     record = json.loads((tmp_path / "out" / "photo0.json").read_text())
     assert record["probability"] == float(found.probability)
     assert (record["samples"], record["seed"]) == (found.samples, found.seed)
@@ -164,16 +161,6 @@ def test_a_model_without_maps_asks_for_a_method_and_takes_one(photos, tmp_path, 
     assert main(["explain", *options, "--method", "gradcam", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["explanations"][0]["gradcam_layer"].startswith("tail")
-
-
-def test_the_packaged_model_is_the_default(photos, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("aib.runs.pretrained.PACKAGED", tmp_path / "models")
-    words = ["explain", str(photos / "photo0.jpg"), "--out", str(tmp_path / "o")]
-    assert main(words) == 2
-    assert "no pretrained model" in capsys.readouterr().err
-    # and a folder is all it takes to have one
-    eval_model("tiny_aib_qt", shapes(2)).save_pretrained(tmp_path / "models" / "small")
-    assert main(words) == 0 and main([*words, "--run", "small", "--overwrite"]) == 0
 
 
 def test_probabilities_are_calibrated_where_the_model_has_a_calibration(monkeypatch):
