@@ -1,9 +1,21 @@
 """The error that users see, and messages for foreseeable errors of other libraries."""
 
-OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "storage size")
-ONE_VALUE = "expected more than 1 value per channel"  # of BatchNorm
-PEER_LOST = "gloo/transport"  # in what torch raises when a connection between processes fails
-TOO_LARGE = ("overflow", "int too large", "too large to convert")
+# torch has no error types for these, so that its messages have to be compared.
+MEMORY = "there is not enough memory for that; fewer images at a time, or smaller ones?"
+TOO_LARGE = "one of the numbers is too large"
+MESSAGES = {
+    "allocate memory": MEMORY,
+    "not enough memory": MEMORY,
+    "out of memory": MEMORY,
+    "storage size": MEMORY,
+    "expected more than 1 value per channel": "BatchNorm needs two images at a time or more: "
+    "choose a larger --batch-size, or a smaller --accumulate",
+    "gloo/transport": "another process of this training has ended, or its connection was lost; "
+    "`aib train --resume RUN` resumes from the last checkpoint, if there is one",
+    "overflow": TOO_LARGE,
+    "int too large": TOO_LARGE,
+    "too large to convert": TOO_LARGE,
+}
 
 
 class AibError(Exception):
@@ -40,20 +52,9 @@ def sentence_for(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.strerror:  # a path that does not exist, a full disk
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    # torch has no error types for these, so that its messages have to be compared.
+    if isinstance(error, MemoryError):
+        return MEMORY
+    if isinstance(error, OverflowError):
+        return TOO_LARGE
     text = str(error).lower()
-    if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
-        return "there is not enough memory for that; fewer images at a time, or smaller ones?"
-    if ONE_VALUE in text:
-        return (
-            "BatchNorm needs two images at a time or more: choose a larger --batch-size, or a "
-            "smaller --accumulate"
-        )
-    if PEER_LOST in text:
-        return (
-            "another process of this training has ended, or its connection was lost; "
-            "`aib train --resume RUN` resumes from the last checkpoint, if there is one"
-        )
-    if isinstance(error, OverflowError) or any(words in text for words in TOO_LARGE):
-        return f"one of the numbers is too large ({first_line(error).lower()})"
-    return None
+    return next((message for words, message in MESSAGES.items() if words in text), None)

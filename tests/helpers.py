@@ -201,15 +201,6 @@ class RecordingReporter(Reporter):
 VOID_TAGS = {"meta", "link", "img", "br"}
 
 
-def copied(run: Path, target: Path, without=()) -> Path:
-    """A copy of a run's files in the folder `target`."""
-    target.mkdir(parents=True)
-    for file in run.iterdir():
-        if file.name not in without:
-            (target / file.name).write_bytes(file.read_bytes())
-    return target
-
-
 class HtmlPage(HTMLParser):
     """A parsed page: checks nesting; collects images, addresses, tags, ids and SVG labels."""
 

@@ -11,6 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from itertools import chain, count, repeat
 from typing import Any
 
@@ -26,7 +27,7 @@ from aib.config.settings import Settings
 from aib.data import ImageSet, load
 from aib.data.preprocessing import normalise
 from aib.export.formats import open_onnx, to_onnx
-from aib.export.one_pass import OnePass, describe, settled, traceable
+from aib.export.one_pass import OnePass, describe, traceable
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
 from aib.models.modes import DTYPES
@@ -201,7 +202,7 @@ def plain_training_rate(model: Classifier, workers: int) -> float:
     dataset = OneByOne(random_images(4 * PLAIN_BATCH, model.preprocessing.image_size))
     # Long epochs of few different images: workers that start again would be measured instead.
     sampler = RandomSampler(dataset, replacement=True, num_samples=64 * PLAIN_BATCH)
-    options = {"num_workers": workers, "persistent_workers": workers > 0}
+    options: Any = {"num_workers": workers, "persistent_workers": workers > 0}
     loader = DataLoader(dataset, PLAIN_BATCH, sampler=sampler, **options)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
     model.train()
@@ -255,10 +256,10 @@ def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def make_variants(model: Classifier, compile: bool) -> Variants:
-    model, size = settled(model), model.preprocessing.image_size
+    model, size = deepcopy(model).cpu().float().eval(), model.preprocessing.image_size
     variants: Variants = {"eager": OnePass(model).eval()}
     if compile:
-        variants["compiled"] = torch.compile(OnePass(settled(model)).eval())
+        variants["compiled"] = torch.compile(OnePass(deepcopy(model)).eval())
     about = describe(model, "onnx")
     variants["onnx"] = open_onnx(to_onnx(OnePass(traceable(model)).eval(), size, about))
     return variants
@@ -291,8 +292,8 @@ def summarise(times: dict[str, list[float]], batch: int) -> list[Rates]:
 
 
 def main() -> None:
-    commands = {"train": train, "data": data, "latency": latency}
-    result = tyro.extras.subcommand_cli_from_dict(commands, prog="python -m tools.bench")
+    commands: Any = {"train": train, "data": data, "latency": latency}
+    result: Rates = tyro.extras.subcommand_cli_from_dict(commands, prog="python -m tools.bench")
     print(json.dumps(result | {"environment": environment()}, indent=2))
 
 

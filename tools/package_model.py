@@ -27,8 +27,7 @@ from aib.errors import AibError
 from aib.evaluation.error import evaluate, read_evaluations
 from aib.interpret.stored import RESULT
 from aib.models.weights import CONFIG, EVALUATION, WEIGHTS, read_config
-from aib.report.card import CARD, code, plain
-from aib.report.push import model_card, result_row
+from aib.report.card import CARD, code, model_card, plain
 from aib.report.reproduce import option_words
 from aib.runs.pretrained import PACKAGED
 from aib.runs.run import open_run
@@ -136,8 +135,7 @@ def card(folder: Path) -> str:
     trained = read_config(folder / CONFIG)["trained"]
     before, halved = read_evaluations(folder / EVALUATION).values()
     name = f"{before.data} {before.split}"
-    rounded = result_row(name, halved)
-    rows = [result_row(f"{name}, before rounding to half precision", before), rounded]
+    results = {f"{name}, before rounding to half precision": before, name: halved}
     count, size = sum(p.numel() for p in run.model.parameters()), (folder / WEIGHTS).stat().st_size
     hardware = plain("{device}, torch {torch}".format(**trained["environment"]))
     command = code(train_command(folder.name, trained["recipe"]))
@@ -149,7 +147,7 @@ def card(folder: Path) -> str:
     data = trained["recipe"].get("data", Settings().data)
     title = SPECS[data].title if data in SPECS else without_folders(data)
     metadata = {"license": trained["license"], "datasets": [before.data]}
-    return model_card(run, folder.name, title, rows, metadata, notes=notes)
+    return model_card(run, folder.name, title, results, metadata, notes=notes)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from aib.config.preset import Preset
+from aib.config.presets import Preset
 from aib.config.settings import Settings
 from aib.config.validation import reject_unknown
 from aib.errors import AibError

@@ -8,7 +8,6 @@ from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
 from aib.commands.arguments import print_json, wide_console
-from aib.config.validation import Count, check
 from aib.errors import AibError
 from aib.system.files import check_suffix
 
@@ -49,7 +48,6 @@ def list_(root: Root = None, json: bool = False) -> None:
         size = f"{row['image_size']} px"
         table.add_row(row["name"], row["title"], str(row["classes"]), size, images, location)
     table.add_row("folder:PATH", "your own images: one sub-folder per class", "", "", "", "")
-    table.add_row("hf:NAME", "a Hugging Face data set; needs 'aib[datasets]'", "", "", "", "")
     console = wide_console()
     console.print(table)
     console.print(f"Data sets are in {root_folder(root)}.")
@@ -57,8 +55,6 @@ def list_(root: Root = None, json: bool = False) -> None:
 
 def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     """Download a data set, check it and unpack it.
-
-    It can be interrupted: only complete archives are moved into place.
 
     For example: aib data fetch cifar10
 
@@ -73,20 +69,11 @@ def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
 
     if is_own(name):
         raise AibError(f"{name} is read where it is, so there is nothing to fetch")
-    spec = SPECS[parse_name(name)[0]]
-    folder = fetch_set(spec, root, extra=extra)
-    print(f"{name} is in {folder}")
+    print(f"{name} is in {fetch_set(SPECS[parse_name(name)[0]], root, extra=extra)}")
 
 
 def show(
-    name: Name,
-    /,
-    split: str = "train",
-    root: Root = None,
-    out: Path | None = None,
-    columns: int = 8,
-    seed: int = 0,
-    strict: bool = False,
+    name: Name, /, split: str = "train", root: Root = None, out: Path = Path("sheet.png")
 ) -> None:
     """Write a contact sheet: a row of images per class, with masks if there are any.
 
@@ -96,30 +83,20 @@ def show(
         name: a known name with options after a colon, or folder:PATH.
         split: train, val, test (svhn: extra).
         root: folder of the data sets; by default the cache ($AIB_DATA).
-        out: the PNG to write, a new file; by default NAME-SPLIT.png, with the name of a folder.
-        columns: images per class.
-        seed: of generated training images and of the train/val split.
-        strict: a file that cannot be read is an error.
+        out: the PNG to write, a new file.
     """
-    from aib.data.load import is_own, load, parse_name
+    from aib.data.load import load
     from aib.data.sheet import contact_sheet
     from aib.figures.picture import save_image
 
-    check("columns", columns, Count)
-    kind, folder, _ = parse_name(name)
-    known = f"{kind}-{folder.resolve().name}" if is_own(name) else kind
-    path = out or Path(f"{known}-{split}.png")
-    check_suffix(path, ".png")
-    if path.exists():
-        raise AibError(f"{path} exists: choose another file with --out")
-    holdout = 0.1 if split == "val" else 0.0
-    dataset = load(name, split, root=root, seed=seed, strict=strict, holdout=holdout)
-    save_image(contact_sheet(dataset, columns), path)
+    check_suffix(out, ".png")
+    if out.exists():
+        raise AibError(f"{out} exists: choose another file with --out")
+    dataset = load(name, split, root=root, holdout=0.1 if split == "val" else 0.0)
+    save_image(contact_sheet(dataset), out)
     for message in dataset.skipped:
         print(f"skipped: {message}")
-    if dataset.skipped:
-        print(f"{len(dataset.skipped)} file(s) skipped")
-    print(f"{path}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
+    print(f"{out}: {len(dataset):,} images of {dataset.num_classes} classes in {name} {split}")
 
 
 COMMAND: dict[str, Callable[..., Any]] = {

@@ -8,16 +8,14 @@ import tyro
 
 from aib.commands.arguments import parse_samples, print_json
 from aib.config.validation import Averaging, Precision, check_seed
-from aib.errors import AibError
 
 if TYPE_CHECKING:
     from aib.evaluation.error import Evaluation
 
 
 def eval_(
-    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None,
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
-    run: Path | None = None,
     data: str | None = None,
     split: str | None = None,
     root: str | None = None,
@@ -38,8 +36,7 @@ def eval_(
     Example: aib eval runs/cifar10 --data stl10 --samples 4x12
 
     Args:
-        folder: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
-        run: the same, as an option.
+        run: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
         data: data set (default: that of the run).
         split: train, val or test (default: test, or held-out images if there are none).
         root: folder of the data set's official files.
@@ -63,9 +60,7 @@ def eval_(
     from aib.system.progress import progress_bar
 
     check_seed(seed)
-    if (folder is None) == (run is None):
-        raise AibError("name one run: aib eval RUN")
-    opened = open_run(folder or run or Path(), device, backbone)
+    opened = open_run(run, device, backbone)
     images = opened.images(data, split, root)
     results = []
     for classes, labelled in match_classes(opened.model, images):

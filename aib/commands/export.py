@@ -2,15 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from aib.commands.arguments import print_json
 from aib.config.validation import Format
-
-if TYPE_CHECKING:
-    from aib.export import Exported
 
 
 def export_(
@@ -31,12 +28,9 @@ def export_(
 
     Args:
         folder: the same as --run.
-        run: folder of a run or of a saved model, hf:owner/name[@REVISION] of the Hub, or the name
-            of a packaged model; by default the pretrained model of the package.
+        run: folder of a run or saved model, hf:owner/name[@REVISION], or packaged model.
         format: onnx, or torch-export (a .pt2 file).
-        out: the file to write; by default model.onnx or model.pt2 in the run, or in
-            hub/owner/name/COMMIT for a model of the Hub; for a packaged model its name with the
-            suffix, in the current folder.
+        out: file to write (default: model.onnx or model.pt2 in the run's folder).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
         json: print JSON.
     """
@@ -47,31 +41,26 @@ def export_(
     data = opened.settings.data if opened.settings else None
     target = check_target(out or default_target(opened.output, format), format)
     exported = export(opened.model, target, format, data=data, checksum=opened.checksum)
+    checked = exported.check
     if json:
         print_json(asdict(exported) | {"path": str(exported.path)})
-    else:
-        show(exported)
-
-
-def default_target(folder: Path, format: Format) -> Path:
-    """In the run's folder for output; for a model of the package, the current folder."""
-    from aib.export.formats import SUFFIXES
-    from aib.runs.pretrained import packaged_models
-
-    for name, packaged in packaged_models().items():
-        if folder == packaged:
-            return Path(name + SUFFIXES[format])
-    return folder / ("model" + SUFFIXES[format])
-
-
-def show(exported: "Exported") -> None:
-    checked = exported.check
+        return
     print(f"{exported.path}: {exported.metadata['model']}, {exported.bytes / 1e6:.2f} MB")
     print(f"  largest difference from PyTorch on {checked.images} images:")
     for name, difference in checked.differences.items():
         print(f"    {name:<16} {difference:.1e}")
     if checked.other_level:
         print(f"  {checked.other_level} positions midway between two levels took the other one")
+
+
+def default_target(folder: Path, format: Format) -> Path:
+    """In the run's folder for output; for a model of the package, the current folder."""
+    from aib.export.formats import SUFFIXES
+    from aib.runs.pretrained import PACKAGED
+
+    if folder.parent == PACKAGED:
+        return Path(folder.name + SUFFIXES[format])
+    return folder / ("model" + SUFFIXES[format])
 
 
 COMMAND = export_

@@ -18,19 +18,15 @@ def report(
     out: Path | None = None,
     backbone: str | None = None,
 ) -> None:
-    """Write one self-contained HTML page: training curves, results beside the paper's, maps,
-    calibration, localisation, how to reproduce. It needs no network.
-
-    The page shows what train, eval and interpret have measured, and names the command for what is
-    missing.
+    """Write one self-contained HTML page of what train, eval and interpret measured. It names the
+    command for what is missing.
 
     Example: aib report runs/cifar10
 
     Args:
         folders: the same as --run.
         run: folders of runs, or hf:owner/name of the Hub; several are compared on one page.
-        out: the .html file to write; report.html in the (first) run if not given, or in
-            hub/owner/name/COMMIT for a model of the Hub.
+        out: the .html file to write (default: report.html in the first run's folder).
         backbone: my_module:build, for runs of a network of your own; never imported unasked.
     """
     from aib.report.gather import gather

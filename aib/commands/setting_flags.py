@@ -21,7 +21,7 @@ from aib.config.presets import PRESETS
 from aib.config.settings import Settings, setting_types
 
 GROUPS = {
-    "data": ("data", "root", "holdout", "strict", "cache", "workers"),
+    "data": ("data", "root", "holdout", "cache", "workers"),
     "model": (
         "model", "at", "pretrained", "backbone", "init",
         "freeze", "evaluator", "width", "dropout", "latent_dim", "head_norm", "pool_size",
@@ -39,7 +39,7 @@ GROUPS = {
     ),
     "augmentation": ("augment", "cutout", "trivial_augment", "alternate_flip"),
     "hardware": (
-        "accelerator", "devices", "nodes", "oversubscribe", "precision", "channels_last", "compile",
+        "accelerator", "devices", "nodes", "precision", "channels_last", "compile",
         "graphs",
     ),
     "record": ("log_every", "checkpoint_every", "evaluate_every", "loggers"),

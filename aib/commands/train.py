@@ -14,15 +14,10 @@ from aib.commands.arguments import parse, run_name, wide_console
 from aib.commands.eval import print_evaluation
 from aib.commands.setting_flags import given_settings, with_setting_flags
 from aib.config.own_images import largest_size, own_images
-from aib.config.preset import Preset
-from aib.config.presets import PRESETS, get_preset
+from aib.config.presets import PRESETS, Preset, get_preset
 from aib.config.settings import Settings
 from aib.errors import AibError
 from aib.system.files import quoted
-
-LITTLE = 0.05  # of each image: less, and a map that was not trained closes what the class needs
-# Pretrained weights need other settings than random ones.
-FOR_RANDOM_WEIGHTS = {"lr", "lr_backbone", "epochs", "optimizer"}
 
 
 @dataclass(frozen=True)
@@ -77,11 +72,6 @@ def main(argv: list[str]) -> None:
         settings = own_settings(given)
     else:
         settings = Settings().updated(**given)
-        if settings.pretrained and not FOR_RANDOM_WEIGHTS & set(given):
-            print(
-                f"lr {settings.lr:g} and {settings.epochs} epochs are for random weights: "
-                "pretrained ones need less, such as --lr 0.01 --schedule cosine --epochs 30"
-            )
     if {"model", "backbone"} <= set(given):
         raise AibError("--backbone is a network in place of --model: leave out one of them")
     start(settings, options.resume or options.out or new_folder(preset, settings), options.resume)
@@ -132,11 +122,6 @@ def own_settings(given: dict[str, Any]) -> Settings:
         f"no --model given and {'a' if gpu else 'no'} GPU: --model {s.model}{start_from}"
         f"{frozen} --data {quoted(s.data)}"
     )
-    if s.evaluator and s.init is None and s.model.startswith("vgg"):
-        print(
-            "from random weights this evaluator needs many images: --init vgg16:PATH starts it "
-            "from ImageNet's VGG-16"
-        )
     return s
 
 
@@ -165,24 +150,17 @@ def start(settings: Settings, folder: Path, resume: Path | None) -> None:
     what = "the test set" if split == "test" else "the held-out images"
     print(f"trained in {trained.seconds:.0f} s; results of the last epoch on {what}:")
     print_evaluation(trained.evaluation)
-    area = trained.evaluation.area
-    if area is not None and area < LITTLE and "propose" in settings.freeze:
-        print(
-            "the map opens little of these images and was not trained on them: "
-            "`--freeze body` trains it as well, and takes longer"
-        )
     print(f"the run is in {trained.folder}")
     if split != measured_split(settings.data):
         print(f"the test images were not used; `aib eval {quoted(trained.folder)}` evaluates them")
 
 
 def print_presets() -> None:
-    """Print a table of the presets: name, model, data, the paper's error and ours."""
-    columns = ("preset", "model", "data", "epochs", "paper, % error", "ours, % error")
+    """Print a table of the presets: name, model, data, the paper's error."""
+    columns = ("preset", "model", "data", "epochs", "paper, % error")
     table = Table(*(Column(name, no_wrap=True) for name in columns), "description")
     for preset in PRESETS.values():
         s = preset.settings
         error = "-" if preset.paper_error is None else f"{preset.paper_error:.2f}"
-        ours = "-" if preset.ours is None else str(preset.ours)
-        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, ours, preset.about)
+        table.add_row(preset.name, s.model, s.data, str(s.epochs), error, preset.about)
     wide_console().print(table)

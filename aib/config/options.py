@@ -28,7 +28,8 @@ ATTENTION = {"needs": "aib attention"}
 MASK = {"needs": "mask"}
 NOISE = {"needs": "pixel noise"}
 
-Propose = Literal["separate", "twice"]
+Propose = Literal["separate", "twice", "copy"]
+MapStride = Annotated[int, Rule("8 or 16", lambda stride: stride in (8, 16))]
 STRETCH = 1.1  # of masks, where nothing else was chosen
 Stretch = Annotated[float, Rule(f"at least {STRETCH}", lambda stretch: stretch >= STRETCH)]
 Area = Annotated[float, Rule("above 0 and at most 1", lambda share: 0 < share <= 1)]
@@ -39,64 +40,33 @@ class ModelOptions:
     """Options of a model. The defaults are the paper's; None takes the family's or profile's."""
 
     width: Positive = 1.0
-    """Factor of the channels of all layers.
-
-    Those of stem, attention and tail, not the size of the latent.
-    """
+    """Factor of the channels of all layers."""
     dropout: Fraction = field(default=0.3, metadata=DROPOUT)
     """Dropout in WRN's blocks at 32 x 32."""
     latent_dim: Count | None = field(default=None, metadata=LATENT)
-    """K, the size of the latent.
-
-    The family's if not given.
-    """
+    """K, the size of the latent."""
     head_norm: bool = False
-    """Begin the head with BatchNorm.
-
-    Masked models at 224 always do.
-    """
+    """Begin the head with BatchNorm."""
     pool_size: Count | None = None
-    """Side of VGG's last features at 224 (paper: 3).
-
-    They are averaged to a grid of this side.
-    """
+    """Side of VGG's last features at 224 (paper: 3)."""
     num_anchors: NumAnchors | None = field(default=None, metadata=ANCHORS)
-    """Q, the number of anchors.
-
-    The family's if not given.
-    """
+    """Q, the number of anchors."""
     modulation: Modulation | None = field(default=None, metadata=ATTENTION)
-    """gate or residual.
-
-    How attention acts on the features; the profile's if not given.
-    """
+    """gate or residual."""
     area: Area = field(default=0.25, metadata=MASK)
-    """Share of each image that the mask may keep.
-
-    For masked models; 1 is no budget.
-    """
+    """Share of each image that the mask may keep."""
     map_size: Count | None = field(default=None, metadata=MASK)
-    """Side of the map of a separate mask network.
-
-    If not given 16 at 32 x 32 and 14 at 224 x 224.
-    """
-    noise_std: Positive = field(default=1.0, metadata=NOISE)
+    """Side of the map of a separate mask network."""
+    map_stride: MapStride | None = field(default=None, metadata=MASK)
+    """Pixels per position of a copy's map: 8 or 16."""
+    noise_std: Positive | None = field(default=None, metadata=NOISE)
     """Std of the noise that replaces pixels."""
     stretch: Stretch = field(default=STRETCH, metadata=MASK)
-    """Final steepness of the mask.
-
-    A steeper mask has fewer pixels that are half open.
-    """
+    """Final steepness of the mask."""
     propose: Propose | None = field(default=None, metadata=NOISE)
-    """Map by a "separate" network, or "twice".
-
-    "twice" takes the map from a first pass of the classifier. At 32 "separate" is the default.
-    """
+    """Map by a "separate" network, "copy" or "twice"."""
     sample_map: bool = field(default=False, metadata=MASK)
-    """Sample the map around its mean.
-
-    For masked models; the paper's attention is always sampled.
-    """
+    """Sample the map around its mean."""
     quantise_map: bool = field(default=False, metadata=MASK)
     """Quantise the map to --num-anchors levels."""
     profile: ProfileName = "paper"

@@ -1,28 +1,125 @@
-"""All presets, by data set.
+"""All presets: runnable claims of settings and the paper's result, by data set.
 
-cub200_full* and pets* start from ImageNet's VGG-16:
-
-    aib train cub200_full_masked --init vgg16:PATH
-
-PATH is a state dict of VGG-16 by torchvision's or timm's names: the file that
-`torchvision.models.VGG16_Weights.IMAGENET1K_V1` names (vgg16-397923af.pth), timm's
-vgg16.tv_in1k (model.safetensors), or an .npz of the convolutions. The paper starts from ImageNet
-weights, too; without --init the presets of its table start from random ones.
+cub200_full* and pets* start from ImageNet's VGG-16, by --init vgg16:PATH: a state dict by the names
+of torchvision or timm (.pth, .safetensors), or an .npz of the convolutions. The paper starts from
+ImageNet weights, too; without --init the presets of its table start from random ones.
 """
 
-from aib.config.preset import (
-    FAST,
-    FAST_WRN,
-    LONG_WRN,
-    RELEASED_VGG,
-    RELEASED_WRN,
-    Measured,
-    Preset,
-    photographs,
-    table_one,
-)
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from aib.config.paper import paper_error
 from aib.config.settings import Settings
 from aib.config.validation import reject_unknown
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Named settings, run by `aib train NAME`."""
+
+    name: str
+    settings: Settings
+    about: str
+
+    @cached_property
+    def recipe(self) -> Mapping[str, Any]:
+        """What its settings change in the defaults."""
+        return self.settings.recipe()
+
+    @property
+    def paper_error(self) -> float | None:
+        """The paper's top-1 test error in percent; None for a model of another form."""
+        return paper_error(self.settings.model, self.settings.data, self.recipe)
+
+
+# The paper's schedules (supplementary, "Training"): 200 epochs of batch 128, SGD 0.1.
+PAPER_VGG = Settings()
+PAPER_WRN = PAPER_VGG.updated(model="wrn_aib_qt", milestones=(60, 120, 180), gamma=0.3)
+# What the released code does instead: for vgg_aib_qt two epochs of warm-up, and each step an epoch
+# early (its scheduler steps before the first epoch); for WRN steps at other epochs.
+RELEASED_VGG = PAPER_VGG.updated(
+    profile="released", warmup=2.0, milestones=tuple(range(24, 200, 25))
+)
+RELEASED_WRN = PAPER_WRN.updated(profile="released", milestones=(60, 120, 160), gamma=0.2)
+# Ours, for one large GPU: larger batches, a cosine, fewer epochs, bf16, compiled, CUDA graphs. The
+# cut-out is the one augmentation that the paper does not have.
+FAST = PAPER_VGG.updated(
+    batch_size=256,
+    lr=0.15,
+    schedule="cosine",
+    warmup=10.0,
+    epochs=140,
+    clip=2.0,
+    cutout=16,
+    precision="bf16",
+    channels_last=True,
+    compile=True,
+    graphs=True,
+)
+# With FAST's batches and WRN's dropout wrn_aib_qt still had 5% training error on CIFAR-10.
+FAST_WRN = FAST.updated(
+    model="wrn_aib_qt", epochs=50, warmup=5.0, batch_size=128, lr=0.1, dropout=0.0
+)
+# By FAST_WRN the training error on CIFAR-100 was 1%, the test error 20%: more augmentation.
+LONG_WRN = FAST_WRN.updated(
+    epochs=120, trivial_augment=True, cutout=16, ema=0.999, ema_batch_norm=100
+)
+
+# Ours for photographs: VGG-16 from ImageNet, its layers at a tenth of the learning rate of new
+# ones, and BatchNorm before the head. The head of plain and masked models gets one average per
+# channel: with the paper's 3 x 3 it overfits (22% error on pets instead of 15%).
+PHOTOS = PAPER_VGG.updated(
+    epochs=30,
+    batch_size=64,
+    lr=0.03,
+    lr_backbone=0.003,
+    schedule="cosine",
+    warmup=1.5,
+    weight_decay=1e-4,
+    label_smoothing=0.1,
+    clip=5.0,
+    head_norm=True,
+    precision="bf16",
+    channels_last=True,
+    compile=True,
+)
+
+ABOUT = {
+    "vgg_aib": "VGG with attention and a bottleneck",
+    "vgg_aib_qt": "the same, attention quantised to 20 levels",
+    "wrn_aib": "WRN with attention and a bottleneck",
+    "wrn_aib_qt": "the same, attention quantised to 50 levels",
+}
+
+
+def table_one(data: str, options: str = "") -> list[Preset]:
+    """Presets of the paper's own models in its Table 1: one data set, four models."""
+    base = {"vgg": PAPER_VGG, "wrn": PAPER_WRN}
+    return [
+        Preset(f"{data}_{name}", base[name[:3]].updated(data=data + options, model=name), about)
+        for name, about in ABOUT.items()
+    ]
+
+
+def photographs(name: str, data: str, beta_warmup: float = 0.0) -> list[Preset]:
+    """Presets of one data set of photographs: the plain network, the paper's form, the masked one.
+
+    They share a recipe, and each needs --init vgg16:PATH.
+    """
+    pooled = PHOTOS.updated(data=data, pool_size=1)
+    papers = PHOTOS.updated(data=data, beta_warmup=beta_warmup)
+    presets = [
+        ("", "vgg", pooled, "VGG-16 from ImageNet"),
+        ("_aib_qt", "vgg_aib_qt", papers, "the same with quantised attention and a bottleneck"),
+        ("_masked", "vgg_aib_masked", pooled, "the same, only what its map opens is classified"),
+    ]
+    return [
+        Preset(name + suffix, settings.updated(model=model), about)
+        for suffix, model, settings, about in presets
+    ]
+
 
 # Cluttered shapes: small enough for two CPU cores, with masks to compare the maps with.
 TINY = Settings(
@@ -52,13 +149,8 @@ MASKED = TINY.updated(
 )
 DEMO = "the demo: tiny_aib_masked, which classifies only what its map opens"
 SHAPES = [
-    Preset("shapes_masked", MASKED, DEMO, Measured((4.60,), 5.3, "aarch64 CPU")),
-    Preset(
-        "shapes_tiny",
-        TINY,
-        "tiny_aib_qt in minutes on two CPU cores",
-        Measured((2.95, 4.17, 4.10), 4.7, "aarch64 CPU"),
-    ),
+    Preset("shapes_masked", MASKED, DEMO),
+    Preset("shapes_tiny", TINY, "tiny_aib_qt in minutes on two CPU cores"),
 ]
 
 RELEASED = "as the authors' code does it"
@@ -73,33 +165,19 @@ CIFAR10 = [
     *table_one("cifar10"),
     Preset("cifar10_vgg_aib_qt_released", RELEASED_VGG.updated(data="cifar10"), RELEASED),
     Preset("cifar10_wrn_aib_qt_released", RELEASED_WRN.updated(data="cifar10"), RELEASED),
-    Preset("cifar10_fast", FAST.updated(data="cifar10"), FASTER, Measured((3.58, 3.33, 3.39), 6.4)),
-    # Several runs shared the GPU: alone it takes less than four minutes.
+    Preset("cifar10_fast", FAST.updated(data="cifar10"), FASTER),
     Preset(
         "cifar10_sprint",
         FAST.updated(data="cifar10", epochs=78, warmup=5.0, alternate_flip=True),
         SPRINT,
-        Measured((3.73, 3.65), 6.1),
     ),
-    Preset(
-        "cifar10_wrn_fast", FAST_WRN.updated(data="cifar10"), FASTER_WRN, Measured((4.26,), 7.5)
-    ),
-    # Smaller runs shared the GPU: alone it takes about 18 minutes.
-    Preset(
-        "cifar10_wrn_long", LONG_WRN.updated(data="cifar10"), LONGER_WRN, Measured((2.76,), 23.5)
-    ),
-    # Several runs shared the GPU: alone it takes about six minutes.
-    Preset(
-        "cifar10_masked",
-        FAST.updated(data="cifar10", **HALF_OPEN),
-        MASKED_VGG,
-        Measured((5.15, 5.03, 5.08), 9.7),
-    ),
+    Preset("cifar10_wrn_fast", FAST_WRN.updated(data="cifar10"), FASTER_WRN),
+    Preset("cifar10_wrn_long", LONG_WRN.updated(data="cifar10"), LONGER_WRN),
+    Preset("cifar10_masked", FAST.updated(data="cifar10", **HALF_OPEN), MASKED_VGG),
     Preset(
         "cifar10_small",
         HALF,
         "vgg_aib_qt at half width, for a CPU; `aib eval RUN` has its test error",
-        Measured((5.28,), 4.9),
     ),
 ]
 
@@ -107,65 +185,27 @@ CIFAR10 = [
 WITH_100 = {"data": "cifar100", "cutout": 8}
 CIFAR100 = [
     *table_one("cifar100"),
-    Preset("cifar100_fast", FAST.updated(**WITH_100), FASTER, Measured((20.51, 20.21, 20.24), 6.2)),
-    # Smaller runs shared the GPU: alone it takes about six minutes.
-    Preset(
-        "cifar100_masked",
-        FAST.updated(**WITH_100, **HALF_OPEN),
-        MASKED_VGG,
-        Measured((25.22, 25.84, 25.31), 7.4),
-    ),
-    Preset("cifar100_wrn_fast", FAST_WRN.updated(**WITH_100), FASTER_WRN, Measured((20.01,), 13.2)),
-    Preset(
-        "cifar100_wrn_long", LONG_WRN.updated(data="cifar100"), LONGER_WRN, Measured((16.49,), 18.3)
-    ),
+    Preset("cifar100_fast", FAST.updated(**WITH_100), FASTER),
+    Preset("cifar100_masked", FAST.updated(**WITH_100, **HALF_OPEN), MASKED_VGG),
+    Preset("cifar100_wrn_fast", FAST_WRN.updated(**WITH_100), FASTER_WRN),
+    Preset("cifar100_wrn_long", LONG_WRN.updated(data="cifar100"), LONGER_WRN),
 ]
 
 # CIFAR-10's recipes, shorter, with a warm-up of about as many steps; nothing was tuned on SVHN.
-# Measured on crops made from the full frames as the official ones were, not on the official files.
 SVHN = [
     *table_one("svhn"),
-    Preset(
-        "svhn_fast",
-        FAST.updated(data="svhn", epochs=40, warmup=5.0),
-        f"{FASTER}; ours on crops made anew",
-        Measured((2.28,), 2.9),
-    ),
-    Preset(
-        "svhn_wrn_fast",
-        FAST_WRN.updated(data="svhn", epochs=28, warmup=3.0),
-        f"{FASTER_WRN}; ours on crops made anew",
-        Measured((2.13,), 5.9),
-    ),
+    Preset("svhn_fast", FAST.updated(data="svhn", epochs=40, warmup=5.0), FASTER),
+    Preset("svhn_wrn_fast", FAST_WRN.updated(data="svhn", epochs=28, warmup=3.0), FASTER_WRN),
 ]
 
 # The paper crops CUB-200-2011 to the birds' boxes; cub200_full* see whole images. Without a warm-up
 # of beta the latent of the paper's form collapsed, in a run that was given up.
-# Up to eight runs shared the GPU: alone each takes one to two minutes.
 CUB200 = [
     *table_one("cub200", ":crop"),
-    *photographs(
-        "cub200_full",
-        "cub200",
-        ours={
-            "vgg": Measured((30.1346, 30.2554, 30.3417), 3.7),
-            "vgg_aib_qt": Measured((30.1519, 31.46, 32.76), 3.8),
-            "vgg_aib_masked": Measured((28.2879, 29.1163, 28.5295), 5.6),
-        },
-        beta_warmup=15.0,
-    ),
+    *photographs("cub200_full", "cub200", beta_warmup=15.0),
 ]
 
-# Measured on photographs that were re-encoded (results/pets.json says how).
-PETS = photographs(
-    "pets",
-    "pets",
-    ours={
-        "vgg": Measured((13.11,), 2.1),
-        "vgg_aib_qt": Measured((13.46,), 0.9),
-        "vgg_aib_masked": Measured((14.58,), 2.5),
-    },
-)
+PETS = photographs("pets", "pets")
 
 PRESETS = {p.name: p for p in (*SHAPES, *CIFAR10, *CIFAR100, *SVHN, *CUB200, *PETS)}
 

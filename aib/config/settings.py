@@ -1,7 +1,7 @@
 """Settings of a training run: one dataclass, with the model's options nested in it.
 
-The command line, its help, config.json and the presets are all made from it. The first line below
-a setting is its help text.
+The command line, its help, config.json and the presets are all made from it. The line below a
+setting is its help text.
 """
 
 import typing
@@ -39,37 +39,22 @@ class Settings:
 
     # --- what is trained, on what
     data: str = "shapes"
-    """folder:PATH, hf:NAME or a name.
-
-    `aib data list` lists the names.
-    """
+    """folder:PATH or a name."""
     root: str | None = None
     """Folder of the data set's official files."""
     model: str = "vgg_aib_qt"
-    """A model's name, or timm:NAME.
-
-    `aib models` lists the names; torchvision:NAME works too.
-    """
+    """A model's name, or timm:NAME."""
     options: ModelOptions = field(default_factory=ModelOptions)
     at: str | None = None
-    """Layer of a network that gets the attention.
-
-    By default one with a stride of 16.
-    """
+    """Layer of a network that gets the attention."""
     masked: bool = False
     """Mask a network's pixels, not its features."""
     pretrained: bool = False
     """Start from the library's pretrained weights."""
     evaluator: bool = False
-    """Train the evaluator of `aib interpret`.
-
-    It is the plain network on random masks.
-    """
+    """Train the evaluator of `aib interpret`."""
     backbone: str | None = None
-    """Your network, module:function.
-
-    It replaces `model`. The function takes no arguments and returns a module.
-    """
+    """Your network, module:function."""
     init: str | None = None
     """Start from a run, model or vgg16:PATH."""
 
@@ -91,39 +76,23 @@ class Settings:
     epochs: Count = 200
     """Passes over the training set."""
     batch_size: Count = 128
-    """Images per update.
-
-    Over all devices and parts. An epoch drops an incomplete last batch.
-    """
+    """Images per update."""
     accumulate: Count = 1
     """Parts per batch and device, to save memory."""
     optimizer: Literal["sgd", "adamw"] = "sgd"
-    """sgd or adamw.
-
-    SGD has Nesterov momentum, plain momentum with the profile `released`.
-    """
+    """sgd or adamw."""
     lr: Positive = 0.1
     """Peak learning rate."""
     lr_backbone: Positive | None = None
-    """Peak learning rate of pretrained layers.
-
-    That is what --init vgg16:PATH or --pretrained loaded.
-    """
+    """Peak learning rate of pretrained layers."""
     momentum: Fraction = 0.9
     """Momentum of SGD."""
     weight_decay: NonNegative = 5e-4
-    """Weight decay.
-
-    On weights, not on norms and biases.
-
-    Anchors do not decay either. With the profile `released` everything does.
-    """
+    """Weight decay."""
     clip: Positive | None = None
     """Largest norm of the gradient."""
     schedule: Literal["steps", "cosine"] = "steps"
-    """Learning rate over time: steps or cosine.
-
-    steps: times `gamma` at each milestone; cosine: falls to zero."""
+    """Learning rate over time: steps or cosine."""
     milestones: Annotated[tuple[int, ...], RISING] = (25, 50, 75, 100, 125, 150, 175)
     """Epochs where --lr falls."""
     gamma: Annotated[float, Rule("above 0 and at most 1", lambda v: 0 < v <= 1)] = 0.5
@@ -131,53 +100,27 @@ class Settings:
     warmup: NonNegative = 0.0
     """Epochs over which --lr rises."""
     ema: Annotated[float, Rule("between 0 and 1", lambda v: 0 < v < 1)] | None = None
-    """Decay of an average of the weights.
-
-    The average is evaluated and saved in place of the weights.
-    """
+    """Decay of an average of the weights."""
     ema_batch_norm: NonNegativeInt = 0
-    """Batches for the average's BatchNorm.
-
-    They estimate its statistics anew before evaluations; 0: the statistics are averaged.
-    """
+    """Batches for the average's BatchNorm."""
     freeze: tuple[str, ...] = ()
-    """Layers that are not trained.
-
-    Their BatchNorm stays as in evaluation.
-    """
+    """Layers that are not trained."""
     revive_anchors: bool = False
-    """Move unused anchors to the most used one.
-
-    It happens at the end of each epoch.
-    """
+    """Move unused anchors to the most used one."""
 
     # --- data
     holdout: Fraction = 0.0
-    """Share of the training images to hold out.
-
-    They are evaluated in place of the test images.
-    """
+    """Share of the training images to hold out."""
     augment: bool = True
-    """Random crops and flips, and those below.
-
-    There are no flips where they change an image's class.
-    """
+    """Random crops and flips, and those below."""
     cutout: NonNegativeInt = 0
     """Side in pixels of a random blank square."""
     trivial_augment: bool = False
     """One random operation per image (TrivialAugment)."""
     alternate_flip: bool = False
-    """Mirror images in every second epoch.
-
-    Which epochs is random for each image; otherwise every flip is.
-    """
-    strict: bool = False
-    """Stop at a damaged file instead of skipping it."""
+    """Mirror images in every second epoch."""
     cache: Cache = "auto"
-    """Where decoded images above 64 pixels stay.
-
-    memory, none, or auto: in memory if there is space.
-    """
+    """Where decoded images above 64 pixels stay."""
     workers: NonNegativeInt = 2
     """Processes that decode images."""
 
@@ -194,8 +137,6 @@ class Settings:
     """auto, cpu, cuda or mps."""
     devices: Count = 1
     """Devices of this machine; processes on a CPU."""
-    oversubscribe: bool = False
-    """Allow more processes than CPU cores."""
     nodes: Count = 1
     """Machines, started by torchrun or SLURM."""
     seed: Seed = 0
@@ -203,10 +144,7 @@ class Settings:
 
     # --- record
     log_every: Count = 50
-    """Steps between two rows of metrics.
-
-    Only then does training synchronise with the device.
-    """
+    """Steps between two rows of metrics."""
     checkpoint_every: NonNegative = 5.0
     """Minutes between checkpoints."""
     evaluate_every: Count = 1
@@ -287,24 +225,22 @@ class Settings:
         return replace(read, options=parse_json(ModelOptions, options, where))
 
 
-def setting_types(extras: bool = False) -> dict[str, Any]:
-    """Types of all settings by name, the model's options among them; `extras`: with their rules."""
-    types: dict[str, Any] = {}
-    for name, hint in typing.get_type_hints(Settings, include_extras=extras).items():
-        options = typing.get_type_hints(ModelOptions, include_extras=extras)
-        types |= options if name == "options" else {name: hint}
+def setting_types() -> dict[str, Any]:
+    """Types of all settings by name, the model's options among them."""
+    types = typing.get_type_hints(Settings) | typing.get_type_hints(ModelOptions)
+    del types["options"]
     return types
 
 
 # Settings that only say where and how a run is done.
 MACHINE = {
-    "root", "workers", "graphs", "accelerator", "devices", "oversubscribe", "nodes", "log_every",
+    "root", "workers", "graphs", "accelerator", "devices", "nodes", "log_every",
     "checkpoint_every", "evaluate_every", "loggers",
 }  # fmt: skip
 # Settings of networks, which models of aib do not have.
 NETWORK = ("at", "masked", "pretrained")
 # Settings that choose data and model: `fit` is given both.
 CHOICES = {
-    "data", "root", "holdout", "strict", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
+    "data", "root", "holdout", "model", *OPTION_NAMES, *NETWORK, "evaluator", "backbone",
     "init",
 }  # fmt: skip

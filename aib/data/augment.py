@@ -8,8 +8,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from aib.errors import AibError
-
 # Smallest area of a training crop of a large image. ImageNet's recipe goes down to 0.08, which on a
 # few thousand fine-grained images often loses the object.
 MIN_AREA = 0.25
@@ -56,9 +54,8 @@ class EpochPlan:
 def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, flip: bool) -> Tensor:
     """Random crops of images[indices] with reflect padding, half of them mirrored if `flip`.
 
-    images uint8 [N,C,H,W], indices [B], uniform [B,10] -> uint8 [B,C,H,W]. Nothing is padded in
-    memory: the indices of rows and columns are reflected. Selecting rows first and then columns is
-    faster on a CPU than one gather of single pixels.
+    images uint8 [N,C,H,W], indices [B], uniform [B,10] -> uint8 [B,C,H,W]. Selecting rows first and
+    then columns is faster on a CPU than one gather of single pixels.
     """
     count, (channels, height, width) = len(indices), images.shape[1:]
     shift = (uniform[:, :2] * (2 * pad + 1)).long() - pad  # [B,2], -pad..pad
@@ -72,12 +69,6 @@ def crop_batch(images: Tensor, indices: Tensor, uniform: Tensor, *, pad: int, fl
     pixels = images.view(-1, width).index_select(0, lines.flatten()).view(count, -1, width)
     picked = pixels.gather(2, columns[:, None, :].expand_as(pixels))  # [B,CH,W]
     return picked.view(count, channels, height, width)
-
-
-def check_cutout(side: int, size: int) -> None:
-    """Raise an error for a square that is negative or would always cover the whole image."""
-    if not 0 <= side < 2 * size - 1:
-        raise AibError(f"a cut-out of {side} does not suit images of {size} x {size}")
 
 
 def cut_out(x: Tensor, uniform: Tensor, side: int) -> Tensor:

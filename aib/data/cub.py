@@ -11,7 +11,6 @@ import torch
 from aib.data.files import check_count, inside, read_table, require
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.specs import CUB200
-from aib.errors import AibError
 
 
 def read(
@@ -23,18 +22,12 @@ def read(
     labels = read_table(folder / "image_class_labels.txt")
     is_train = read_table(folder / "train_test_split.txt")
     boxes = read_table(folder / "bounding_boxes.txt")
-    for name, table in (("labels", labels), ("splits", is_train), ("boxes", boxes)):
-        if table.keys() != paths.keys():
-            raise AibError(f"{folder} has {len(paths)} images but {name} for {len(table)}")
     chosen = [i for i in paths if is_train[i] == ("1" if split == "train" else "0")]
     check_count(CUB200, split, len(chosen), partial)
-    try:
-        corners = torch.tensor([[float(v) for v in boxes[i].split()] for i in chosen])
-        indices = torch.tensor([int(labels[i]) - 1 for i in chosen])
-    except ValueError as error:
-        raise AibError(f"{folder} has a label or box that is not a number: {error}") from error
-    if corners.shape != (len(chosen), 4):
-        raise AibError(f"{folder} has no images in '{split}', or boxes that are not four numbers")
+    corners = torch.tensor([[float(v) for v in boxes[i].split()] for i in chosen]).view(
+        len(chosen), 4
+    )
+    indices = torch.tensor([int(labels[i]) - 1 for i in chosen])
     corners[:, 2:] += corners[:, :2]  # left, top, width, height -> left, top, right, bottom
     files = tuple(inside(folder / "images", paths[i]) for i in chosen)
     objects = _segmentations(folder, [paths[i] for i in chosen])

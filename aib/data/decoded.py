@@ -37,13 +37,11 @@ class DecodedCopy:
     images: Tensor  # uint8 [N,3,C,C], in memory or on the device
     ratios: Tensor  # float32 [N], width / height of each image
 
-    def to(self, device: torch.device) -> "DecodedCopy":
-        """On the device: the ratios always, the images if they take a quarter of its memory."""
-        images = self.images
-        if device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(device)
-            images = images.to(device) if images.nbytes <= DEVICE_SHARE * free else images
-        return DecodedCopy(images, self.ratios.to(device))
+    def squares(self, on_host: Tensor, index: Tensor) -> Tensor:
+        """Images uint8 [B,3,C,C] on the device of `index` [B]."""
+        if self.images.device == index.device:
+            return self.images.index_select(0, index)
+        return move(self.images.index_select(0, on_host), index.device)
 
     def __str__(self) -> str:
         count, side, size = len(self.images), self.images.shape[-1], self.images.nbytes / 1e6
@@ -51,11 +49,14 @@ class DecodedCopy:
         return f"{count:,} images decoded once at {side} x {side}: {size:,.0f} MB of {where}"
 
 
-def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> DecodedCopy | None:
+def decode_once(
+    data: ImageSet, cache: Cache, processes: int = 1, device: torch.device | str = "cpu"
+) -> DecodedCopy | None:
     """Decode all files of a data set into memory; None if they shall be decoded on access.
 
     cache: `memory`, `none`, or `auto`: memory if the copies take at most half of it.
     processes: on this machine, each with a copy of its own.
+    device: holds the copy if it takes at most a quarter of its memory.
     """
     assert isinstance(data.files, ImageFiles)
     side = round(SCALE * data.preprocessing.image_size)
@@ -64,7 +65,17 @@ def decode_once(data: ImageSet, cache: Cache = "auto", processes: int = 1) -> De
         return None
     check_memory(len(data) * processes, side)
     images = torch.empty(shape, dtype=torch.uint8)
-    return DecodedCopy(images, _decode_into(images, data.files))
+    ratios = _decode_into(images, data.files).to(device)
+    if ratios.is_cuda and images.nbytes <= DEVICE_SHARE * torch.cuda.mem_get_info(device)[0]:
+        images = images.to(device)
+    return DecodedCopy(images, ratios)
+
+
+def move(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on the device, without waiting for a GPU."""
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def fits_in_memory(data: ImageSet, cache: Cache = "auto") -> bool:
@@ -111,9 +122,4 @@ def _decode_into(images: Tensor, files: ImageFiles) -> Tensor:
 
     # Pillow releases the GIL.
     with progress_bar(len(images)) as tick, ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            ratios = list(pool.map(decode, range(len(images))))
-            return torch.tensor(ratios, dtype=torch.float32)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # a damaged file: do not decode all others first
-            raise
+        return torch.tensor(list(pool.map(decode, range(len(images)))), dtype=torch.float32)

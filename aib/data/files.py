@@ -4,37 +4,25 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pooch
 from numpy.typing import NDArray
 
 from aib.data.specs import Spec
 from aib.errors import AibError
 
 
-def cache_folder() -> Path:
-    """The folder that `fetch` downloads to: $AIB_DATA, or the user's cache folder."""
-    if "AIB_DATA" in os.environ:
-        return Path(os.environ["AIB_DATA"]).expanduser()
-    import pooch  # not needed to read files with --root
-
-    return Path(pooch.os_cache("aib")) / "data"
-
-
 def root_folder(root: str | Path | None) -> Path:
-    return cache_folder() if root is None else Path(root).expanduser()
+    """The folder of the data sets: `root`, or $AIB_DATA, or the user's cache folder."""
+    base = root or os.environ.get("AIB_DATA") or pooch.os_cache("aib") / "data"
+    return Path(base).expanduser()
 
 
 def locate(spec: Spec, root: str | Path | None) -> Path | None:
     """The folder of a data set under `root`, or `root` itself; None if it is not there."""
     base = root_folder(root)
-    candidates = [base / folder for folder in spec.folders]
-    candidates += [base / spec.name / folder for folder in spec.folders]
-    found = next((folder for folder in candidates if folder.is_dir()), None)
-    single = [a for a in spec.archives if not a.is_tar]  # files that may lie there without a folder
-    if found is None and (
-        base.name in spec.folders or any((base / a.file_name).is_file() for a in single)
-    ):
-        found = base if base.is_dir() else None
-    return found
+    candidates = [above / folder for folder in spec.folders for above in (base, base / spec.name)]
+    candidates += [base] if base.name in spec.folders else []
+    return next((folder for folder in candidates if folder.is_dir()), None)
 
 
 def require(spec: Spec, root: str | Path | None) -> Path:
@@ -42,9 +30,8 @@ def require(spec: Spec, root: str | Path | None) -> Path:
     folder = locate(spec, root)
     if folder is None:
         raise AibError(
-            f"{spec.name} is not under {root_folder(root)} (looked for "
-            f"{' or '.join(spec.folders)}): get it with `aib data fetch {spec.name}`, or "
-            f"name its folder with --root"
+            f"{spec.name} is not under {root_folder(root)}: get it with `aib data fetch "
+            f"{spec.name}`, or name its folder with --root"
         )
     return folder
 
@@ -68,10 +55,7 @@ def read_records(path: Path, record: int) -> NDArray[np.uint8]:
 
 def read_table(path: Path) -> dict[str, str]:
     """Read the lines `id value...` of an official text file."""
-    try:
-        lines = require_file(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise AibError(f"{path} is not a text file: fetch it again") from error
+    lines = require_file(path).read_text(encoding="utf-8").splitlines()
     rows = [line.split(maxsplit=1) for line in lines if line.strip()]
     if not rows or any(len(row) != 2 for row in rows):
         raise AibError(f"{path} is not a table of 'id value' lines: fetch it again")
@@ -92,12 +76,4 @@ def check_count(spec: Spec, split: str, count: int, partial: bool) -> None:
         raise AibError(
             f"{spec.name} {split} has {count:,} images here and {expected:,} officially; "
             f"write {spec.name}:partial to use what is there"
-        )
-
-
-def check_labels(path: Path, labels: NDArray[np.integer], num_classes: int) -> None:
-    if labels.min() < 0 or labels.max() >= num_classes:
-        raise AibError(
-            f"{path} has labels from {labels.min()} to {labels.max()}, expected 0 to "
-            f"{num_classes - 1}: it is not the official file"
         )

@@ -34,17 +34,11 @@ def has_split(path: Path, split: str) -> bool:
     return split in SPLITS and (path / split).is_dir()
 
 
-def read(split: str, *, path: Path, strict: bool = False, resize: Resize = "squash") -> ImageSet:
-    """Read one split of the folder.
-
-    Every image is decoded once. Damaged ones are left out and listed in `.skipped`; with `strict`
-    they are an error.
-    """
+def read(split: str, *, path: Path, resize: Resize = "squash") -> ImageSet:
+    """Read one split of the folder; damaged images are left out and listed in `.skipped`."""
     if not has_split(path, split):
         raise _wrong(path, f"it has no images in '{split}'")
     top = path / split if (path / "train").is_dir() else path
-    if top != path and (top / MASKS).is_dir():
-        raise _wrong(top, f"its masks belong in {path / MASKS / split}")
     classes = _classes(path / "train" if top != path else path)
     if other := set(_classes(top)) - set(classes):
         raise _wrong(top, f"train/ lacks its class '{min(other)}'")
@@ -52,14 +46,11 @@ def read(split: str, *, path: Path, strict: bool = False, resize: Resize = "squa
     if deep := [file for file in labels if file.parent.parent != top]:
         raise _wrong(top, f"{deep[0]} lies in a sub-folder of a class")
     errors = decode_all(list(labels))
-    if errors and strict:
-        raise AibError(f"{next(iter(errors.values()))} ({len(errors)} such file(s) in total)")
     paths = tuple(file for file in labels if file not in errors)
     present = {labels[file] for file in paths}
     if len(present) < (len(classes) if split == "train" else 1):  # test images may lack a class
         empty = next(name for i, name in enumerate(classes) if i not in present)
-        reason = next((f" ({why})" for f, why in errors.items() if top / empty in f.parents), "")
-        raise _wrong(top, f"'{empty}' has no readable image{reason}")
+        raise _wrong(top, f"'{empty}' has no readable image")
     keys = tuple(file.relative_to(path).as_posix() for file in paths)
     objects = _masks(path, keys)
     targets = torch.tensor([labels[file] for file in paths])
@@ -92,7 +83,7 @@ def image_files(folder: Path) -> list[Path]:
 
     def report(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise AibError(f"{error.filename} cannot be read: {error.strerror}") from error
+            raise error
 
     found = []
     for top, folders, names in os.walk(folder, onerror=report):
@@ -105,11 +96,7 @@ def decode_all(files: list[Path]) -> dict[Path, str]:
     """Decode all files; return an error message for each that is damaged."""
 
     def error_of(path: Path) -> str:
-        try:
-            facts = path.stat()
-        except OSError as error:
-            return f"{path} cannot be opened: {error.strerror}"
-        return _decode_error(path, facts.st_mtime_ns, facts.st_size)
+        return _decode_error(path, path.stat().st_mtime_ns if path.exists() else 0)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow releases the GIL
         errors = dict(zip(files, pool.map(error_of, files), strict=True))
@@ -117,7 +104,7 @@ def decode_all(files: list[Path]) -> dict[Path, str]:
 
 
 @lru_cache(maxsize=2**18)  # the same folder is read again for its held-out images
-def _decode_error(path: Path, modified: int, size: int) -> str:
+def _decode_error(path: Path, modified: int) -> str:
     try:
         open_rgb(path, reduce=1)
     except AibError as error:
@@ -126,10 +113,7 @@ def _decode_error(path: Path, modified: int, size: int) -> str:
 
 
 def _classes(top: Path) -> tuple[str, ...]:
-    try:
-        names = sorted(entry.name for entry in top.iterdir() if entry.is_dir())
-    except PermissionError as error:
-        raise AibError(f"{top} cannot be read: {error.strerror}") from error
+    names = sorted(entry.name for entry in top.iterdir() if entry.is_dir())
     classes = tuple(name for name in names if not name.startswith(".") and name != MASKS)
     if not classes:
         raise _wrong(top, "it has no sub-folders")

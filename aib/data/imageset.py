@@ -54,27 +54,18 @@ class ImageSet(Dataset):
             object.__setattr__(self, "keys", tuple(range(count)))
         _require("labels", self.labels, torch.int64, (count,))
         found = len(self.images if self.files is None else self.files)  # type: ignore[arg-type]
-        if found != count:
-            raise AibError(f"{self.name} has {found} images and {count} labels")
-        if count == 0:
-            raise AibError(f"{self.name} has no images in split '{self.split}'")
+        if found != count or not count:
+            raise AibError(f"{self.name} {self.split} has {found} images and {count} labels")
         side = self.preprocessing.image_size
         _require("images", self.images, torch.uint8, (count, 3, side, side))
         _require("objects", self.objects, torch.uint8, (count, side, side))
         _require("boxes", self.boxes, torch.float32, (count, 4))
         low, high = int(self.labels.min()), int(self.labels.max())
         if low < 0 or high >= self.num_classes:
-            raise AibError(
-                f"labels of {self.name} run from {low} to {high}, but it has {self.num_classes} "
-                "classes"
-            )
+            raise AibError(f"{self.name} has labels {low} to {high} of {self.num_classes} classes")
 
     def __repr__(self) -> str:
-        side = self.preprocessing.image_size
-        return (
-            f"ImageSet({self.name} {self.split}: {len(self):,} images of {side} x {side} pixels, "
-            f"{self.num_classes} classes, in {'memory' if self.files is None else 'files'})"
-        )
+        return f"ImageSet({self.name} {self.split}: {counted(len(self), 'image')})"
 
     def describe_skipped(self) -> str:
         """A sentence on the files that could not be read."""
@@ -113,19 +104,15 @@ class ImageSet(Dataset):
         `objects` [N,S,S] are bool, or uint8: 0 background, 1 object, 255 ignored in every score.
         """
         images, labels = torch.as_tensor(images), torch.as_tensor(labels)
-        side = images.shape[-1]
-        if images.dtype != torch.uint8 or images.shape != (len(images), 3, side, side):
-            kind = str(images.dtype).removeprefix("torch.")
-            raise AibError(f"images must be uint8 [N,3,S,S], not {kind} {list(images.shape)}")
         if labels.is_floating_point() and len(labels):
-            raise AibError(f"labels must be integers, not {str(labels.dtype).split('.')[1]}")
+            raise AibError("labels must be integers")
         if not class_names and len(labels):
             class_names = [str(i) for i in range(int(labels.max()) + 1)]
         return cls(
             name,
             split,
             labels.to(torch.int64),
-            Preprocessing(side, "squash", tuple(mean), tuple(std), tuple(class_names)),
+            Preprocessing(images.shape[-1], "squash", tuple(mean), tuple(std), tuple(class_names)),
             images=images,
             objects=None if objects is None else to_uint8(torch.as_tensor(objects)),
             mirror=mirror,
@@ -156,7 +143,8 @@ class ImageSet(Dataset):
     @property
     def has_outlines(self) -> bool:
         """Whether masks show the object's outline; some images may have none."""
-        return self.objects is not None or (self.files is not None and bool(self.files.objects))
+        masks = self.files.objects if isinstance(self.files, ImageFiles) else ()
+        return self.objects is not None or bool(masks)
 
     @property
     def has_objects(self) -> bool:
@@ -168,35 +156,22 @@ class ImageSet(Dataset):
         """Whether masks show the object's box, not its outline."""
         return self.boxes is not None and not self.has_outlines
 
-    def mask(self, index: int) -> Tensor | None:
-        """The mask (or filled box) of the object in `pixels(index)`, uint8 [S,S]; None if unknown.
+    def mask(self, index: int) -> Tensor:
+        """The mask (or filled box) of the object in `pixels(index)`, uint8 [S,S].
 
-        0 is background, 1 the object, 255 a pixel that counts in no score.
+        0 is background, 1 the object, 255 a pixel that counts in no score, as all do that are
+        unknown.
         """
         if self.objects is not None:
             return self.objects[index]
-        size = self.preprocessing.image_size
+        size, box = self.preprocessing.image_size, self.box(index)
         if isinstance(self.files, ImageFiles) and self.has_outlines:
             mask = self.files.decode_mask(index)
-            if mask is None:
-                return None
-            return torch.from_numpy(np.array(resized(mask, size, self.preprocessing.resize)))
-        box = self.box(index)
-        return None if box is None else boxes_to_objects(box[None], (size, size))[0].to(torch.uint8)
-
-    def known_object(self, index: int) -> Tensor:
-        """`mask(index)`, or all 255 where it is unknown."""
-        mask, size = self.mask(index), self.preprocessing.image_size
-        return torch.full((size, size), IGNORED, dtype=torch.uint8) if mask is None else mask
-
-    def has_object(self) -> Tensor:
-        """Whether each image's mask or box is known, bool [N]."""
-        if self.boxes is not None:
-            return torch.ones(len(self), dtype=torch.bool)
-        if self.objects is not None:
-            return (self.objects != IGNORED).flatten(1).any(dim=1)
-        objects = self.files.objects if self.files is not None else ()
-        return torch.tensor([mask is not None for mask in objects or [None] * len(self)])
+            if mask is not None:
+                return torch.from_numpy(np.array(resized(mask, size, self.preprocessing.resize)))
+        elif box is not None:
+            return boxes_to_objects(box[None], (size, size))[0].to(torch.uint8)
+        return torch.full((size, size), IGNORED, dtype=torch.uint8)
 
     def box(self, index: int) -> Tensor | None:
         """The object's box in `pixels(index)` and clipped to it, float32 [4]; None if unknown."""
@@ -257,7 +232,7 @@ class ImageSet(Dataset):
                 self,
                 files=None,
                 images=stacked(self.pixels),  # [N,3,S,S]
-                objects=stacked(self.known_object, self.has_outlines),
+                objects=stacked(self.mask, self.has_outlines),
                 boxes=stacked(self.box, self.boxes is not None),
             )
 

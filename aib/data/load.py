@@ -1,4 +1,4 @@
-"""`load`: the ImageSet of a name such as `shapes:size=small`, `folder:photos` or `hf:beans`."""
+"""`load`: the ImageSet of a name such as `shapes:size=small` or `folder:photos`."""
 
 import inspect
 import re
@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from aib.config.validation import check_seed, reject_unknown
-from aib.data import cifar, cub, folder, hf, pets, shapes, stl10, svhn
+from aib.data import cifar, cub, folder, pets, shapes, stl10, svhn
 from aib.data.imageset import SMALL_SIDE, ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.data.specs import SPECS, spec_of
 from aib.data.split import recorded_split, stratified_split
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 
 READERS: dict[str, Callable[..., ImageSet]] = {
     "shapes": shapes.read,
@@ -26,9 +24,7 @@ READERS: dict[str, Callable[..., ImageSet]] = {
     "cub200": cub.read,
     "pets": pets.read,
     "folder": folder.read,
-    "hf": hf.read,
 }
-OWN = {"folder": folder, "hf": hf}  # of users; the others are known in every detail
 
 
 def load(
@@ -37,7 +33,6 @@ def load(
     *,
     root: str | Path | None = None,
     seed: int = 0,
-    strict: bool = False,
     holdout: float = 0.1,
     held_out: Collection[str | int] | None = None,
     preprocessing: Preprocessing | None = None,
@@ -45,12 +40,11 @@ def load(
 ) -> ImageSet:
     """Load the images of one split.
 
-    name: a known data set, `shapes_spurious`, `folder:PATH` or `hf:NAME[:CONFIG]`, with options
-        after a colon: `shapes:clutter=0.5,size=small`, `cub200:crop`, `hf:beans:image_size=96`.
-    split: `train`, `test`, `val` (a seeded, stratified, held-out part of `train`), and `extra` for
-        svhn. If the data has its own `val`, that is it.
+    name: a known data set, `shapes_spurious`, or `folder:PATH`, with options after a
+        colon: `shapes:clutter=0.5,size=small`, `cub200:crop`, `folder:photos:image_size=96`.
+    split: `train`, `test`, `val` (a folder's own, or a seeded, stratified part of `train`), and
+        `extra` for svhn.
     seed: of the held-out part and of generated training images; test images do not depend on it.
-    strict: a damaged file in a folder is an error instead of being skipped.
     holdout: the share of `train` that is held out; with 0 `train` is complete.
     held_out: the keys (`ImageSet.keys`) of the images that a run held out; then `holdout` and
         `seed` do not choose them.
@@ -61,35 +55,35 @@ def load(
     options = options | named
     image_size = options.pop("image_size", None)
     check_seed(seed)
-    if kind in OWN:
-        fixed: dict[str, Any] = {"path": path} | ({"strict": strict} if kind == "folder" else {})
-        own_val = OWN[kind].has_split(path, "val")
+    has_val = kind == "folder" and folder.has_split(path, "val")
+    if kind == "folder":
+        fixed: dict[str, Any] = {"path": path}
     else:
         fixed = {"seed": seed} if kind == "shapes" else {"root": root}
-        own_val = False
         reject_unknown([split], [*SPECS[kind].sizes, "val"], f"{kind} has no split")
-    official = "train" if split == "val" and not own_val else split
-    reader = READERS[kind]
-    dataset = reader(official, **fixed, **_checked_options(kind, reader, fixed, options))
-    if split in ("train", "val") and not own_val:
+    official = "train" if split == "val" and not has_val else split
+    given = _checked_options(kind, fixed, options)
+    try:
+        dataset = READERS[kind](official, **fixed, **given)
+    except (ValueError, LookupError, RuntimeError, TypeError) as error:  # a damaged table
+        reason = first_line(error)
+        raise AibError(f"the files of {kind} are damaged ({reason}): fetch it again") from error
+    if split in ("train", "val") and not has_val:
         if held_out is not None:
             parts = recorded_split(dataset, held_out)
         else:
             parts = stratified_split(dataset.labels, holdout, seed, dataset.class_names)
-        dataset = _part(dataset, split, parts[0] if split == "train" else parts[1])
+        indices = parts[0] if split == "train" else parts[1]
+        if not len(indices):
+            raise AibError(f"no images of {name} are in '{split}': check holdout")
+        part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
+        dataset = replace(part, split=split)
     policy = dataset.preprocessing
     if image_size is not None:
         policy = replace(policy, image_size=_convert("image_size", image_size, int))
     dataset = dataset.prepared_for(preprocessing or policy)  # resized once, then in memory
     largest = max(policy.image_size, dataset.preprocessing.image_size)
     return dataset.in_memory() if largest <= SMALL_SIDE else dataset
-
-
-def _part(dataset: ImageSet, split: str, indices: Tensor) -> ImageSet:
-    if not len(indices):
-        raise AibError(f"no images of {dataset.name} are in '{split}': check holdout")
-    part = dataset if len(indices) == len(dataset) else dataset.subset(indices)
-    return replace(part, split=split)
 
 
 def require_trainable(name: str, data: ImageSet) -> None:
@@ -101,27 +95,19 @@ def require_trainable(name: str, data: ImageSet) -> None:
 def has_split(name: str, split: str) -> bool:
     """Whether the data set has this split. A flat folder of classes has only `train`."""
     kind, path, _ = parse_name(name)
-    return OWN[kind].has_split(path, split) if kind in OWN else split in SPECS[kind].sizes
+    return folder.has_split(path, split) if kind == "folder" else split in SPECS[kind].sizes
 
 
 def is_own(name: str) -> bool:
-    """Whether the data is a user's own, in a folder or from Hugging Face."""
-    return name.partition(":")[0] in OWN
+    """Whether the data is a user's own, in a folder."""
+    return name.startswith("folder:")
 
 
 def at_most(name: str, image_size: int) -> tuple[str, int]:
-    """The name of a user's own data with images of this size, unless it names one or has less.
-
-    Also the size that it then has.
-    """
-    kind, path, options = parse_name(name)
+    """The name of a folder with images of this size, unless it names one; and the size."""
+    options = parse_name(name)[2]
     if "image_size" in options:
         return name, _convert("image_size", options["image_size"], int)
-    columns = {key: options[key] for key in ("image", "label") if key in options}
-    if kind == "hf" and hf.has_split(path, "train"):
-        size = hf.image_size(path, **columns)
-        if size <= image_size:
-            return name, size
     return f"{name}{',' if options else ':'}image_size={image_size}", image_size
 
 
@@ -131,7 +117,7 @@ def same_images(name: str, other: str) -> bool:
     Users' own are compared without their options.
     """
     (kind, path, options), (other_kind, other_path, others) = parse_name(name), parse_name(other)
-    if kind == other_kind and kind in OWN:
+    if kind == other_kind == "folder":
         return path.resolve() == other_path.resolve()
     same = {"image_size", "crop", "partial"}  # options that change neither
     asked, known = ({k: v for k, v in o.items() if k not in same} for o in (options, others))
@@ -139,16 +125,13 @@ def same_images(name: str, other: str) -> bool:
 
 
 def parse_name(name: str) -> tuple[str, Path, dict[str, str]]:
-    """(kind, path or name of the user's data, options).
-
-    'shapes:size=small' -> ('shapes', Path(), {...}), 'hf:beans' -> ('hf', Path('beans'), {})
-    """
+    """(kind, path of a folder, options): 'shapes:size=small' -> ('shapes', Path(), {...})"""
     kind, _, text = name.partition(":")
-    if kind in OWN:
+    if kind == "folder":
         # A last part that starts with `word=` holds options; the path may contain colons.
         match = re.fullmatch(r"(.+?)(?::(\w+=[^:/\\]*))?", text.strip())
         if match is None:
-            raise AibError(f"{kind}: needs a path or name, as in folder:photos or hf:beans")
+            raise AibError("folder: needs a path, as in folder:photos")
         return kind, Path(match[1]).expanduser(), _parse_options(match[2] or "")
     options = _parse_options(text)
     if kind == "shapes_spurious":
@@ -162,11 +145,9 @@ def _parse_options(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() if equals else "true" for key, equals, value in pairs}
 
 
-def _checked_options(
-    kind: str, reader: Callable[..., ImageSet], fixed: dict[str, Any], options: dict[str, Any]
-) -> dict[str, Any]:
+def _checked_options(kind: str, fixed: Collection[str], options: dict[str, Any]) -> dict[str, Any]:
     """Convert options to the types of the reader's defaults; an unknown option is an error."""
-    parameters = inspect.signature(reader).parameters.values()
+    parameters = inspect.signature(READERS[kind]).parameters.values()
     defaults = {
         p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in fixed
     }

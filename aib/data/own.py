@@ -1,9 +1,7 @@
 """A user's own data in Python: what `aib.fit`, `aib.evaluate` and studies take."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, Subset
@@ -13,11 +11,6 @@ from aib.data.imageset import ImageSet
 from aib.data.prepared import Prepared, prepare_batches
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-
-TAKEN = (
-    "an aib.data.ImageSet, a map-style Dataset with items (image, label), or a DataLoader with "
-    "batches (normalised images, labels)"
-)
 
 
 def adapt(
@@ -42,23 +35,21 @@ def adapt(
         return data if preprocessing is None else data.prepared_for(preprocessing)
     if isinstance(data, Prepared):
         return data
-    options: dict[str, Any] = {"num_classes": num_classes, "train": train, "model": model}
+    inner = data.dataset if isinstance(data, DataLoader) else data
+    if isinstance(inner, str | Tensor | IterableDataset) or not hasattr(inner, "__getitem__"):
+        raise AibError("the data must be an ImageSet, a map-style Dataset or a DataLoader of one")
+    options: dict[str, Any] = {"num_classes": num_classes, "train": train}
     if isinstance(data, DataLoader):
-        if data.batch_size is None or isinstance(data.dataset, IterableDataset):
-            raise AibError("a DataLoader needs a map-style data set and a batch_size")
-        return prepare_batches(data, preprocessing, batch_size=data.batch_size, **options)
-    other = isinstance(data, str | Mapping | Tensor | np.ndarray | IterableDataset)
-    if other or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
-        raise AibError(f"the data must be {TAKEN}, not a {type(data).__name__}")
+        return prepare_batches(data, preprocessing, **options)
     item = first_item(data)
-    image = item[find_columns(data, item)[0]]
+    image = item[find_columns(item)[0]]
     if not (isinstance(image, Tensor) and image.is_floating_point()):
-        policy = preprocessing or model
-        return from_dataset(data, policy, num_classes, split="train" if train else "test")
+        split = "train" if train else "test"
+        return from_dataset(data, preprocessing or model, num_classes, split=split)
     loader: DataLoader = DataLoader(
         data, batch_size, shuffle=train, num_workers=workers, generator=torch.Generator()
     )
-    return prepare_batches(loader, preprocessing, batch_size=batch_size, seed=seed, **options)
+    return prepare_batches(loader, preprocessing, seed=seed, **options)
 
 
 def as_images(

@@ -1,6 +1,5 @@
 """Preprocessing of images: saved with the weights, in config.json."""
 
-import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,12 +8,11 @@ import torch
 from torch import Tensor
 
 from aib.config.validation import Count, Positive, Rule, check_fields, parse_json, reject_unknown
-from aib.errors import AibError, AibWarning
+from aib.errors import AibError
 
 Resize = Literal["squash", "crop"]
 # Empty: unknown, as the model was trained on tensors that somebody else had normalised.
 THREE = Rule("(three in all, or none)", lambda values: len(values) in (0, 3))
-FAR_ABOVE = 10  # times a normalised white: no augmentation makes that
 ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
 
 
@@ -42,26 +40,6 @@ class Preprocessing:
         """
         _check_range(pixels)
         return normalise(pixels, *self.statistics(pixels.device))
-
-    def warn_of_pixels(self, x: Tensor, *, up_to_one: bool = True) -> None:
-        """Warn of pixels where normalised floats belong, if the normalisation is known: of floats
-        in 0..255 and, with `up_to_one`, in 0..1."""
-        if not self.mean or not x.numel():
-            return
-        low, high = (float(value) for value in x.aminmax())
-        pairs = list(zip(self.mean, self.std, strict=True))
-        black = max(-mean / std for mean, std in pairs)
-        white = max((1 - mean) / std for mean, std in pairs)
-        # Hardly any normalised picture is brighter than its mean everywhere.
-        unit = up_to_one and 0.5 < high <= 1 and black <= -0.5
-        if low >= 0 and (unit or high > FAR_ABOVE * max(white, 1)):
-            warnings.warn(
-                f"the images look like pixels (floats from {low:g} to {high:g}; normalised ones "
-                f"lie from {black:.3g} to {white:.3g}): normalise them, as "
-                "model.preprocessing.normalise does",
-                AibWarning,
-                stacklevel=3,
-            )
 
     def to_pixels(self, x: Tensor) -> Tensor:
         """The inverse of `normalise`, clipped to 0..255: uint8 [..., 3, H, W].

@@ -37,18 +37,10 @@ class ImageFiles:
         path = self.objects[index] if self.objects else None
         if path is None:
             return None
-        self.check_mask(index)
-        return self._cropped(open_mask(path, self.object_values), index)
-
-    def check_mask(self, index: int) -> None:
-        """Raise an error for a mask of another size than its image."""
-        image, mask = self.paths[index], self.objects[index]
-        if mask is not None and upright_size(mask) != upright_size(image):
-            found, wanted = ("{} x {}".format(*upright_size(path)) for path in (mask, image))
-            raise AibError(
-                f"the mask {mask} is {found} pixels and its image {image} is {wanted}: draw it at "
-                "the image's size"
-            )
+        mask, size = open_mask(path, self.object_values), upright_size(self.paths[index])
+        if mask.size != size:
+            raise AibError(f"the mask {path} is {mask.size} pixels, and its image {size}")
+        return self._cropped(mask, index)
 
     def _cropped(self, image: Image.Image, index: int) -> Image.Image:
         if self.crops is None:
@@ -72,13 +64,12 @@ class ImageFiles:
 
 @dataclass(frozen=True)
 class ImageItems:
-    """Images of a user's data set, each read on access: in the place of `ImageFiles`."""
+    """Images of a user's data set, each read on access."""
 
     dataset: Any  # map-style: dataset[i] gives an item
     image: int | str  # where an item has its image
     indices: Tensor  # [N], of the items
-    crops: None = None  # as ImageFiles has; there are none
-    objects: tuple[()] = ()
+    crops: None = None
 
     def __len__(self) -> int:
         return len(self.indices)

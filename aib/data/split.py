@@ -5,6 +5,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from aib.config.validation import Fraction, check
 from aib.data.imageset import ImageSet
 from aib.errors import AibError
 
@@ -16,8 +17,7 @@ def stratified_split(
 
     Depends only on the labels and the seed, so that every process finds the same split.
     """
-    if not 0 <= holdout < 1:
-        raise AibError(f"holdout must be at least 0 and below 1, not {holdout}")
+    check("holdout", holdout, Fraction)
     if holdout == 0:
         return torch.arange(len(labels)), torch.empty(0, dtype=torch.int64)
     generator = torch.Generator().manual_seed(seed)

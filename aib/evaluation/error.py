@@ -20,7 +20,7 @@ from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.masked import Masked
 from aib.models.modes import autocast, seeded_evaluation
-from aib.models.types import widen
+from aib.models.types import Output, widen
 from aib.system.files import read_json
 from aib.system.progress import Tick, silent
 
@@ -93,15 +93,11 @@ def read_evaluations(path: Path) -> dict[str, Evaluation]:
     return {name: parse_json(Evaluation, e, f"{path}: {name}") for name, e in found.items()}
 
 
-def data_of(name: str, e: Evaluation) -> str:
-    """The data of an evaluation with their options, by its name in evaluation.json."""
-    return name.rpartition(f" {e.split}")[0] or e.data
-
-
 def describe_evaluation(name: str, e: Evaluation) -> str:
     """What was evaluated, by its name in evaluation.json, for a table that has the samples."""
-    how = name.rpartition(f" {e.split}")[2].removeprefix(f" {e.classes} {e.samples}").strip(" ,")
-    return f"{data_of(name, e)} {e.split}{MATCHING[e.classes]}" + (f", {how}" if how else "")
+    data, _, how = name.rpartition(f" {e.split}")
+    how = how.removeprefix(f" {e.classes} {e.samples}").strip(" ,")
+    return f"{data or e.data} {e.split}{MATCHING[e.classes]}" + (f", {how}" if how else "")
 
 
 def wilson_interval(errors: int, count: int) -> tuple[float, float]:
@@ -158,24 +154,14 @@ def evaluate(
     layout = torch.channels_last if channels_last else torch.contiguous_format
     forward = torch.compile(model) if compile else model
     metrics = EvaluationMetrics(model.num_classes, device)
-    count = 0
     with seeded_evaluation(model, seed):
         began = time.monotonic()
         for x, y in batches.epoch(0):
             with autocast(device, precision):
                 x = x.contiguous(memory_format=layout)
                 out = forward(x, samples, deterministic=deterministic)
-            count += len(y)
-            extra = {}  # [B] each
-            if out.latent is not None:
-                kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0)
-                extra["kl_bits"] = nats_to_bits(kl)
-            if isinstance(model, Masked) and out.mask is not None:
-                area = widen(out.mask).mean((0, 2, 3))
-                bits = model.mask_bits(x, out.mask)
-                extra |= {"area": area, "mask_bits": bits, "closed_share": area < CLOSED}
             averaged = out.average(average)
-            metrics.add(averaged, y, extra)
+            metrics.add(averaged, y, information(model, x, out))
             if logits is not None:
                 logits.append((averaged, y))
             tick("evaluating", len(y))
@@ -185,12 +171,24 @@ def evaluate(
         data=images.name,
         split=images.split,
         classes=classes,
-        images=count,
         samples=model.describe_samples(samples, deterministic),
         averaged=average,
-        images_per_second=count / seconds,
+        images_per_second=values["images"] / seconds,
         **values,
     )
+
+
+def information(model: Classifier, x: Tensor, out: Output) -> dict[str, Tensor]:
+    """Bits in the latent, and area and bits of the mask, where there are such: [B] each."""
+    found = {}
+    if out.latent is not None:
+        kl = kl_to_standard_normal(out.latent.mu, out.latent.sigma).mean(0)
+        found["kl_bits"] = nats_to_bits(kl)
+    if isinstance(model, Masked) and out.mask is not None:
+        area = widen(out.mask).mean((0, 2, 3))
+        found |= {"area": area, "mask_bits": model.mask_bits(x, out.mask)}
+        found["closed_share"] = area < CLOSED
+    return found
 
 
 def default_batch(device: torch.device, image_size: int, samples: int) -> int:
@@ -251,6 +249,7 @@ class EvaluationMetrics:
             confidence=tuple((confidence / images.clamp(min=1)).tolist()),
         )
         return {
+            "images": n,
             "top1_error": 100 * wrong / n,
             "top1_interval": wilson_interval(int(wrong), n),
             "top5_error": 100 * wrong5 / n if self.top5 else None,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 import torch
@@ -37,11 +37,11 @@ class Estimate:
         self, digits: int = 1, *, times: float = 1.0, to: str = "-", sign: Literal["", "+"] = ""
     ) -> str:
         """'12.3 (11.0-13.5)', without the interval where there is none; a dash for None."""
-        ends = [v if v is None else f"{times * v:{sign}.{digits}f}" for v in astuple(self)[:3]]
-        value, low, high = ends
-        if value is None:
+        if self.value is None:
             return "-"
-        return value if low is None or high is None else f"{value} ({low}{to}{high})"
+        numbers = (times * v for v in (self.value, self.low, self.high) if v is not None)
+        value, *ends = (f"{number:{sign}.{digits}f}" for number in numbers)
+        return f"{value} ({to.join(ends)})" if ends else value
 
 
 class FlatResults:

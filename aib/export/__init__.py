@@ -1,30 +1,28 @@
 """Export a model to one file that runs without aib, compared with PyTorch before it is written.
 
-    from aib.export import export
-    export(model, "model.onnx")  # onnxruntime, and whatever else reads ONNX
-    export(model, "model.pt2", "torch-export")  # torch.export.load("model.pt2").module()
-
-A model made with `attach` exports the same way.
+export(model, "model.onnx")  # onnxruntime, and whatever else reads ONNX
+export(model, "model.pt2", "torch-export")  # torch.export.load("model.pt2").module()
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from aib.config.validation import check as check_value
-from aib.errors import AibError, first_line
+from aib.errors import AibError, first_line, missing_extra
 from aib.export.check import Check, check
 from aib.export.formats import (
     SUFFIXES,
     Format,
-    need_onnx,
     open_onnx,
     open_torch_export,
     read_metadata,
     to_onnx,
     to_torch_export,
 )
-from aib.export.one_pass import OnePass, describe, settled, traceable
+from aib.export.one_pass import OnePass, describe, traceable
 from aib.models.classifier import Classifier, check_model
 from aib.system.files import check_writable, write_whole
 
@@ -58,7 +56,8 @@ def export(
     """
     check_model(model, "export")
     path = check_target(Path(path), format)
-    reference, size = settled(model), model.preprocessing.image_size
+    # A copy on the CPU in float32 and evaluation mode: what the file has to compute.
+    reference, size = deepcopy(model).cpu().float().eval(), model.preprocessing.image_size
     about = describe(reference, format, data=data, checksum=checksum)
     make, reopen = FORMATS[format]
     try:
@@ -87,6 +86,7 @@ def check_target(path: Path, format: Format) -> Path:
     if path.suffix != SUFFIXES[format]:
         raise AibError(f"a file of format {format} ends in {SUFFIXES[format]}, unlike {path}")
     check_writable(path)
-    if format == "onnx":
-        need_onnx()
+    for package in ("onnx", "onnxscript", "onnxruntime") if format == "onnx" else ():
+        if find_spec(package) is None:
+            raise missing_extra("onnx", f"ONNX needs {package}")
     return path

@@ -24,7 +24,6 @@ class Check:
     images: int
     differences: dict[str, float]  # largest absolute difference of each output
     limits: dict[str, float]
-    positions: int | None  # of all quantised maps; None where the model does not quantise
     other_level: int  # positions midway between two anchors that took the other one
 
     def require(self) -> "Check":
@@ -40,7 +39,7 @@ class Check:
 
 @torch.no_grad()
 def check(model: Classifier, run: Runner) -> Check:
-    """Run noise and drawn shapes through a settled model and through the file."""
+    """Run noise and drawn shapes through the model and through the file."""
     eager, pixels = OnePass(model), example_pixels(model.preprocessing.image_size)
     expected = eager(pixels)
     parts = [run(batch) for batch in pixels.split(BATCHES)]
@@ -58,7 +57,6 @@ def check(model: Classifier, run: Runner) -> Check:
         images=len(pixels),
         differences={name: float((found[name] - v).abs().max()) for name, v in expected.items()},
         limits={name: TOLERANCE * max(1.0, float(v.abs().max())) for name, v in expected.items()},
-        positions=None if model.quantizer is None else found[grid].numel(),
         other_level=other_level,
     )
 

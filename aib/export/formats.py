@@ -1,6 +1,5 @@
 """The two file formats, ONNX and torch.export: written to memory, and opened again."""
 
-import importlib.util
 import io
 import json
 import logging
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from aib.config.validation import Format
-from aib.errors import AibError, missing_extra
+from aib.errors import AibError
 from aib.export.one_pass import INPUT, OnePass
 
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch-export": ".pt2"}
@@ -94,31 +93,17 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        text = _onnx_metadata(path) if path.suffix == SUFFIXES["onnx"] else _torch_metadata(path)
-        return dict(json.loads(text))
+        if path.suffix == SUFFIXES["onnx"]:
+            import onnx
+
+            entries = onnx.load(path, load_external_data=False).metadata_props
+            return dict(json.loads({entry.key: entry.value for entry in entries}[METADATA]))
+        # As a zip: `torch.export.load` may unpickle, and so run, what a file holds.
+        with zipfile.ZipFile(path) as archive:
+            name = next(n for n in archive.namelist() if n.endswith(f"/{METADATA}.json"))
+            return dict(json.loads(archive.read(name)))
     except Exception as error:  # protobuf, zip and JSON each have errors of their own
         raise AibError(f"{path} cannot be read as a file that aib exported") from error
-
-
-def _onnx_metadata(path: Path) -> str:
-    import onnx
-
-    entries = onnx.load(path, load_external_data=False).metadata_props
-    return next(entry.value for entry in entries if entry.key == METADATA)
-
-
-def _torch_metadata(path: Path) -> bytes:
-    """Read the zip directly: `torch.export.load` may unpickle, and so run, what a file holds."""
-    with zipfile.ZipFile(path) as archive:
-        name = next(n for n in archive.namelist() if n.endswith(f"/{METADATA}.json"))
-        return archive.read(name)
-
-
-def need_onnx() -> None:
-    """Raise an error that names the missing package."""
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        if importlib.util.find_spec(package) is None:
-            raise missing_extra("onnx", f"ONNX needs {package}")
 
 
 @contextmanager
@@ -127,8 +112,7 @@ def quietly() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(before)

@@ -21,12 +21,11 @@ INPUT = "pixels"
 
 
 class OnePass(nn.Module):
-    """RGB pixels in 0..1 [B,3,S,S] to logits [B,C], map and sigma [B,h,w], named as in Explanation.
+    """RGB pixels in 0..1 [B,3,S,S] to logits [B,C], map and sigma [B,h,w], as far as it has them.
 
-    The normalisation is inside, so that nobody can forget it. The map is the one that modulates the
-    features: the nearest anchors' values where the model quantises, otherwise mu_a. A model without
-    a map or a sigma has fewer outputs. Of a masked model the map is the mask, with the bits that it
-    lets through, [B,S,S] each; `attention` [B,h,w] is the map before it is enlarged.
+    The normalisation is inside, so that nobody can forget it. The map is a_q where the model
+    quantises, otherwise mu_a. Of a masked model the map is the mask, with the bits that it lets
+    through, [B,S,S] each; `attention` [B,h,w] is the map before it is enlarged.
     """
 
     mean: Tensor  # [3,1,1]
@@ -81,13 +80,8 @@ class FixedLevels(nn.Module):
         return Quantized(self.ordered[indices], indices, nothing, nothing)
 
 
-def settled(model: Classifier) -> Classifier:
-    """A copy on the CPU in float32 and evaluation mode: the reference of an exported file."""
-    return deepcopy(model).cpu().float().eval()
-
-
 def traceable(model: Classifier) -> Classifier:
-    """A copy of a settled model that exporters can convert."""
+    """A copy of a model that exporters can convert."""
     copy = deepcopy(model)
     if isinstance(copy.quantizer, AnchorQuantizer):
         copy.quantizer = FixedLevels(copy.quantizer)  # type: ignore[assignment]
@@ -97,7 +91,7 @@ def traceable(model: Classifier) -> Classifier:
 def describe(
     model: Classifier, format: Format, *, data: str | None = None, checksum: str | None = None
 ) -> dict[str, Any]:
-    """Metadata of a settled model in plain JSON types; `checksum` is that of its weights file."""
+    """Metadata of a model in plain JSON types; `checksum` is that of its weights file."""
     size = model.preprocessing.image_size
     with torch.no_grad():
         outputs = OnePass(model)(torch.zeros(1, 3, size, size))
@@ -128,14 +122,13 @@ def describe(
 
 
 def _meaning(name: str, model: Classifier) -> str:
-    if name == "logits":
-        return "log-probabilities"
-    if name == "bits":
-        return "bits per pixel that the mask lets through, at most"
+    fixed = {
+        "logits": "log-probabilities",
+        "bits": "bits per pixel that the mask lets through, at most",
+        "sigma": "sigma_a, the standard deviation of the attention",
+    }
     if name == "map" and model.takes_mask:
         return "the mask: the share of each pixel that the classifier sees"
-    if name == "sigma":
-        return "sigma_a, the standard deviation of the attention"
-    if model.quantizer is not None:
-        return "a_q, mu_a at its nearest anchor"
-    return "mu_a, the mean of the attention"
+    quantised = model.quantizer is not None
+    levels = "a_q, mu_a at its nearest anchor" if quantised else "mu_a, the mean of the attention"
+    return fixed.get(name, levels)

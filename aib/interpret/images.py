@@ -15,32 +15,10 @@ from aib.interpret.measure import Context, Measure, View, run_measures
 from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
+from aib.interpret.results import ClassMetrics, Information
 from aib.models.classifier import Classifier
 from aib.system.files import write_csv
 from aib.system.progress import Tick, silent
-
-
-@dataclass(frozen=True)
-class ClassMetrics:
-    """Means over the images of one class."""
-
-    name: str
-    images: int
-    means: Mapping[str, float | None]  # by metric
-
-
-@dataclass(frozen=True)
-class Information:
-    """Means over the images; None for what the model does not have."""
-
-    kl_bits: float | None = None
-    entropy_bits: float | None = None
-    perplexity: float | None = None
-    energy_passed: float | None = None
-    contrast: float | None = None
-    flat_maps: float | None = None
-    anchors: list[float] | None = None  # rising
-    anchor_shares: list[float] | None = None  # of all positions, in the same order
 
 
 @dataclass(frozen=True)

@@ -219,8 +219,6 @@ def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Fr
             found = list(source.shape)
             raise AibError(f"images must be [B,3,H,W] with B at least 1, or [3,H,W], not {found}")
         if batch.dtype != torch.uint8:
-            if batch.is_floating_point():
-                policy.warn_of_pixels(batch)
             height, width = batch.shape[2:]
             frames = [((width, height), (0, 0, width, height))] * len(batch)
             tiles = tuple(image_tile(image) for image in policy.to_pixels(batch))

@@ -1,13 +1,13 @@
 """The protocol of a study: measures see the same batches, and maps of a batch are made once.
 
-To add a measurement, write one file with its result and a subclass of `Measure`, add the class to
-`studies.MEASURES`, and the result to the fields of `Study`.
+To add a measurement, write one file with a subclass of `Measure`, add the class to
+`studies.MEASURES`, and its result to the fields of `Study`.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -15,13 +15,11 @@ from aib.data import Batch, Batches
 from aib.figures.table import Table
 from aib.interpret.maps import explain_batch
 from aib.interpret.metrics.perturb import Modification
+from aib.interpret.results import Study
 from aib.models.baselines.evaluator import Evaluator
 from aib.models.classifier import Classifier
 from aib.models.explanation import Explanation
 from aib.system.progress import Tick
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
 
 MapMaker = Callable[[Tensor, Batch], Tensor]  # normalised images [B,3,H,W] to maps [B,h,w]
 
@@ -101,7 +99,7 @@ class Measure:
         return {}
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """The tables of several studies, by the labels of their runs."""
         return []
 
@@ -120,3 +118,9 @@ def run_measures(
                     (measure.update_again if turn else measure.update)(view)
                     tick(measure.title, measure.cost * len(batch.index))
     return measures
+
+
+def subset_size(studies: Mapping[str, Study]) -> str:
+    """How many images the expensive measures saw."""
+    counts = sorted({study.subset_images for study in studies.values()})
+    return " or ".join(f"{count:,}" for count in counts)

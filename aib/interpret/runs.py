@@ -11,7 +11,7 @@ from aib.config.options import is_library_name
 from aib.config.paper import has_papers_form
 from aib.data import Batches, ImageSet, has_split, load
 from aib.data.files import locate, root_folder
-from aib.data.load import OWN, parse_name
+from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.errors import AibError
@@ -40,7 +40,7 @@ def feed_for(
         raise AibError(f"--images must be at least 2, not {images}")
     device = next(run.model.parameters()).device
     indices = sample_indices(len(data), images, seed)
-    return Batches(data, batch_size, indices=indices, device=device, workers=workers, cache="auto")
+    return Batches(data, batch_size, indices=indices, device=device, workers=workers)
 
 
 def open_network(name: str, data: str, root: str | None, out: Path, device: str | None) -> Run:
@@ -76,12 +76,12 @@ def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
     """Images to occlude with, uint8 [M,3,h,w]; or a message that they are missing."""
     kind, _, _ = parse_name(name)
-    if kind not in (*OWN, "shapes") and locate(spec_of(kind), root) is None:
+    if kind not in ("folder", "shapes") and locate(spec_of(kind), root) is None:
         return (
             f"no {name} images under {root_folder(root)}, so there is no occlusion by foreign "
             f"images: get them with `aib data fetch {kind}` or name another set with --foreign"
         )
-    data = load(name, "train" if kind in OWN else "test", root=root, holdout=0)
+    data = load(name, "train" if kind == "folder" else "test", root=root, holdout=0)
     if data.images is None:
         data = data.subset(sample_indices(len(data), MAX_FOREIGN, seed)).in_memory()
     assert data.images is not None

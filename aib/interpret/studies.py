@@ -19,7 +19,7 @@ from aib.interpret.foreign import prepare
 from aib.interpret.images import ImageMetrics, Images
 from aib.interpret.kinds import NAMES, first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
-from aib.interpret.measure import Context, Measure, run_measures
+from aib.interpret.measure import Context, MapMaker, Measure, run_measures
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
 from aib.interpret.measures.localisation import LocalisationMeasure
@@ -27,6 +27,7 @@ from aib.interpret.measures.mask import MaskMeasure
 from aib.interpret.measures.randomisation import RandomisationMeasure
 from aib.interpret.measures.stability import GivenStability, StabilityMeasure
 from aib.interpret.measures.swaps import SwapMeasure
+from aib.interpret.measures.transplant import TransplantMeasure
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.results import OwnLocalisation, Study
 from aib.models.baselines.evaluator import Evaluator, check_evaluator
@@ -37,8 +38,8 @@ from aib.system.progress import Tick, progress_bar, silent
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
-    SwapMeasure, StabilityMeasure, GivenStability, LocalisationMeasure, FaithfulnessMeasure,
-    EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
+    SwapMeasure, TransplantMeasure, StabilityMeasure, GivenStability, LocalisationMeasure,
+    FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
 )  # fmt: skip
 ALL = modifications()
 
@@ -184,7 +185,8 @@ def _context(
         remarks.append(f"blocks larger than the images of {size} x {size} were left out")
     if plan.precision != "fp32":
         remarks.append(f"forward passes in {plan.precision}")
-    makers, layer = {}, None
+    makers: dict[str, MapMaker] = {}
+    layer = None
     if expensive:
         makers, layer, problems = map_makers(model, few, maps, has_maps=has_maps, seed=plan.seed)
         remarks += problems

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from aib.figures.table import NOTHING, Table, number, table_of, without
 from aib.interpret.kinds import NAMES
-from aib.interpret.measures.localisation import outside, subset_size
+from aib.interpret.measure import subset_size
+from aib.interpret.measures.localisation import outside
 from aib.interpret.results import OwnLocalisation, Study
 from aib.interpret.studies import MEASURES
 

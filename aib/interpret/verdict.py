@@ -1,14 +1,16 @@
 """The verdict on a model's map, with its reasons: one rule for every table, page and command.
 
 decorative  no counted replacement of the map costs a point of accuracy
-encoding    another class's map costs accuracy, the same class's much less, and the map gives the
-            class away: it may hold the answer instead of the evidence
-faithful    maps of other images cost accuracy, not encoding, and by an evaluator that never saw the
-            map its pixels are better evidence than the centre and than random ones
+encoding    the map gives the class away, by a probe, by what the predictions follow under foreign
+            maps, or by the transplant; where the transplant clears the map, only by the last
+faithful    maps of other images cost accuracy, the transplant clears the map, and by an evaluator
+            that never saw it its pixels are better evidence than the centre and than random ones;
+            the best pixels of a map that is no mask also keep most of the predictions
 used        replacing the map costs accuracy; more was not shown
 undecided   too few images, or too little accuracy to lose
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,10 +18,14 @@ from aib.errors import counted
 from aib.evaluation.intervals import Estimate
 from aib.interpret.metrics.encoding import SWAPS, Encoding
 from aib.interpret.metrics.reliance import ROOM, Drop, Reliance, points
+from aib.interpret.metrics.transplant import Transplant
 
 Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
 
 SAME_MAP = 0.01  # masks that differ by less from image to image, on average, are one mask
+KEPT_AT_LEAST = 80  # percent
+FOLLOWS = "With another image's object under the map, the decision follows the pixels"
+PREFERS = "An evaluator that never saw it prefers its pixels to centre and random ones"
 STRANGE = {"mean", "shuffled"}  # replacements unlike any map that the classifier was trained with
 MEANING = {
     "faithful": "The map is faithful: the decision uses it, and what it marks is evidence",
@@ -55,103 +61,156 @@ class Verdict:
         return MEANING[self.name] if self.name in ("decorative", "encoding") else None
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What an evaluator says of a map: its pixels beside two controls, and what they keep."""
+
+    over_centre: Estimate | None = None  # area under the curve, points
+    over_random: Estimate | None = None
+    kept: Estimate | None = None  # percent of the model's predictions, of maps that are no masks
+    weakness: str | None = None  # why this evaluator cannot judge
+
+
 def judge(
     reliance: Reliance,
     encoding: Encoding | None = None,
-    *,
-    over_centre: Estimate | None = None,
-    over_random: Estimate | None = None,
-    weakness: str | None = None,
+    transplant: Transplant | None = None,
+    judged: Judged | None = None,
 ) -> Verdict:
-    """The verdict from the drops of accuracy, the tests of encoding and an evaluator.
-
-    `over_centre` and `over_random`: how much better the map's pixels are than those controls, by
-    the evaluator's area under the curve; `weakness`: why that evaluator cannot judge. Whatever was
-    not measured limits the verdict.
-    """
+    """The verdict from the drops of accuracy, the tests of encoding, the transplant and an
+    evaluator. Whatever was not measured limits it."""
     harm, point = reliance.harm, counted(100 * reliance.harm, "point")
     # A masked model has only ever seen masks that belong to an image: no others count.
     drops = {"another": reliance.replaced["another"]} if reliance.masked else reliance.replaced
     drops = drops | (encoding.swaps if encoding else {})
     costs = _costs(reliance, drops)
     costly = {name for name, drop in drops.items() if drop.low >= harm}
-    if reliance.masked and encoding and encoding.variation < SAME_MAP and not costly:
-        same = (
-            f"It is the same map for every image: two differ by {encoding.variation:.4f} on average"
-        )
-        return Verdict("decorative", (same, costs))
     if not costly:
-        if reliance.accuracy - reliance.chance < ROOM * harm:
-            guess = f"Guessing gives {100 * reliance.chance:.1f}%: too little accuracy to lose"
-            return Verdict("undecided", (guess, costs))
-        if all(drop.high < harm for drop in drops.values()):
-            cheap = f"Replacing it costs less than {point} of accuracy"
-            return Verdict("decorative", (cheap, costs))
-        few = f"{reliance.images} images cannot tell whether replacing it costs {point} of accuracy"
-        return Verdict("undecided", (few, costs))
-    used = (f"Replacing it costs more than {point} of accuracy", costs)
-    encodes, why = _encodes(encoding, harm)
-    if encodes:
-        return Verdict("encoding", (costs, *why))
-    if encodes is None:
-        return Verdict("used", (*used, *why))
-    if costly <= STRANGE:
-        strange = "Only a mean or shuffled map is shown to cost that, not another image's"
-        return Verdict("used", (*used, *why, strange))
-    faithful, evidence = _evidence(over_centre, over_random, weakness)
-    return Verdict("faithful" if faithful else "used", (*used, *why, evidence))
+        name, reason = _unused(reliance, encoding, drops, point)
+        return Verdict(name, (reason, costs))
+    if signs := _signs(encoding, transplant, harm):
+        return Verdict("encoding", (costs, *signs))
+    used = f"Replacing it costs more than {point} of accuracy"
+    missing = [
+        text
+        for text in (
+            "Only a mean or shuffled map is shown to cost that, not another image's"
+            if costly <= STRANGE
+            else None,
+            _not_cleared(encoding, transplant),
+            _no_evidence(judged),
+            None if reliance.masked else _not_kept(judged),
+        )
+        if text
+    ]
+    if missing:
+        return Verdict("used", (used, costs, *missing))
+    return Verdict("faithful", (used, costs, FOLLOWS, PREFERS))
 
 
-def _encodes(encoding: Encoding | None, harm: float) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether the map hands over the class, and why; None where that was not tested."""
-    same, other = (encoding.swaps.get(name) if encoding else None for name in SWAPS)
-    if encoding is None or same is None or other is None:
-        return None, ("Whether the map encodes the class was not tested",)
-    costs = f"A map of another class costs {points(other.drop)} points, of the same class "
-    costs += points(same.drop)
-    if other.low < harm or same.drop >= other.drop / 2 or same.high >= other.low:
-        return False, (f"{costs}: the difference does not speak for a map that encodes the class",)
-    signs = _signs(encoding)
-    if not signs:
-        return False, (f"{costs}, but the map alone does not tell the class",)
-    return True, (costs, *signs)
+def _unused(
+    reliance: Reliance, encoding: Encoding | None, drops: Mapping[str, Drop], point: str
+) -> tuple[Name, str]:
+    """The verdict where no replacement is shown to cost accuracy, and why."""
+    harm = reliance.harm
+    if reliance.masked and encoding and encoding.variation < SAME_MAP:
+        same = f"two differ by {encoding.variation:.4f} on average"
+        return "decorative", f"It is the same map for every image: {same}"
+    if reliance.accuracy - reliance.chance < ROOM * harm:
+        guess = f"Guessing gives {100 * reliance.chance:.1f}%: too little accuracy to lose"
+        return "undecided", guess
+    if all(drop.high < harm for drop in drops.values()):
+        return "decorative", f"Replacing it costs less than {point} of accuracy"
+    few = f"{reliance.images} images cannot tell whether replacing it costs {point} of accuracy"
+    return "undecided", few
 
 
-def _signs(encoding: Encoding) -> tuple[str, ...]:
-    """In which ways the map alone tells the class, beyond the intervals."""
+def _signs(
+    encoding: Encoding | None, transplant: Transplant | None, harm: float
+) -> tuple[str, ...]:
+    """Why the map is said to hand over the class; empty where nothing shows it."""
+    if transplant and transplant.reads_the_map:
+        assert transplant.map and transplant.pixels and transplant.chance
+        return (
+            "With another image's object under the map, "
+            f"{_percent(transplant.map)} of the predictions follow the map and "
+            f"{_percent(transplant.pixels)} the pixels; chance is {_percent(transplant.chance)}",
+        )
+    if encoding is None or (transplant and transplant.cleared):
+        return ()
     signs = []
-    alone, reference = encoding.probe["map"], encoding.probe[encoding.reference]
-    if _above(alone, reference.high):
-        name = {"mask": "the object's mask", "centre": "a centred Gaussian"}[encoding.reference]
-        signs.append(
-            f"The map alone tells the class of {_percent(alone)} of the images, "
-            f"{name} of {_percent(reference)}"
-        )
-    chance = encoding.follows_chance
-    # Of two classes chance is a half, and nothing is more than twice as often.
-    if _above(encoding.follows, min(2 * chance, (1 + chance) / 2)):
-        signs.append(
-            f"{_percent(encoding.follows)} of the predictions follow the map's class instead of "
-            f"the image's; chance is {100 * chance:.1f}%"
-        )
+    alone, silhouette = encoding.probe["map"], encoding.probe.get("mask")
+    if silhouette and _above(alone, silhouette.high):
+        signs.append(_probe_text(alone, silhouette, "the object's mask"))
+    same, other = (encoding.swaps.get(name) for name in SWAPS)
+    if not same or not other:
+        return tuple(signs)
+    if other.low >= harm and same.drop < other.drop / 2 and same.high < other.low:
+        if not silhouette and _above(alone, encoding.probe["centre"].high):
+            signs.append(_probe_text(alone, encoding.probe["centre"], "a centred Gaussian"))
+        chance = encoding.follows_chance
+        # Of two classes chance is a half, and nothing is more than twice as often.
+        if _above(encoding.follows, min(2 * chance, (1 + chance) / 2)):
+            signs.append(
+                f"{_percent(encoding.follows)} of the predictions follow the class of another "
+                f"image's map; chance is {100 * chance:.1f}%"
+            )
+        if signs:
+            signs.insert(
+                0,
+                f"A map of another class costs {points(other.drop)} points, one of the same class "
+                f"{points(same.drop)}",
+            )
     return tuple(signs)
 
 
-def _evidence(
-    centre: Estimate | None, random: Estimate | None, weakness: str | None
-) -> tuple[bool, str]:
-    """Whether an evaluator finds more evidence in the map than in both controls."""
-    if centre is None or random is None:
-        return False, 'No evaluator was used, and without one the verdict is at most "used"'
-    if weakness:
-        return False, f"The evaluator could not judge the map: {weakness}"
-    over = {"centre": centre, "random": random}
+def _probe_text(alone: Estimate, reference: Estimate, name: str) -> str:
+    return (
+        f"A small network predicts the class of {_percent(alone)} of the images from the map "
+        f"alone, and of {_percent(reference)} from {name}"
+    )
+
+
+def _not_cleared(encoding: Encoding | None, transplant: Transplant | None) -> str | None:
+    """What the tests of encoding leave open; None where they clear the map."""
+    if encoding is None:
+        return "Whether the map encodes the class was not tested"
+    if transplant is None:
+        return "The transplant of objects was not measured"
+    if not transplant.measured:
+        return f"Only {transplant.pairs:.0f} pairs of images fit for a transplant of objects"
+    if not transplant.cleared:
+        return "The transplant of objects does not rule out that the map encodes the class"
+    return None
+
+
+def _no_evidence(judged: Judged | None) -> str | None:
+    """Why no evaluator finds more evidence in the map than in both controls; None if it does."""
+    if judged is None or judged.over_centre is None or judged.over_random is None:
+        return 'No evaluator was used, and without one the verdict is at most "used"'
+    if judged.weakness:
+        return f"The evaluator could not judge the map: {judged.weakness}"
+    over = {"centre": judged.over_centre, "random": judged.over_random}
     worse = [name for name, found in over.items() if not _above(found, 0.0)]
-    if worse:
-        less = all((high := over[name].high) is not None and high < 0 for name in worse)
-        finds = "finds less" if less else "is not shown to find more"
-        return False, f"An evaluator {finds} evidence there than in {' and '.join(worse)} pixels"
-    return True, "An evaluator that never saw it prefers its pixels to centre and random ones"
+    if not worse:
+        return None
+    less = all((high := over[name].high) is not None and high < 0 for name in worse)
+    finds = "finds less" if less else "is not shown to find more"
+    return f"An evaluator {finds} evidence there than in {' and '.join(worse)} pixels"
+
+
+def _not_kept(judged: Judged | None) -> str | None:
+    """Why the map's best pixels do not carry the decision; None if they do."""
+    if judged is None or judged.weakness:
+        return None  # said already
+    if judged.kept is None or judged.kept.value is None:
+        return "How many predictions its best pixels keep was not measured"
+    if judged.kept.value >= KEPT_AT_LEAST:
+        return None
+    return (
+        f"Its best pixels keep {judged.kept.value:.1f}% of the model's predictions for an "
+        f"evaluator, and {KEPT_AT_LEAST}% are needed"
+    )
 
 
 def _above(found: Estimate, bound: float | None) -> bool:

@@ -21,17 +21,12 @@ class AttentionParameters(NamedTuple):
 
 
 def check_parameters(found: AttentionParameters, f: Tensor) -> AttentionParameters:
-    """Check what a user's attention module gives for features f [B,c,h,w].
-
-    With another shape, broadcasting would mix images up unnoticed.
-    """
+    """Check what a user's attention module gives: broadcasting would mix images up unnoticed."""
     shape = f.shape[0], *f.shape[2:]
     if not isinstance(found, AttentionParameters) or any(
         part is not None and tuple(part.shape) != shape for part in (found.mu, found.sigma)
     ):
-        raise AibError(
-            f"the attention must return AttentionParameters(mu, sigma), here of shape {list(shape)}"
-        )
+        raise AibError(f"the attention must return AttentionParameters of shape {list(shape)}")
     return found
 
 
@@ -60,10 +55,9 @@ def sample_attention(
     sampling: Sampling,
     attention_map: Tensor | None = None,
 ) -> Attention:
-    """Sample a ~ N(mu, sigma) and quantise it to the nearest anchors; mu and sigma are [B,h,w].
+    """Sample a ~ N(mu, sigma) [B,h,w], or take mu, and quantise it to the nearest anchors.
 
-    A map without sigma, and a deterministic pass, have one sample: mu itself. `attention_map`
-    [B,h,w] replaces a_q.
+    `attention_map` [B,h,w] replaces a_q.
     """
     if sampling.deterministic or sigma is None:
         a = mu.unsqueeze(0)  # [1,B,h,w]

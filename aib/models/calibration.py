@@ -1,10 +1,9 @@
 """What held-out images tell about a model's probabilities: one temperature and one threshold."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from aib.config.validation import Positive, Rule, check_fields, parse_json
+from aib.config.validation import Positive, Rule, check_fields
 
 Share = Annotated[float, Rule("from 0 to 1", lambda share: 0 <= share <= 1)]
 
@@ -23,12 +22,3 @@ class Calibration:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Any, where: Path) -> "Calibration":
-        """The inverse of `to_dict`; an error names the file."""
-        read: Calibration = parse_json(cls, values, where)
-        return read

@@ -1,6 +1,6 @@
 """Base class of all models: checks the input, explains the output, saves."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,8 @@ from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
 from aib.models.modes import evaluating
 from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Attention, Given, Noise, Output, Sampling
-from aib.models.weights import SCHEMA, save
+from aib.models.weights import CONFIG, SCHEMA, write_weights
+from aib.system.files import write_json
 
 
 class Classifier(nn.Module):
@@ -50,9 +51,7 @@ class Classifier(nn.Module):
         self.calibration: Calibration | None = None  # fitted on held-out images
         self.recipe: dict[str, Any] = {"kind": "custom"}
         self.quantizer: AnchorQuantizer | None = None
-        # Parameters from a pretrained network, and mean and std of the images that they expect.
-        self.pretrained_names: frozenset[str] = frozenset()
-        self.pretrained_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+        self.pretrained_names: frozenset[str] = frozenset()  # parameters of a pretrained network
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -62,9 +61,8 @@ class Classifier(nn.Module):
     @preprocessing.setter
     def preprocessing(self, value: Preprocessing) -> None:
         if len(value.class_names) not in (0, self.num_classes):
-            raise AibError(
-                f"{len(value.class_names)} class names for a model of {self.num_classes} classes"
-            )
+            count = len(value.class_names)
+            raise AibError(f"{count} class names for a model of {self.num_classes} classes")
         self._preprocessing = value
 
     def forward(
@@ -79,11 +77,10 @@ class Classifier(nn.Module):
     ) -> Output:
         """Normalised images [B,3,H,W] to an Output.
 
-        `samples` = (S, M): S attention samples and M latent samples for each of them; 1 x 1 in
-        training and the profile's in evaluation unless given. `deterministic` takes the means.
-        `noise` = Noise(a, z, x) replaces the random noise, for a repeatable pass. `attention_map`
-        [B,h,w] replaces the model's own map, where the model `takes_map`; `mask` [B,H,W] the mask
-        of a masked model.
+        `samples` = (S, M): S attention samples, M latent samples for each; by default 1 x 1 in
+        training and the profile's in evaluation. `deterministic` takes the means, `noise` replaces
+        the random noise. `attention_map` [B,h,w] replaces the model's own map, `mask` [B,H,W] the
+        mask of a masked model.
         """
         self.check_input(x)
         if attention_map is not None and not self.takes_map:
@@ -102,19 +99,13 @@ class Classifier(nn.Module):
 
     def check_input(self, x: Tensor) -> None:
         """Check shape and dtype; raise a readable error."""
-        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
-            found = list(x.shape) if isinstance(x, Tensor) else f"a {type(x).__name__}"
-            raise AibError(f"images must be a tensor [B, 3, H, W] with B at least 1, not {found}")
+        if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
+            raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
         if not x.is_floating_point():
-            raise AibError(
-                f"images must be normalised floats, not {x.dtype}; "
-                "model.preprocessing.normalise(pixels) makes them"
-            )
+            raise AibError(f"images must be floats of preprocessing.normalise, not {x.dtype}")
         if min(x.shape[2:]) < self.min_size:
-            raise AibError(
-                f"images of {x.shape[2]} x {x.shape[3]} are too small: this model needs at least "
-                f"{self.min_size} x {self.min_size}"
-            )
+            size = f"{x.shape[2]} x {x.shape[3]}"
+            raise AibError(f"images of {size} are too small; {self.min_size} is the smallest side")
 
     def resolve_samples(
         self, samples: tuple[int, int] | None, deterministic: bool
@@ -149,11 +140,8 @@ class Classifier(nn.Module):
         """Classify images [B,3,H,W] and return the prediction with its attention map."""
         with evaluating(self):
             out = self(x, samples, deterministic=deterministic)
-        self.preprocessing.warn_of_pixels(x)
         if out.attention is None:
-            raise AibError(
-                "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
-            )
+            raise AibError("this model has no attention map of its own; choose a post-hoc one")
         return self.explanation_of(out, x, self.describe_samples(samples, deterministic))
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
@@ -172,13 +160,21 @@ class Classifier(nn.Module):
             return found
         mean_map, levels = self.mean_map(out.attention)
         anchors = None if self.quantizer is None else self.quantizer.anchors.detach().sort().values
-        own: dict[str, Any] = {"method": "own", "map": mean_map, "sigma": out.attention.sigma}
-        return replace(found, **own, level_indices=levels, anchors=anchors)
+        return replace(
+            found,
+            method="own",
+            map=mean_map,
+            sigma=out.attention.sigma,
+            level_indices=levels,
+            anchors=anchors,
+        )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write model.safetensors and config.json; `aib.from_pretrained` loads them."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        save(self, self.config(), Path(folder))
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_weights(self, folder)
+        write_json(folder / CONFIG, self.config())
 
     def config(self) -> dict[str, Any]:
         """Contents of config.json."""
@@ -187,7 +183,7 @@ class Classifier(nn.Module):
             "library": "aib",
             "model": self.recipe,
             "preprocessing": self.preprocessing.to_dict(),
-            "calibration": self.calibration and self.calibration.to_dict(),
+            "calibration": self.calibration and asdict(self.calibration),
         }
 
 
@@ -205,10 +201,8 @@ def needs_backbone(recipe: dict[str, Any]) -> bool:
 def check_model(model: nn.Module, caller: str) -> None:
     """Raise an error for a network that is no aib model; a compiled model is one."""
     if not isinstance(getattr(model, "_orig_mod", model), Classifier):
-        raise AibError(
-            f"{caller} takes a model of aib, not a {type(model).__name__}: make one with "
-            "aib.attach or aib.create_model"
-        )
+        kind = type(model).__name__
+        raise AibError(f"{caller} takes a model of aib, not a {kind}: make one with aib.attach")
 
 
 def check_classes(num_classes: int) -> None:

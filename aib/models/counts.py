@@ -9,6 +9,12 @@ from aib.config.paper import PAPER_MULTIPLY_ADDS, PAPER_PARAMETERS
 from aib.config.validation import ProfileName
 from aib.models.registry import MODELS, create_model
 
+REMARKS = {  # by the beginning of a model's name, and its image sizes
+    ("vgg_aib", (32,)): "The paper's 20.05 M for vgg_aib counts BatchNorm's statistics as well.",
+    ("wrn_aib", (224,)): "The paper's 130.73 M for wrn_aib includes 20.74 M that are never used.",
+    ("wrn_aib", (32, 224)): "The paper's multiply-adds for wrn_aib are a counting artefact.",
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -55,19 +61,9 @@ def measure(
 
 def remarks(rows: list[Row]) -> list[str]:
     """Notes on why some counts differ from the paper's."""
-    notes = []
-    shown = {(row.name, row.image_size) for row in rows if row.paper_parameters is not None}
-    if any(name.startswith("vgg_aib") and size == 32 for name, size in shown):
-        notes.append(
-            "The paper's 20.05 M for vgg_aib counts BatchNorm's running statistics as well."
-        )
-    if any(name.startswith("wrn_aib") and size == 224 for name, size in shown):
-        notes.append(
-            "The paper's 130.73 M for wrn_aib at 224 includes 20.74 M that are never used."
-        )
-    if any(name.startswith("wrn_aib") for name, _ in shown):
-        notes.append(
-            "The paper's multiply-adds for wrn_aib are an artefact of the way they were counted; "
-            "ours follow from the layers."
-        )
-    return notes
+    shown = [(row.name, row.image_size) for row in rows if row.paper_parameters is not None]
+    return [
+        note
+        for (model, sizes), note in REMARKS.items()
+        if any(name.startswith(model) and size in sizes for name, size in shown)
+    ]

@@ -18,8 +18,7 @@ RELEASED_SIGMA_CAP = 20.0
 def positive_sigma(raw: Tensor) -> Tensor:
     """Map any real number to a standard deviation above the floor, in float32 under autocast too.
 
-    The floor is added, not clamped to: a clamp would have no gradient below it, and a standard
-    deviation that had fallen there could never come back.
+    The floor is added: a clamp would have no gradient below it.
     """
     return F.softplus(widen(raw) - SIGMA_SHIFT) + SIGMA_FLOOR
 

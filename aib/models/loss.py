@@ -26,12 +26,11 @@ def aib_loss(
 ) -> LossTerms:
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
-    Masked models add lambda_area * mean_i relu(area_i - area): what the mask of each image opens
-    beyond its budget `area`; 1 is no budget. The released profile takes nll, KL and auxiliary in
-    bits. As printed, the paper's minus sign applies to every term and would maximise three of them.
+    Masked models add lambda_area * mean_i relu(area_i - area): what each mask opens beyond its
+    budget `area`; 1 is no budget. The released profile takes nll, KL and auxiliary in bits.
 
     Labels `y` are class indices [B] or probabilities [B,C]. Terms that a model does not have are
-    zero. `beta` and `area` may be tensors: a schedule then does not recompile a compiled step.
+    zero. As tensors, `beta` and `area` may change without recompiling a compiled step.
     """
     _check_labels(out.sample_logits, y)
     rules = get_profile(profile)
@@ -92,10 +91,8 @@ def _check_labels(sample_logits: Tensor, y: Tensor) -> None:
     soft = y.is_floating_point()
     shape = (batch, num_classes) if soft else (batch,)
     if tuple(y.shape) != shape or not (soft or y.dtype == torch.int64):
-        raise AibError(
-            f"labels must be int64 [{batch}] or probabilities [{batch}, {num_classes}], "
-            f"not {y.dtype} {list(y.shape)}"
-        )
+        wanted = f"int64 [{batch}] or probabilities [{batch}, {num_classes}]"
+        raise AibError(f"labels must be {wanted}, not {y.dtype} {list(y.shape)}")
     # On an accelerator reading the values would synchronise, so that only the CPU checks them.
     if soft or y.device.type != "cpu" or torch.compiler.is_compiling() or batch == 0:
         return

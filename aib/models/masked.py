@@ -3,9 +3,9 @@
     x -> proposal mu -> attention a ~ N(mu, sigma) -> nearest anchor a_q -> mask m
       -> masked image m x + (1 - m) noise -> classifier -> logits
 
-Where m = 0 the classifier receives noise and nothing of x. Once mask and noise are given, such a
-pixel cannot change the logits: not by a little, not at all. What remains is the map itself, which
-has seen the whole image; the tests of `interpret/` measure that channel.
+Where m = 0 the classifier receives noise and nothing of x: given mask and noise, such a pixel
+cannot change the logits at all. What remains is the map itself, which has seen the whole image;
+`interpret/` measures that channel.
 """
 
 from dataclasses import replace
@@ -27,14 +27,7 @@ from aib.models.explanation import Explanation
 from aib.models.gaussian import nats_to_bits
 from aib.models.latent import LinearHead, VariationalHead
 from aib.models.quantize import AnchorQuantizer
-from aib.models.types import (
-    Attention,
-    Given,
-    Output,
-    Sampling,
-    noise_or_sample,
-    widen,
-)
+from aib.models.types import Attention, Given, Output, Sampling, noise_or_sample, widen
 
 MAX_BITS = 8.0  # per pixel and channel: what a byte holds
 
@@ -81,9 +74,8 @@ class Masked(Classifier):
     def mask_of(self, attention: Attention, size: torch.Size) -> Tensor:
         """m = clip(1.1 upsample(a) - 0.05, 0, 1): samples [S,B,h,w] to masks [S,B,H,W].
 
-        1.1 is `stretch`, past [0, 1] on both sides, so that exact zeros and ones occur. Without
-        that, nothing moves m from 0.1 to 0, and an average over an object's pixels restores what
-        0.1 lets through. The higher it is, the fewer values lie in between.
+        1.1 is `stretch`: it gives exact zeros and ones. Without it nothing moves m from 0.1 to 0,
+        and an average over an object's pixels restores what 0.1 lets through.
         """
         a = attention.a_q
         a = a + (a.clamp(0, 1) - a).detach()  # straight through: samples may leave [0, 1]
@@ -94,8 +86,7 @@ class Masked(Classifier):
     def pixel_noise(self, x: Tensor, sampling: Sampling) -> Tensor:
         """eps ~ N(0, noise_std^2) in normalised pixels, [S,B,3,H,W]: new in every pass.
 
-        A deterministic pass has one fixed field for every image and device, so that an
-        explanation depends neither on the batch nor on the position in it.
+        Deterministic passes share one field, so that an explanation does not depend on the batch.
         """
         shape = (sampling.s, *x.shape)
         if sampling.deterministic and sampling.noise.x is None:
@@ -180,8 +171,8 @@ def information_bits(x: Tensor, m: Tensor, noise_std: float) -> Tensor:
 
         KL = (m^2 x^2 / s^2 + (1 - m)^2 - 1) / 2 - ln(1 - m)   nats,
 
-    capped at 8 bits per channel, which is what a pixel has at most, and 8 bits where m = 1. What
-    the shape of the map says about the image is not counted.
+    capped at 8 bits per channel, and 8 bits where m = 1. What the map's shape says about the image
+    is not counted.
     """
     m = m.unsqueeze(-3)  # [...,B,1,H,W]
     kept = (1 - m).clamp_min(torch.finfo(m.dtype).tiny)

@@ -35,14 +35,6 @@ class AnchorQuantizer(nn.Module):
         # How often each anchor was used in training since the last reset, over all processes.
         self.register_buffer("usage", torch.zeros(num_anchors, dtype=torch.int64))
 
-    @property
-    def num_anchors(self) -> int:
-        """Q, the number of anchors."""
-        return self.anchors.numel()
-
-    def extra_repr(self) -> str:
-        return f"num_anchors={self.num_anchors}"
-
     def forward(self, a: Tensor) -> Quantized:
         a = widen(a)  # bf16 has 3 digits; neighbouring anchors may differ in the third
         indices = self.nearest(a)
@@ -60,10 +52,9 @@ class AnchorQuantizer(nn.Module):
 
     @torch.no_grad()
     def nearest(self, a: Tensor) -> Tensor:
-        """Index of the nearest anchor, by where `a` falls between the anchors' midpoints.
+        """Index of the nearest anchor: a search among the anchors' Q - 1 midpoints.
 
-        On a line this is a search among Q - 1 boundaries; no [positions, Q] table of distances
-        is built. Anchors move in training, so they are sorted each time.
+        Anchors move in training, so they are sorted each time.
         """
         ordered, order = widen(self.anchors.detach()).sort(stable=True)
         midpoints = (ordered[1:] + ordered[:-1]) / 2  # [Q-1]
@@ -101,8 +92,7 @@ class AnchorQuantizer(nn.Module):
         """Move every unused anchor next to the most used one; return how many moved.
 
         A moved anchor is assumed to take half of that anchor's usage. All processes share the
-        counts, so all end with the same anchors. The counts start again at zero, because they do
-        not describe the new anchors. Not for the inner loop: it synchronises with the device.
+        counts, so all end with the same anchors. It synchronises with the device.
         """
         usage: list[float] = self.usage.tolist()
         anchors: list[float] = self.anchors.tolist()

@@ -37,10 +37,7 @@ class Attention:
     def replaced_by(self, given: Tensor) -> "Attention":
         """A copy with the map `given` [B,h,w] in place of every sample."""
         if given.shape != self.mu.shape:
-            raise AibError(
-                f"an attention_map for these images must be {list(self.mu.shape)}, "
-                f"not {list(given.shape)}"
-            )
+            raise AibError(f"attention_map must be {list(self.mu.shape)}, not {list(given.shape)}")
         return replace(self, a_q=given.to(self.a_q).expand_as(self.a_q), indices=None)
 
 

@@ -1,7 +1,8 @@
 """The file format of saved models: model.safetensors + config.json, nothing executable."""
 
 import hashlib
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,13 @@ from torch import Tensor, nn
 
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.system.files import quoted, read_json, write_json, write_whole
+from aib.system.files import quoted, read_json, write_whole
 
 SCHEMA = 1
 WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
 METRICS, EVALUATION, RESULT = "metrics.jsonl", "evaluation.json", "interpret.json"
 SPLIT, LOCK = "split.json", ".lock"
 RECORDS = (EVALUATION, RESULT, METRICS, SPLIT)  # that a model on the Hub may have
-
-
-def save(model: nn.Module, config: dict[str, Any], folder: Path) -> None:
-    """Write weights and config, each file atomically."""
-    write_weights(model, folder)
-    write_json(folder / CONFIG, config)
 
 
 def write_weights(model: nn.Module, folder: Path) -> None:
@@ -37,13 +32,10 @@ def write_weights(model: nn.Module, folder: Path) -> None:
 def read_config(path: Path) -> dict[str, Any]:
     """Read and check a config.json."""
     config = read_json(path) or {}
-    keys = {"schema", "model", "preprocessing"}
-    if not keys <= set(config):
-        raise AibError(f"{path} is not an aib model's config: it needs {sorted(keys)}")
-    if config["schema"] != SCHEMA:
-        raise AibError(f"{path} has schema {config['schema']!r}; this version reads {SCHEMA}")
-    if not all(isinstance(config[key], dict) for key in ("model", "preprocessing")):
-        raise AibError(f"{path} is not an aib model's config: model and preprocessing are objects")
+    if not all(isinstance(config.get(key), dict) for key in ("model", "preprocessing")):
+        raise AibError(f"{path} is not an aib model's config: it needs model and preprocessing")
+    if config.get("schema") != SCHEMA:
+        raise AibError(f"{path} has schema {config.get('schema')!r}; this version reads {SCHEMA}")
     return config
 
 
@@ -52,21 +44,25 @@ def read_preprocessing(path: Path) -> Preprocessing:
     return Preprocessing.from_dict(read_config(path)["preprocessing"], path)
 
 
-def tensor_shapes(path: Path) -> dict[str, list[int]]:
-    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise an AibError for a file that is damaged."""
     try:
-        with safe_open(path, "pt") as file:
-            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+        yield
     except (SafetensorError, OSError) as error:
         raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
+
+
+def tensor_shapes(path: Path) -> dict[str, list[int]]:
+    """Shapes of the tensors in a safetensors file, by name, without reading their values."""
+    with reading(path), safe_open(path, "pt") as file:
+        return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name."""
-    try:
+    with reading(path):
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise AibError(f"{path} is truncated or not a safetensors file: {error}") from error
 
 
 def load_tensors(
@@ -79,16 +75,13 @@ def load_tensors(
 ) -> None:
     """Load weights that were read from `path` into the model; every key and shape must match.
 
-    Half-precision weights are converted to the model's type. The model's tensors in `fresh` are
-    left as they are. `advice` ends the error for keys that do not match.
+    The model's tensors in `fresh` are left as they are. `advice` ends the error for wrong keys.
     """
     expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing or unexpected:
-        raise AibError(
-            f"{path} does not fit the model: {len(missing)} keys missing{_first(missing)}, "
-            f"{len(unexpected)} unexpected{_first(unexpected)}{advice}"
-        )
+        wrong = f"{_count(missing, 'keys missing')}, {_count(unexpected, 'unexpected')}"
+        raise AibError(f"{path} does not fit the model: {wrong}{advice}")
     for name, value in weights.items():
         if value.shape != expected[name].shape:
             raise AibError(f"{path} does not fit the model: {shapes(name, value, expected[name])}")
@@ -99,6 +92,10 @@ def load_tensors(
     on_meta = any(value.is_meta for value in expected.values())
     # Not strict: the file has only the first of tied names; all others were checked above.
     model.load_state_dict(ready, strict=False, assign=on_meta)
+
+
+def _count(keys: list[str], what: str) -> str:
+    return f"{len(keys)} {what} ({keys[0]} first)" if keys else f"0 {what}"
 
 
 def shapes(name: str, saved: Tensor, wanted: Tensor) -> str:
@@ -112,7 +109,7 @@ def weights_sha256(model: nn.Module) -> str:
 
 
 def _to_bytes(model: nn.Module) -> bytes:
-    """Of copies of all tensors: some may share memory, which safetensors does not take."""
+    # Copies: some tensors may share memory, which safetensors does not take.
     copies = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in unique_tensors(model).items()
@@ -126,10 +123,6 @@ def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
     for name, value in model.state_dict(keep_vars=True).items():
         first.setdefault(id(value), (name, value))
     return dict(first.values())
-
-
-def _first(keys: list[str]) -> str:
-    return f" ({keys[0]} first)" if keys else ""
 
 
 def how_to_resume(folder: Path) -> str:

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from huggingface_hub import ModelCardData
+from jinja2 import Environment, PackageLoader
 
-from aib.models.classifier import Classifier, model_name, needs_backbone
-from aib.system.files import as_text
+from aib.evaluation.error import Evaluation
+from aib.interpret.stored import stored_verdict
+from aib.models.classifier import needs_backbone
+from aib.runs.run import Run
+from aib.system.files import as_text, without_folders
 
 CARD, PICTURE = "README.md", "maps.png"
-UNMEASURED = "Not known: it was not measured (`aib interpret`)."
 TRUST = {
     "faithful": "The map may be shown as the evidence that the decision rests on.",
     "used": "The map shows where the decision looks; that this is evidence was not shown.",
@@ -19,106 +21,48 @@ TRUST = {
 NO_TRUST = "Do not show the map as an explanation of a decision."
 
 
-@dataclass(frozen=True)
-class Card:
-    """The contents of a card; an empty field is not known, and the card says so."""
+def model_card(
+    run: Run,
+    repo: str,
+    data: str,
+    results: dict[str, Evaluation],
+    metadata: dict[str, Any],
+    *,
+    notes: Sequence[str] = (),  # Markdown: how it was made, origin of data and weights
+    picture: bool = False,
+) -> str:
+    """The model card of a run, with the verdict that is stored with it.
 
-    name: str  # of the model or its network
-    num_classes: int
-    image_size: int
-    class_names: Sequence[str] = ()
-    repo: str = "owner/name"
-    data: str = ""  # that it was trained on
-    verdict: str = ""  # its name
-    reasons: str = ""  # the verdict in sentences
-    rows: Sequence[Sequence[str]] = ()  # of the table of results
-    notes: Sequence[str] = ()  # Markdown: how it was made, origin of data and weights
-    backbone: str = ""  # the author's function that makes the network, where one is needed
-    picture: bool = False  # whether there is a picture of maps
-    metadata: dict[str, Any] = field(default_factory=dict)  # more of the card's header
-
-    def __str__(self) -> str:
-        head = ModelCardData(
-            library_name="aib", pipeline_tag="image-classification", **self.metadata
-        )
-        side = self.image_size
-        picture = f"\n![Images and their maps]({PICTURE})\n" if self.picture else ""
-        notes = "".join(f"- {note}\n" for note in self.notes)
-        notes = f"\n## How it was made\n\n{notes}" if notes else ""
-        return f"""---
-{head.to_yaml()}
----
-# {plain(self.repo.rpartition("/")[2])}
-
-{code(self.name)}, an image classifier of {self.num_classes} classes for {side} x {side} pixels,
-made with aib: attention with an information bottleneck.
-
-{self._use()}
-
-## Can the map be trusted?
-
-{f"**{self.verdict}**: {plain(self.reasons)}" if self.verdict else UNMEASURED}
-{picture}
-## Results
-
-{self._results()}
-
-## Intended use
-
-- Classifies pictures like those that it was trained on: {plain(self.data) or "not known"}.
-- Classes: {", ".join(map(plain, self.class_names)) or "their names are not known"}.
-- Any picture gets one of these classes, also one that shows none of them.
-- A picture is resized to {side} x {side} pixels; what is small in it is lost.
-- {TRUST.get(self.verdict, NO_TRUST)}
-{notes}"""
-
-    def _use(self) -> str:
-        if "/" not in self.repo:  # a model of the package
-            return f"On the command line: {code(f'aib explain photo.jpg --run {self.repo}')}."
-        argument, option, needed = "", "", ""
-        if self.backbone:
-            argument, option = f', backbone="{self.backbone}"', f" --backbone {self.backbone}"
-            needed = (
-                "\n\nThe code of the network is not part of the model: `backbone` names a "
-                "function, as `module:function`, that returns it."
-            )
-        return f"""```python
-import aib
-
-model = aib.from_pretrained("{self.repo}"{argument})
-aib.explain(model, "photo.jpg").save("explanations")
-```
-
-On the command line: `aib explain photo.jpg --run hf:{self.repo}{option}`.{needed}"""
-
-    def _results(self) -> str:
-        if not self.rows:
-            return "Not known: the model comes without an evaluation (`aib eval`)."
-        head = (
-            "data",
-            "images",
-            "top-1 error, % (95% interval)",
-            "calibration error, %",
-            "samples",
-        )
-        lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in self.rows)]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def card_of(model: Classifier, repo: str, **known: Any) -> Card:
-    """The card of a model; `known` are fields that the model itself does not know."""
+    `results` are named by what was evaluated; `metadata` is for the card's header.
+    """
+    model, found = run.model, stored_verdict(run)
+    head = ModelCardData(library_name="aib", pipeline_tag="image-classification", **metadata)
     backbone = ""
-    if model.recipe and needs_backbone(model.recipe):
-        backbone = str(model.recipe.get("backbone") or "my_module:build")
-    return Card(
-        name=model_name(model),
-        num_classes=model.num_classes,
-        image_size=model.preprocessing.image_size,
-        class_names=model.preprocessing.class_names,
+    if needs_backbone(model.recipe):
+        backbone = model.recipe.get("backbone") or "my_module:build"
+    return _templates.get_template("card.md").render(
+        head=head.to_yaml(),
+        title=repo.rpartition("/")[2],
         repo=repo,
+        model=run.name,
+        num_classes=model.num_classes,
+        size=model.preprocessing.image_size,
+        class_names=model.preprocessing.class_names,
         backbone=backbone,
-        **known,
+        data=data,
+        verdict=found.verdict.name if found else "",
+        reasons=without_folders(f"{found.verdict.text} {found.line}") if found else "",
+        trust=TRUST.get(found.verdict.name, NO_TRUST) if found else NO_TRUST,
+        rows=[_row(name, e) for name, e in results.items()],
+        notes=notes,
+        picture=PICTURE if picture else "",
     )
+
+
+def _row(name: str, e: Evaluation) -> list[str]:
+    low, high = e.top1_interval
+    error = f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})"
+    return [name, f"{e.images:,}", error, f"{e.calibration_error:.2f}", e.samples]
 
 
 def plain(text: str) -> str:
@@ -131,3 +75,12 @@ def code(text: str) -> str:
     line = " ".join(text.split())
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
+
+
+_templates = Environment(
+    loader=PackageLoader("aib.report"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_templates.filters |= {"plain": plain, "code": code}

@@ -4,7 +4,8 @@ A chart is a pair of its caption and its <svg> element.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +51,9 @@ def line_chart(
     lines = [line._replace(y=np.asarray(line.y, float)) for line in lines]  # None becomes NaN
     if not any(np.isfinite(line.y).any() for line in lines):
         return []
-
-    def draw(axis: Any) -> None:
+    ends = ", ".join(f"{line.name} {line.y[-1]:.3g}".strip() for line in lines if len(line.y))
+    unit = f" ({y_label})" if y_label else ""
+    with _chart(caption, f"at the end {ends}{unit}", x_label, y_label) as (axis, drawn):
         for line in lines:
             axis.plot(
                 np.asarray(line.x, float),
@@ -66,10 +68,7 @@ def line_chart(
         axis.margins(x=0.01)
         if y_range:
             axis.set_ylim(*y_range)
-
-    ends = ", ".join(f"{line.name} {line.y[-1]:.3g}".strip() for line in lines if len(line.y))
-    unit = f" ({y_label})" if y_label else ""
-    return [_chart(caption, draw, f"at the end {ends}{unit}", x_label, y_label)]
+    return drawn
 
 
 def bar_chart(
@@ -80,45 +79,40 @@ def bar_chart(
     y_label: str,
     hover: Sequence[str],
     diagonal: str = "",
-) -> Chart:
+) -> list[Chart]:
     """Bars between edges [n+1], each with a text shown on hover; `diagonal` names the line y=x."""
-
-    def draw(axis: Any) -> None:
+    with _chart(caption, ", ".join(hover), x_label, y_label) as (axis, drawn):
         left, right = np.asarray(edges[:-1], float), np.asarray(edges[1:], float)
-        drawn = axis.bar(left, values, (right - left) * 0.93, align="edge", alpha=0.75)
-        for bar, text in zip(drawn, hover, strict=True):
+        bars = axis.bar(left, values, (right - left) * 0.93, align="edge", alpha=0.75)
+        for bar, text in zip(bars, hover, strict=True):
             bar.set_gid(HOVER + text)
         axis.set_xlim(edges[0], edges[-1])
         if diagonal:
             ends = (edges[0], edges[-1])
             axis.plot(ends, ends, "--", color=COLORS[1], label=diagonal)
             axis.set_ylim(*ends)
+    return drawn
 
-    return _chart(caption, draw, ", ".join(hover), x_label, y_label)
 
-
+@contextmanager
 def _chart(
-    caption: str, draw: Callable[[Any], None], content: str, x_label: str, y_label: str
-) -> Chart:
-    """A chart with the names of its axes, and a legend in one row above it."""
+    caption: str, content: str, x_label: str, y_label: str
+) -> Iterator[tuple[Any, list[Chart]]]:
+    """Axes to draw in, and the list that then holds the chart."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
+    drawn: list[Chart] = []
     with page_style():
         figure = Figure(figsize=SIZE, layout="constrained")
         axis = figure.subplots()
-        draw(axis)
+        yield axis, drawn
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # no half steps
         axis.set_xlabel(x_label)
-        handles = axis.get_legend_handles_labels()[0]
-        if len(handles) > 2:  # the legend leaves no room beside it
-            axis.set_ylabel(y_label)
-        else:
-            axis.set_title(y_label, loc="left")
-        if handles:
-            place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
-            axis.legend(ncols=len(handles), handlelength=1.4, columnspacing=1.2, **place)
-        return caption, to_svg(figure, f"{caption}, against {x_label}: {content}")
+        axis.set_ylabel(y_label)
+        if axis.get_legend_handles_labels()[0]:
+            figure.legend(loc="outside upper right", ncols=5, handlelength=1.4, columnspacing=1.2)
+        drawn.append((caption, to_svg(figure, f"{caption}, against {x_label}: {content}")))
 
 
 def training_charts(metrics: Sequence[dict[str, Any]], exact_kl: bool = True) -> list[Chart]:
@@ -161,15 +155,13 @@ def anchor_charts(metrics: Sequence[dict[str, Any]], information: Information) -
     drawn = line_chart("Anchors over training", lines, "epoch", "value")
     if information.anchor_shares and information.anchors:
         shares, levels = information.anchor_shares, information.anchors
-        drawn.append(
-            bar_chart(
-                "Anchor usage on the images measured",
-                [i + 0.5 for i in range(len(shares) + 1)],
-                [100 * share for share in shares],
-                "anchor, in increasing order of value",
-                "% of positions",
-                [f"{v:.3f}: {100 * s:.1f}%" for v, s in zip(levels, shares, strict=True)],
-            )
+        drawn += bar_chart(
+            "Anchor usage on the images measured",
+            [i + 0.5 for i in range(len(shares) + 1)],
+            [100 * share for share in shares],
+            "anchor, in increasing order of value",
+            "% of positions",
+            [f"{v:.3f}: {100 * s:.1f}%" for v, s in zip(levels, shares, strict=True)],
         )
     return drawn
 
@@ -182,8 +174,8 @@ def calibration_charts(bins: CalibrationBins) -> list[Chart]:
     hover = [f"{n} images, {a:.1f}% right" for n, a in zip(bins.images, accuracy, strict=True)]
     x, ideal = "confidence, %", "perfectly calibrated"
     return [
-        bar_chart("Reliability", percent, accuracy, x, "accuracy, %", hover, diagonal=ideal),
-        bar_chart("Distribution of confidence", percent, share, x, "% of images", hover),
+        *bar_chart("Reliability", percent, accuracy, x, "accuracy, %", hover, diagonal=ideal),
+        *bar_chart("Distribution of confidence", percent, share, x, "% of images", hover),
     ]
 
 

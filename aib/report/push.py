@@ -9,8 +9,7 @@ from huggingface_hub import EvalResult, HfApi
 
 from aib.config.settings import MACHINE
 from aib.errors import AibError
-from aib.evaluation.error import Evaluation, data_of, describe_evaluation, read_evaluations
-from aib.interpret.stored import stored_verdict
+from aib.evaluation.error import describe_evaluation
 from aib.models.classifier import Classifier, model_name
 from aib.models.weights import (
     CONFIG,
@@ -22,10 +21,10 @@ from aib.models.weights import (
     WEIGHTS,
     read_config,
 )
-from aib.report.card import CARD, PICTURE, card_of
+from aib.report.card import CARD, PICTURE, model_card
 from aib.runs.download import readable_errors
 from aib.runs.run import Run, find_model, open_run
-from aib.system.files import read_json, without_folders, write_json
+from aib.system.files import read_json, without_folders, write_json, write_text
 
 MAPS = Path("figures") / "modified.png"  # that `aib interpret` draws
 NAMED = ("class_names", "classes")  # in our JSON files: a class may be called /m/01g317
@@ -74,94 +73,48 @@ def write_upload(
     run: Run, folder: Path, repo: str, *, picture: bool = True, license: str | None = None
 ) -> None:
     """Write the files of the repository into a folder."""
-    shutil.copyfile(run.folder / WEIGHTS, folder / WEIGHTS)  # its checksum ties results to it
-    config = read_config(run.folder / CONFIG)
+    config, evaluations = read_config(run.folder / CONFIG), run.evaluations()
+    study = read_json(run.folder / RESULT) or {}
+    data = ""
     if run.settings is not None:
+        data = without_folders(run.settings.data)
         settings = run.settings.to_dict()
         config["settings"] = {k: v for k, v in settings.items() if k not in MACHINE}
     files = {
         CONFIG: config,
-        EVALUATION: {name: e.to_dict() for name, e in run.evaluations().items()},
-        RESULT: read_json(run.folder / RESULT),
+        EVALUATION: {name: e.to_dict() for name, e in evaluations.items()},
+        RESULT: study,
         SPLIT: read_json(run.folder / SPLIT),
     }
     for name, found in files.items():
         if found:
             write_json(folder / name, without_folders(found, keep=NAMED))
-    if (run.folder / METRICS).is_file():
-        shutil.copyfile(run.folder / METRICS, folder / METRICS)
-    study = read_json(folder / RESULT) or {}
-    # Maps of other weights are not these.
-    picture = picture and study.get("weights_sha256") == run.checksum
-    picture = picture and (run.folder / MAPS).is_file()
-    if picture:
-        shutil.copyfile(run.folder / MAPS, folder / PICTURE)
-    results = read_evaluations(folder / EVALUATION)
-    data = run.settings.data if run.settings else ""
-    metadata = _metadata(repo, results, data, license)
-    rows = [result_row(describe_evaluation(name, e), e) for name, e in results.items()]
-    card = model_card(run, repo, without_folders(data), rows, metadata, picture=picture)
-    (folder / CARD).write_text(card, encoding="utf-8")
+    copied = {WEIGHTS: WEIGHTS, METRICS: METRICS}
+    if picture and study.get("weights_sha256") == run.checksum:  # not maps of other weights
+        copied[PICTURE] = str(MAPS)
+    for name, path in copied.items():
+        if (run.folder / path).is_file():
+            shutil.copyfile(run.folder / path, folder / name)
+    results = {without_folders(describe_evaluation(name, e)): e for name, e in evaluations.items()}
+    has_picture = (folder / PICTURE).is_file()
+    card = model_card(run, repo, data, results, _metadata(run, repo, license), picture=has_picture)
+    write_text(folder / CARD, card)
 
 
-def model_card(
-    run: Run,
-    repo: str,
-    data: str,
-    rows: list[list[str]],
-    metadata: dict[str, Any],
-    **more: Any,
-) -> str:
-    """The model card of a run, with the verdict that is stored with it."""
-    verdict = stored_verdict(run)
-    card = card_of(
-        run.model,
-        repo,
-        data=data,
-        verdict=verdict.verdict.name if verdict else "",
-        reasons=without_folders(f"{verdict.verdict.text} {verdict.line}") if verdict else "",
-        rows=rows,
-        metadata=metadata,
-        **more,
+def _metadata(run: Run, repo: str, license: str | None) -> dict[str, Any]:
+    """What the Hub itself reads: the license, and the accuracy on the run's own data."""
+    evaluations = run.evaluations()
+    own = run.settings.own_evaluation(evaluations) if run.settings else None
+    if own is None:
+        return {"license": license}
+    e = evaluations[own]
+    result = EvalResult(
+        task_type="image-classification",
+        dataset_type=without_folders(e.data),
+        dataset_name=without_folders(own.removesuffix(f" {e.split}")),
+        dataset_split=e.split,
+        metric_type="accuracy",
+        metric_value=round(1 - e.top1_error / 100, 6),
     )
-    return str(card)
-
-
-def result_row(name: str, e: Evaluation) -> list[str]:
-    """A row of the card's table of results; `name` tells what was evaluated."""
-    low, high = e.top1_interval
-    return [
-        name,
-        f"{e.images:,}",
-        f"{e.top1_error:.2f} ({low:.2f} to {high:.2f})",
-        f"{e.calibration_error:.2f}",
-        e.samples,
-    ]
-
-
-def _metadata(
-    repo: str, results: dict[str, Evaluation], data: str, license: str | None
-) -> dict[str, Any]:
-    """What the Hub itself reads: the license, and one accuracy per data set (with its options)
-    and split, the run's own where there are several; none on training images."""
-    shown: dict[tuple[str, str], Evaluation] = {}
-    for name, e in results.items():
-        where, own = (data_of(name, e), e.split), name == without_folders(f"{data} {e.split}")
-        if e.classes == "own" and e.split != "train" and (own or where not in shown):
-            shown[where] = e
-    accuracies = [
-        EvalResult(
-            task_type="image-classification",
-            dataset_type=e.data,
-            dataset_name=named,
-            dataset_config=None if named == e.data else named,  # entries differ in type or config
-            dataset_split=e.split,
-            metric_type="accuracy",
-            metric_value=round(1 - e.top1_error / 100, 6),
-        )
-        for (named, _), e in shown.items()
-    ]
-    found: dict[str, Any] = {"license": license}
-    if accuracies:
-        found |= {"model_name": repo.rpartition("/")[2], "eval_results": accuracies}
-    return found
+    name = repo.rpartition("/")[2]
+    return {"license": license, "model_name": name, "eval_results": [result]}

@@ -10,13 +10,12 @@ from aib.config.paper import paper_error
 from aib.config.profiles import PROFILES
 from aib.evaluation.error import Evaluation, describe_evaluation, describe_samples, describe_split
 from aib.figures.embed import png_uri
-from aib.figures.table import NOTHING, number, table_of, without, without_empty_columns
+from aib.figures.table import NOTHING, number, table_of, without_empty_columns
 from aib.interpret.images import ClassMetrics, Information
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables, own_localisation, randomisation_text
 from aib.report.blocks import Section, blocks, render
 from aib.report.charts import (
-    Chart,
     anchor_charts,
     calibration_charts,
     faithfulness_charts,
@@ -39,7 +38,7 @@ def run_page(runs: Sequence[RunContent]) -> str:
         return render(_title(runs[0]), _sections(runs[0]))
     sections, links = [_comparison(runs)], [("comparison", "Comparison")]
     for i, run in enumerate(runs):
-        sections += _sections(run, f"{run.label} · ", f"run{i}-", with_tables=False)
+        sections += _sections(run, f"{run.label} · ", f"run{i}-")
         links.append((f"run{i}-summary", run.label))
     return render(f"{len(runs)} runs compared", sections, links)
 
@@ -54,58 +53,51 @@ def _comparison(runs: Sequence[RunContent]) -> Section:
         {
             "run": run.label,
             "model": run.model,
-            "data": _measured_data(run),
-            "images": describe_split(e.split) if (e := run.own_evaluation) else NOTHING,
+            "data": f"{run.settings.data}, {e.images:,} images" if e and run.settings else NOTHING,
+            "images": describe_split(e.split) if e else NOTHING,
             "error %": number(e.top1_error if e else None, 2),
             "paper %": _paper(run),
         }
         for run in runs
+        for e in [run.own_evaluation]
     ]
-    table, same = table_of("Error", errors), {_images(run) for run in runs} - {None}
-    if len(same) > 1:
-        note = "The errors were not measured on the same images: compare with care."
-        shown = [blocks.table(table), blocks.text(note)]
-    else:
-        shown = [blocks.table(without(table, "data"))]
     studies = {run.label: run.study for run in runs if run.study is not None}
-    if len({_studied_images(run) for run in runs} - {None}) > 1:
-        shown.append(
-            blocks.text("The maps were not measured on the same images: compare with care.")
-        )
+    shown = [blocks.table(table_of("Error", errors))]
+    for what, same in (
+        ("errors", {_evaluated_images(run) for run in runs}),
+        ("maps", {_studied_images(run) for run in runs}),
+    ):
+        if len(same - {None}) > 1:
+            note = f"The {what} were not measured on the same images: compare with care."
+            shown.append(blocks.text(note))
     return Section("Comparison", "comparison", [*shown, *_study_tables(studies)])
 
 
-def _measured_data(run: RunContent) -> str:
+def _evaluated_images(run: RunContent) -> tuple[Any, ...] | None:
+    """What tells the images of the run's evaluation; held-out ones depend on the run's seed."""
     e, s = run.own_evaluation, run.settings
-    return f"{s.data}, {e.images:,} images" if e and s else NOTHING
-
-
-def _images(run: RunContent) -> tuple[str, str, int] | None:
-    """What tells the images of the run's own evaluation; held-out ones depend on the seed."""
-    e, s = run.own_evaluation, run.settings
-    return (_measured_data(run), e.split, s.seed if e.split == "val" else 0) if e and s else None
+    return (s.data, e.split, e.images, e.split == "val" and s.seed) if e and s else None
 
 
 def _studied_images(run: RunContent) -> tuple[Any, ...] | None:
-    """What tells the images of the run's study; all but test images depend on the run's seed."""
+    """The same of the run's study, which may be of some images that it drew."""
     study, s = run.study, run.settings
-    drawn = s.seed if s and study and study.split != "test" else 0
+    drawn = study and study.split != "test" and s and s.seed
     return (study.data, study.split, study.images, study.seed, drawn) if study else None
 
 
-def _sections(
-    run: RunContent, title: str = "", prefix: str = "", *, with_tables: bool = True
-) -> list[Section]:
+def _sections(run: RunContent, title: str = "", prefix: str = "") -> list[Section]:
     """The sections of one run; `title` and `prefix` tell them from those of other runs."""
-    study = run.study
+    study, s = run.study, run.settings
+    exact_kl = s is None or PROFILES[s.options.profile].exact_kl
     anchors = anchor_charts(run.metrics, study.information if study else Information())
     parts = {
         "summary": ("Summary", _summary(run)),
         "maps": ("Attention maps", _pictures(run)),
         "evaluation": ("Evaluation", _evaluation(run)),
-        "trust": ("How far to trust the maps", _trust(run, with_tables)),
-        "training": ("Training", _charts(training_charts(run.metrics, _is_exact(run)))),
-        "anchors": ("Anchors", _charts(anchors)),
+        "trust": ("How far to trust the maps", _trust(run.label, study) if study else []),
+        "training": ("Training", [blocks.charts(training_charts(run.metrics, exact_kl))]),
+        "anchors": ("Anchors", [blocks.charts(anchors)]),
         "classes": ("Classes", _classes(study.classes if study else ())),
         "reproduce": ("How to reproduce", reproduce(run)),
     }
@@ -113,24 +105,12 @@ def _sections(
 
 
 def _summary(run: RunContent) -> list[Markup]:
-    cards, study = _cards(run), run.study
-    shown = [blocks.cards(cards)] if cards else []
+    study, shown = run.study, [blocks.cards(_cards(run))]
     if study:
-        name, text = study.verdict.name if study.verdict else "", study.verdict_text
-        shown.append(
-            blocks.verdict(name, text if name else f"Does the decision use the map? {text}.")
-        )
-        shown.append(_measured_on(study))
+        name = study.verdict.name if study.verdict else ""
+        question = "" if name else "Does the decision use the map? "
+        shown += [blocks.verdict(name, question + study.verdict_text), _measured_on(study)]
     return [*shown, *(blocks.text(note, soft=True) for note in run.notes)]
-
-
-def _is_exact(run: RunContent) -> bool:
-    """Whether the KL term of the training is the divergence."""
-    return run.settings is None or PROFILES[run.settings.options.profile].exact_kl
-
-
-def _charts(charts: list[Chart]) -> list[Markup]:
-    return [blocks.charts(charts)] if charts else []
 
 
 def _cards(run: RunContent) -> list[tuple[str, str]]:
@@ -165,21 +145,21 @@ def _measured_on(study: Study) -> Markup:
 
 
 def _evaluation(run: RunContent) -> list[Markup]:
-    shown, own = [], run.own_evaluation
-    if run.evaluations:
-        rows = [
-            _row(name, e, _paper(run) if e is own else NOTHING)
-            for name, e in run.evaluations.items()
-        ]
-        shown.append(blocks.table(table_of("Evaluation", rows)))
-    if (e := own) and e.calibration_bins:
-        text = f"On {e.images:,} {describe_split(e.split)} images of {e.data} with "
-        text += f"{describe_samples(e.samples)}; "
-        text += f"{len(e.calibration_bins.images)} equal bins of confidence."
-        shown += [
-            blocks.charts(calibration_charts(e.calibration_bins)),
-            blocks.text(text, soft=True),
-        ]
+    if not run.evaluations:
+        return []
+    own = run.own_evaluation
+    rows = [
+        _row(name, e, _paper(run) if e is own else NOTHING) for name, e in run.evaluations.items()
+    ]
+    shown = [blocks.table(table_of("Evaluation", rows))]
+    if own and own.calibration_bins:
+        text = (
+            f"On {own.images:,} {describe_split(own.split)} images of {own.data} with "
+            f"{describe_samples(own.samples)}; {len(own.calibration_bins.images)} equal bins of "
+            "confidence."
+        )
+        charts = calibration_charts(own.calibration_bins)
+        shown += [blocks.charts(charts), blocks.text(text, soft=True)]
     return shown
 
 
@@ -198,19 +178,14 @@ def _row(name: str, e: Evaluation, paper: str) -> dict[str, str]:
     }
 
 
-def _trust(run: RunContent, with_tables: bool) -> list[Markup]:
-    study = run.study
-    if not study:
-        return []
-    text = randomisation_text(study)
+def _trust(label: str, study: Study) -> list[Markup]:
+    curves = faithfulness_charts(study.faithfulness)
+    notes = filter(None, [randomisation_text(study), *study.notes])
     return [
         _measured_on(study),
-        *(_study_tables({run.label: study}) if with_tables else []),
-        *_charts(
-            faithfulness_charts(study.faithfulness) + randomisation_chart(study.randomised_layers)
-        ),
-        *([blocks.text(text)] if text else []),
-        *(blocks.text(note, soft=True) for note in study.notes),
+        *_study_tables({label: study}),
+        blocks.charts(curves + randomisation_chart(study.randomised_layers)),
+        *(blocks.text(note, soft=True) for note in notes),
     ]
 
 
@@ -244,8 +219,9 @@ def _classes(classes: Sequence[ClassMetrics]) -> list[Markup]:
             for key, (name, times, digits) in columns.items()
         }
         rows.append({"class": one.name, "images": f"{one.images:,}"} | cells)
-    table = without_empty_columns(table_of("Metrics per class", rows))
-    return [blocks.table(table)] if rows else []
+    if not rows:
+        return []
+    return [blocks.table(without_empty_columns(table_of("Metrics per class", rows)))]
 
 
 def _paper(run: RunContent) -> str:

@@ -1,7 +1,6 @@
 """What the files in a run's folder say: settings, split, metrics and evaluations."""
 
 import json
-import reprlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from aib.models.weights import (
     how_to_resume,
     read_config,
 )
-from aib.system.files import describe_write_error, read_json, write_json, write_text
+from aib.system.files import read_json, write_json
 
 EVALUATION_LOCK = ".evaluation.lock"  # held while an evaluation is added
 
@@ -40,10 +39,7 @@ def read_settings(folder: Path) -> Settings:
 
 
 def read_held_out(folder: Path) -> list[str | int] | None:
-    """The images that a run held out of its training images, by the keys of its data.
-
-    None where none were held out.
-    """
+    """Keys of the images that a run held out of its training images; None without any."""
     path = folder / SPLIT
     found = read_json(path)
     if found is None:
@@ -76,11 +72,10 @@ def reported(s: Settings) -> str:
 
 def is_training(folder: Path) -> bool:
     """Whether a process is training in the folder."""
-    lock = FileLock(folder / LOCK)
     if not (folder / LOCK).is_file():
         return False
     try:
-        with lock.acquire(blocking=False):
+        with FileLock(folder / LOCK, blocking=False):
             return False
     except Timeout:
         return True
@@ -91,11 +86,7 @@ def is_training(folder: Path) -> bool:
 def describe_changes(old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str]) -> str:
     """The settings that differ, for an error message; "" if none does."""
     changed = [name for name in old if name not in ignore and old[name] != new.get(name)]
-    return "; ".join(f"{n} was {_short(old[n])} and is now {_short(new.get(n))}" for n in changed)
-
-
-def _short(value: Any) -> Any:
-    return reprlib.repr(value) if isinstance(value, list) else value
+    return "; ".join(f"{name} was {old[name]} and is now {new.get(name)}" for name in changed)
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -123,11 +114,6 @@ def train_seconds(folder: Path) -> float:
 def write_evaluation(folder: Path, name: str, evaluation: dict[str, Any]) -> None:
     """Add one evaluation to evaluation.json under `name`; other processes may do so, too."""
     path = folder / EVALUATION
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / EVALUATION_LOCK):
-            text = json.dumps((read_json(path) or {}) | {name: evaluation}, indent=2) + "\n"
-            write_text(path, text)
-    except OSError as error:
-        reason = describe_write_error(error, path)
-        raise AibError(f"{path} could not be written: {reason}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / EVALUATION_LOCK):
+        write_json(path, (read_json(path) or {}) | {name: evaluation})

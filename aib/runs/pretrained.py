@@ -1,6 +1,6 @@
 """Load a saved model: from its config to the model, with its weights."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from aib.config.options import is_library_name
+from aib.config.validation import parse_json
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line
 from aib.models.calibration import Calibration
@@ -43,13 +44,12 @@ def from_pretrained(
 ) -> Classifier:
     """Load a model from a folder, the package or the Hugging Face Hub, in evaluation mode.
 
-    A packaged model has a name, such as "pets_masked". A model of the Hub is named by `owner/name`,
-    or as in commands by `hf:owner/name@REVISION`.
+    A packaged model has a name, such as "pets_masked"; one of the Hub is named by `owner/name`, or
+    as in commands by `hf:owner/name@REVISION`.
 
     A model made with `attach` needs the same kind of `backbone` again, or the name of a function
-    that makes it ("my_module:build"). One of your own parts needs a model of the same form as its
-    `backbone`. What is passed is copied, not changed. A model of a timm or torchvision network by
-    name needs that library only.
+    that makes it ("my_module:build"); a network of timm or torchvision is found by its name. A
+    model of your own parts needs one of the same form. What is passed is copied, not changed.
     """
     folder = _locate(source, revision, local_files_only)
     path, weights = folder / CONFIG, folder / WEIGHTS
@@ -61,17 +61,14 @@ def from_pretrained(
     model = _rebuild(recipe, backbone, path)
     model.preprocessing = preprocessing
     if config.get("calibration") is not None:
-        model.calibration = Calibration.from_dict(config["calibration"], path)
+        model.calibration = parse_json(Calibration, config["calibration"], path)
     load_tensors(model, read_tensors(weights), weights)
     return model.eval()
 
 
 def packaged_models() -> dict[str, Path]:
     """Folders of the models that come with the package, by name."""
-    if not PACKAGED.is_dir():
-        return {}
-    found = sorted(path for path in PACKAGED.iterdir() if path.is_dir())
-    return {p.name: p for p in found if (p / CONFIG).is_file() and (p / WEIGHTS).is_file()}
+    return {path.parent.name: path.parent for path in sorted(PACKAGED.glob(f"*/{WEIGHTS}"))}
 
 
 def saved_here(folder: Path) -> bool:
@@ -80,7 +77,7 @@ def saved_here(folder: Path) -> bool:
 
 
 def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Path) -> None:
-    """Compare the sizes in a config with the weights, before any memory is allocated for them.
+    """Compare the sizes of an attached model with its weights, before memory is allocated for them.
 
     A named model needs no such check: it is built on the meta device.
     """
@@ -88,13 +85,13 @@ def _check_sizes(recipe: dict[str, Any], shapes: dict[str, list[int]], path: Pat
     def rows(name: str) -> int:
         return (shapes.get(name) or [0])[0]
 
-    limits = {}
-    if recipe.get("kind") == "attached":
-        limits = {
-            "num_classes": rows("head.decode.2.weight") or rows("head.weight"),
-            "latent_dim": rows("head.encode.weight") // 2,
-            "quantizer": rows("quantizer.anchors"),
-        }
+    if recipe.get("kind") != "attached":
+        return
+    limits = {
+        "num_classes": rows("head.decode.2.weight") or rows("head.weight"),
+        "latent_dim": rows("head.encode.weight") // 2,
+        "quantizer": rows("quantizer.anchors"),
+    }
     for key, limit in limits.items():
         value = recipe.get(key)
         if isinstance(value, int) and value > limit:
@@ -109,13 +106,12 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
     if str(source) in packaged and not saved_here(folder):
         return packaged[str(source)]
     if folder.is_dir():
-        if not (folder / WEIGHTS).is_file() and is_training(folder):
-            raise AibError(f"{folder} is being trained: wait until it has ended")
-        if not (folder / WEIGHTS).is_file() and (folder / CHECKPOINT).is_file():
-            raise AibError(
-                f"{folder} is an interrupted run, without {WEIGHTS}: finish it with "
-                f"{how_to_resume(folder)}"
-            )
+        if not (folder / WEIGHTS).is_file():
+            if is_training(folder):
+                raise AibError(f"{folder} is being trained: wait until it has ended")
+            if (folder / CHECKPOINT).is_file():
+                how = how_to_resume(folder)
+                raise AibError(f"{folder} is an interrupted run: finish it with {how}")
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise AibError(f"{folder} has no {name}; it is not a saved aib model")
@@ -133,88 +129,51 @@ def _locate(source: str | Path, revision: str | None, offline: bool) -> Path:
         raise AibError(f"no folder {str(source)!r} here, and {error}") from error
 
 
-def _rebuild(
-    recipe: dict[str, Any],
-    backbone: nn.Module | str | None,
-    path: Path,
-) -> Classifier:
+def _rebuild(recipe: dict[str, Any], backbone: nn.Module | str | None, path: Path) -> Classifier:
     """The model that a config describes, before its weights are loaded."""
-    kind, folder = recipe.get("kind"), path.parent
-    if "preprocessing" in recipe:
-        raise AibError(f"{path} has preprocessing inside its model; it belongs beside it")
+    kind, name = recipe.get("kind"), recipe.get("backbone")
     if kind not in ("named", "attached", "custom"):
         raise AibError(f"{path}: there is no kind of model {kind!r}")
+    arguments = {key: value for key, value in recipe.items() if key not in ("kind", "backbone")}
+    if kind == "named" and not isinstance(backbone, Classifier):
+        if backbone is not None:
+            raise AibError(f"{path.parent} is a {recipe.get('name')}, which needs no backbone=")
+        with torch.device("meta"):  # no memory before the weights are loaded
+            return _build(create_model, arguments, path)
+    if isinstance(backbone, str):
+        form = is_library_name(backbone) and recipe.get("pretrained") is True
+        backbone = build_network(backbone, pretrained=form, download=False)
     if isinstance(backbone, Classifier):
         _check_same_form(recipe, backbone.recipe, path)
         return deepcopy(backbone)
-    if kind == "named":
-        if backbone is not None:
-            raise AibError(f"{folder} is a {recipe.get('name')}, which needs no backbone=")
-        return _build(_create_on_meta, recipe, path)
-    named: dict[str, Any] = {
-        key: recipe[key] for key in ("backbone", "pretrained") if key in recipe
-    }
-    name = named.get("backbone")
-    if backbone is None and kind == "attached" and isinstance(name, str):
-        if is_library_name(name):
-            return _build(partial(attach, name, download=False), recipe, path)
-        raise AibError(
-            f"this model needs --backbone {name} (in Python, backbone={name!r}): {folder} was made "
-            "from a network of its author's, and aib runs no code because a file names it"
-        )
-    if isinstance(backbone, str):
-        form = is_library_name(backbone) and named.get("pretrained") is True
-        backbone = build_network(backbone, pretrained=form, download=False)
-        if isinstance(backbone, Classifier):
-            return _rebuild(recipe, backbone, path)
-    if backbone is None:
-        raise AibError(
-            f"{folder} was made from a network that is not part of aib; give it again "
-            "with --backbone my_module:build, in Python from_pretrained(folder, backbone=...)"
-        )
     if kind == "attached" and isinstance(backbone, nn.Module):
-        wrong = f"cannot be built from a {type(backbone).__name__}"
-        model = _build(partial(attach, backbone), _without(recipe, named), path, wrong)
-        model.recipe |= named
+        arguments.pop("pretrained", None)
+        model = _build(partial(attach, backbone), arguments, path)
+        model.recipe |= {key: recipe[key] for key in ("backbone", "pretrained") if key in recipe}
         return model
-    if kind == "custom":
-        raise AibError(f"{folder} has parts of its own; pass backbone=, the whole model")
+    if kind == "attached" and isinstance(name, str) and is_library_name(name):
+        return _build(partial(attach, name, download=False), arguments, path)
+    needed = name if isinstance(name, str) else "my_module:build"
     raise AibError(
-        f"{path}: a model of kind {kind!r} cannot be built from a {type(backbone).__name__}"
+        f"this model needs --backbone {needed} (in Python, backbone={needed!r}): {path.parent} was "
+        "made from a network of its author's, and aib runs no code because a file names it"
     )
 
 
-def _create_on_meta(**arguments: Any) -> Classifier:
-    """`create_model` with shapes only: takes no memory before the weights are loaded."""
-    with torch.device("meta"):
-        return create_model(**arguments)
-
-
-def _build(
-    make: Callable[..., Classifier],
-    recipe: dict[str, Any],
-    path: Path,
-    wrong: str = "this version cannot build",
-) -> Classifier:
-    """Call `make` with the arguments in a config; any error names the file, and what is `wrong`."""
-    arguments = _without(recipe, ("kind", "backbone"))
+def _build(make: Callable[..., Classifier], arguments: dict[str, Any], path: Path) -> Classifier:
+    """Call `make` with the arguments in a config; any error names the file."""
     try:
         return make(**arguments)
     except (AibError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
         reason = first_line(error)  # torch appends a C++ stack to some
-        raise AibError(f"{path} describes a model that {wrong}: {reason}") from error
-
-
-def _without(recipe: dict[str, Any], names: Container[str]) -> dict[str, Any]:
-    return {key: value for key, value in recipe.items() if key not in names}
+        raise AibError(f"{path} describes a model that cannot be built: {reason}") from error
 
 
 def _check_same_form(saved: dict[str, Any], given: dict[str, Any], path: Path) -> None:
     """Raise an error where a model differs from the config, also in what has no weights."""
-    different = sorted(key for key in {*saved, *given} if saved.get(key) != given.get(key))
-    if different:
-        key = different[0]
-        raise AibError(
-            f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} in "
-            f"the file and {given.get(key)!r} in the model"
-        )
+    for key in sorted({*saved, *given}):
+        if saved.get(key) != given.get(key):
+            raise AibError(
+                f"{path} describes another model than the one passed: {key} is {saved.get(key)!r} "
+                f"in the file and {given.get(key)!r} in the model"
+            )

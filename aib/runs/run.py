@@ -42,19 +42,15 @@ class Run:
 
     @property
     def output(self) -> Path:
-        """Folder for what commands write: its own, or one in the current folder for the Hub's,
-        named by the commit."""
+        """Folder for what commands write: its own, or one per commit for a model of the Hub."""
         return self.folder if self.repo is None else HUB / self.repo / self.folder.name
 
     def evaluations(self) -> dict[str, Evaluation]:
         """Evaluations of these weights by name; of the Hub's models also those made here."""
-        found = self.stored_evaluations()
-        return {name: e for name, e in found.items() if e.is_of(self.checksum)}
-
-    def stored_evaluations(self) -> dict[str, Evaluation]:
-        """The same with those of weights that were replaced since."""
         found = read_evaluations(self.folder / EVALUATION)
-        return found | read_evaluations(self.output / EVALUATION) if self.repo else found
+        if self.repo:
+            found |= read_evaluations(self.output / EVALUATION)
+        return {name: e for name, e in found.items() if e.is_of(self.checksum)}
 
     @property
     def name(self) -> str:
@@ -68,7 +64,7 @@ class Run:
 
     @cached_property
     def held_out(self) -> list[str | int] | None:
-        """The keys of the images that the run held out of its training images, if it did."""
+        """The keys of the images that the run held out of its training images."""
         return read_held_out(self.folder)
 
     def images(
@@ -77,8 +73,6 @@ class Run:
         split: str | None = None,
         root: str | None = None,
         like: "Run | None" = None,
-        *,
-        without_val: bool = False,
     ) -> ImageSet:
         """The run's own data set or the one named, prepared for the model; labels as in the data.
 
@@ -86,7 +80,6 @@ class Run:
         own run, also where it was moved, and all images to any other run.
 
         `like` is the run whose seed and folders apply, so that compared runs see the same images.
-        The training images of data that it was not trained on are complete, or `without_val`.
         """
         owner = like or self
         settings = owner.settings
@@ -104,19 +97,12 @@ class Run:
                     f"{self.label} was trained on images of {name}: name it before {like.label}, "
                     "so that both see those that it held out"
                 )
-            share = 0.1 if other == "val" or without_val else 0
-            return self._load(name, other, root=root, holdout=share)
+            return self._load(name, other, root=root, holdout=0.1 if other == "val" else 0)
         split = split or measured_split(name)
         if split == "val" and like is not None:
             self.check_same_holdout(like)
-        return self._load(
-            name,
-            split,
-            root=root or settings.root,
-            seed=settings.seed,
-            holdout=0,
-            held_out=owner.held_out,
-        )
+        root, held_out = root or settings.root, owner.held_out
+        return self._load(name, split, root=root, seed=settings.seed, holdout=0, held_out=held_out)
 
     def _load(self, name: str, split: str, **options: Any) -> ImageSet:
         """Load images as the model takes them, with a warning if some could not be read."""
@@ -143,9 +129,9 @@ class Run:
 
     def check_same_holdout(self, other: "Run") -> None:
         """Images held out of one run may be training images of another."""
-        if self.settings is None or other.settings is None:
-            return
         mine, theirs = self.settings, other.settings
+        if mine is None or theirs is None:
+            return
         # The seed also makes the training images of shapes.
         same_seed = mine.seed == theirs.seed or parse_name(mine.data)[0] != "shapes"
         if self.held_out != other.held_out or not same_seed:
@@ -170,21 +156,16 @@ def open_runs(
     """
     repos = [parse_address(one)[0] if is_address(one) else None for one in folders]
     found = [fetch_model(one, extras=RECORDS) if is_address(one) else one for one in folders]
-    missing = [folder for folder in found if not (folder / CONFIG).is_file()]
-    if missing:
+    if missing := [folder for folder in found if not (folder / CONFIG).is_file()]:
         raise AibError(f"{missing[0]} is not a run: it has no {CONFIG}")
     if len({folder.resolve() for folder in found}) < len(found):
         raise AibError("the same run is named twice")
-    names = [
-        Path(repo).name if repo else folder.resolve().name
-        for folder, repo in zip(found, repos, strict=True)
-    ]
-    target = pick_device(device)
+    names = [Path(repo or one.resolve()).name for one, repo in zip(found, repos, strict=True)]
     configs = [read_config(folder / CONFIG) for folder in found]
     needed = [needs_backbone(config["model"]) for config in configs]
     if backbone is not None and not any(needed):
         raise AibError(f"--backbone {backbone} changes nothing: no model here needs one")
-    runs = []
+    target, runs = pick_device(device), []
     for i, folder in enumerate(found):
         model = from_pretrained(folder, backbone=backbone if needed[i] else None).to(target)
         settings = read_settings(folder) if "settings" in configs[i] else None
@@ -199,15 +180,11 @@ def open_runs(
 def find_model(run: Path | None) -> Path:
     """The folder of a run, of a saved model or of a packaged model; by default the first of these.
 
-    A packaged model can be given by its name, unless a model's folder of that name is here.
-    `hf:owner/name` stays as it is, for `open_runs`.
+    A folder comes before a packaged model of that name; `hf:owner/name` stays as it is.
     """
     known = packaged_models()
     if run is not None:
         return run if saved_here(run) else known.get(str(run), run)
     if not known:
-        raise AibError(
-            "no pretrained model is packaged with this version; train one "
-            "(`aib train shapes_tiny --out runs/demo`) and name it with --run runs/demo"
-        )
+        raise AibError("no pretrained model is packaged with this version: name one with --run")
     return next(iter(known.values()))

@@ -19,12 +19,7 @@ from aib.errors import AibError, first_line
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write atomically: to a file beside `path`, which is flushed and then renamed.
-
-    Each process has its own, `path.PID.partial`, so that two may write at the same time.
-    """
-    if not path.name:
-        raise AibError(f"'{path}' is not the name of a file")
+    """Write atomically: to `path.PID.partial`, which is flushed and then renamed."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,9 +37,9 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def locked(path: Path, busy: str, *, keep: bool = False) -> Iterator[None]:
-    """Hold this lock file; an error with the message `busy` while another process holds it.
+    """Hold this lock file, then remove it unless `keep`; an error `busy` if another process has it.
 
-    The file is removed at the end, unless `keep`. A kill releases the lock, too.
+    A kill releases the lock, too.
     """
     lock = FileLock(path)
     try:
@@ -116,12 +111,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one row per mapping atomically; a column that it lacks is empty, others are left out.
-
-    A file name may hold bytes that are no text: they are written as they are.
-    """
+    """Write one row per mapping atomically; a column that it lacks is empty."""
 
     def write(partial: Path) -> None:
+        # A file name may hold bytes that are no text: they are written as they are.
         with partial.open("w", -1, "utf-8", "surrogateescape", newline="") as file:
             out = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
             out.writeheader()
@@ -158,10 +151,10 @@ def finite(value: Any) -> Any:
 
 
 def without_folders(value: Any, keep: Collection[str] = ()) -> Any:
-    """Cut absolute paths to their last name in the keys and strings of a JSON value.
+    """Cut absolute paths to their last name in a JSON value, but not under the keys in `keep`.
 
     A string that is a path may hold spaces, also after `folder:` or `--out=`; in a sentence or a
-    command a space ends a path. What lies under the keys in `keep` stays as it is.
+    command a space ends a path.
     """
     if isinstance(value, dict):
         return {

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from aib.config.settings import Settings
-from aib.errors import AibError, missing_extra
+from aib.errors import AibError, first_line, missing_extra
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 LAUNCHER = "AIB_LAUNCHER"  # in a worker's environment: the id of the process that started it
@@ -24,31 +25,25 @@ LAUNCHER = "AIB_LAUNCHER"  # in a worker's environment: the id of the process th
 
 def start_fabric(s: Settings, folder: Path | None = None) -> Fabric:
     """Fabric by the settings, with all its processes; `folder` is for the loggers."""
-    fabric = make_fabric(s, folder)
-    launch_processes(fabric)
-    return fabric
-
-
-def make_fabric(s: Settings, folder: Path | None = None) -> Fabric:
-    """Fabric with the devices, precision and loggers of the settings."""
     if s.precision == "fp16" and (s.accelerator == "cpu" or not torch.cuda.is_available()):
-        raise AibError("fp16 needs a GPU; on a CPU use bf16 or fp32")
-    if s.accelerator == "cuda" and not torch.cuda.is_available():
-        raise AibError("no CUDA device found; use --accelerator cpu")
-    if s.accelerator == "mps" and not torch.backends.mps.is_available():
-        raise AibError("no Apple GPU found; use --accelerator cpu")
-    _check_processes(s)
+        raise AibError("fp16 needs a GPU; on a CPU use bf16 or fp32")  # Fabric would take bf16
     for name in ("lightning.fabric", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.WARNING)  # we report ourselves
     warnings.filterwarnings("ignore", message=".*The `srun` command is available.*")
-    return Fabric(
-        accelerator=s.accelerator,
-        devices=s.devices,
-        num_nodes=s.nodes,
-        strategy="auto" if s.devices * s.nodes == 1 else "ddp",
-        precision=PRECISIONS[s.precision],
-        loggers=[make_logger(name, folder or Path("runs")) for name in s.loggers],
-    )
+    loggers = [make_logger(name, folder or Path("runs")) for name in s.loggers]
+    try:
+        fabric = Fabric(
+            accelerator=s.accelerator,
+            devices=s.devices,
+            num_nodes=s.nodes,
+            strategy="auto" if s.devices * s.nodes == 1 else "ddp",
+            precision=PRECISIONS[s.precision],
+            loggers=loggers,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise AibError(f"this machine cannot train so: {first_line(error)}") from error
+    launch_processes(fabric)
+    return fabric
 
 
 def run_on_rank_zero(fabric: Fabric, function: Callable[[], object]) -> None:
@@ -98,21 +93,6 @@ def _stop_workers(workers: "list[subprocess.Popen[bytes]]") -> None:
             worker.wait(max(0.0, deadline - time.monotonic()))
         worker.kill()  # does nothing to one that has ended
         worker.wait()
-
-
-def _check_processes(s: Settings) -> None:
-    """Check the number of nodes and processes against what this machine has."""
-    started = {"MASTER_ADDR", "SLURM_NTASKS"} & set(os.environ)
-    if s.nodes > 1 and not started:
-        raise AibError(f"{s.nodes} nodes must be started by torchrun or srun")
-    if s.accelerator != "cpu" and torch.cuda.is_available():
-        if s.devices > (count := torch.cuda.device_count()):
-            raise AibError(f"{s.devices} devices are more than the {count} of this machine")
-    elif s.devices > (cores := os.cpu_count() or 1) and not s.oversubscribe:
-        raise AibError(
-            f"{s.devices} processes are more than the {cores} CPU cores of this machine: use "
-            f"--devices {cores} or fewer, or --oversubscribe"
-        )
 
 
 def make_logger(name: str, folder: Path) -> Any:

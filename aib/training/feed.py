@@ -17,26 +17,16 @@ def adapt_images(data: Any, model: Classifier, s: Settings, **options: Any) -> I
     images = adapt(data, model.preprocessing, model.num_classes, batch_size=size, **options)
     if images.num_classes != model.num_classes:
         raise AibError(
-            f"the data has {images.num_classes} classes and the model {model.num_classes}: make "
-            f"the model with num_classes={images.num_classes}, or give all class_names of the data"
+            f"the data has {images.num_classes} classes and the model {model.num_classes}"
         )
     return images
 
 
 def settings_of_tensors(s: Settings, data: Prepared) -> Settings:
     """The batch size is the loader's; what changes pixels, or shares them out, is an error."""
-    pixels = ("cutout", "trivial_augment", "alternate_flip")
-    asked = next((name for name in pixels if getattr(s, name)), None)
-    if asked:
-        raise AibError(
-            f"{asked} changes pixels, and this data has tensors that are normalised already: leave "
-            "it to the transforms of the data, or give PIL images"
-        )
-    if s.devices * s.nodes > 1:
-        raise AibError(
-            "several devices share out pixels, not tensors that are normalised already: give an "
-            "ImageSet or PIL images"
-        )
+    pixels = (s.cutout, s.trivial_augment, s.alternate_flip, s.devices * s.nodes > 1)
+    if any(pixels):
+        raise AibError("normalised tensors are neither augmented nor shared out: give PIL images")
     return replace(s, batch_size=data.batch_size * s.accumulate)
 
 

@@ -4,7 +4,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from lightning.fabric import Fabric
 from torch.utils.data import DataLoader, Dataset
 
@@ -12,7 +11,6 @@ from aib.config.settings import Settings
 from aib.data import ImageSet, Prepared
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.models.baselines.evaluator import Evaluator
 from aib.models.classifier import Classifier
 from aib.training.fabric import run_on_rank_zero, start_fabric
 from aib.training.feed import adapt_images, settings_of_tensors
@@ -20,7 +18,6 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import SignalCatcher
 from aib.training.loop import Fitted, Loop
 from aib.training.progress import Reporter, make_reporter
-from aib.training.warm_start import check_statistics
 
 
 def fit(
@@ -41,19 +38,16 @@ def fit(
 
     A Dataset gives (image, label): PIL images or uint8 pixels are resized and normalised as
     `preprocessing` or the model says, and augmented. Float tensors, and the batches of a
-    DataLoader, are taken as they are: normalised and augmented by their own transforms only, in
-    batches of the DataLoader's size. `preprocessing` then says how they were made; without it, a
-    `Normalize` in the data set's `transform` does.
+    DataLoader, are taken as they are; `preprocessing` then says how they were made.
 
-    The model takes over the preprocessing and class names of the data, since its weights depend on
-    them from now on. Settings of the data (`data`, `root`, `holdout`, `strict`) and of the model
-    (`model`, its options, `init`, ...) are for `aib train` and change nothing here. `validation` is
-    evaluated every `evaluate_every` epochs and at the end, when the temperature of the
-    probabilities is fitted on it. `test` is evaluated once, with the final weights.
+    The model takes over the preprocessing and class names of the data. Settings of the data and of
+    the model are for `aib train` and change nothing here. `validation` is evaluated every
+    `evaluate_every` epochs and at the end, when the temperature of the probabilities is fitted on
+    it; `test` once, with the final weights.
 
     `run` names a new folder for checkpoints, metrics and, at the end, the weights, which
-    `aib.from_pretrained` and the commands load. If the training was interrupted, the same call with
-    `resume=True` continues from its last checkpoint. Without `run` nothing is written.
+    `aib.from_pretrained` and the commands load. After an interruption the same call with
+    `resume=True` continues. Without `run` nothing is written.
 
     `progress` shows a bar on a terminal and prints lines elsewhere; a `report` of your own receives
     the metrics and messages instead.
@@ -61,25 +55,12 @@ def fit(
     if resume and run is None:
         raise AibError("name the folder of the run to resume: fit(..., run=FOLDER, resume=True)")
     if not isinstance(model, Classifier):
-        raise AibError(
-            f"fit trains a model of aib, not a {type(model).__name__}: make one with aib.attach or "
-            "aib.create_model"
-        )
+        raise AibError(f"fit trains a model of aib, not a {type(model).__name__}: use aib.attach")
     s = settings or Settings()
-    if s.evaluator and not isinstance(model, Evaluator):
-        raise AibError(
-            f"fit trains the model that it is given, a {type(model).__name__}; make an evaluator "
-            "with aib.attach(..., masked=True, evaluator=True) or aib.create_model('vgg_evaluator')"
-        )
     options = {"preprocessing": preprocessing, "workers": s.workers, "seed": s.seed}
     images = adapt_images(data, model, s, train=True, **options)
     if isinstance(images, Prepared):
         s = settings_of_tensors(s, images)
-    elif (kind := next(model.parameters()).dtype) != torch.float32:
-        raise AibError(
-            f"pixels are read as float32, and the weights are {str(kind).removeprefix('torch.')}: "
-            "train model.float(), with Settings(precision='bf16') for less memory"
-        )
     model.preprocessing = images.preprocessing
     held_out, unseen = (
         None if one is None else evaluation_images(one, model, s) for one in (validation, test)
@@ -88,19 +69,16 @@ def fit(
     fabric = fabric or start_fabric(s, folder.folder if folder else None)
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
-    if warning := check_statistics(model):
-        report.message(warning)
     with ExitStack() as lock:
         if folder is not None and folder is not run:  # `aib train` has opened its own
             count = images.num_images if isinstance(images, Prepared) else len(images)
             opened = folder.for_fit(model, s, count, resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, unseen, folder, report, fabric)
+        loop = Loop(model, images, s, held_out, folder, report, fabric)
         if resume:
             loop.restore()
         elif folder is not None and fabric.is_global_zero:
             folder.update_config(model)
-        run_on_rank_zero(fabric, loop.check_space)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
         if folder is not None:  # all wait: a process that returned earlier might read the weights

@@ -1,9 +1,8 @@
 """The folder that a training writes: config.json, metrics.jsonl, checkpoint.pt, weights."""
 
 import json
-import shutil
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +20,13 @@ from aib.models.weights import (
     read_config,
     write_weights,
 )
-from aib.runs.files import (
-    describe_changes,
-    read_metrics,
-    read_settings,
-    write_evaluation,
-    write_held_out,
-)
+from aib.runs.files import describe_changes, read_metrics, read_settings, write_held_out
 from aib.system.environment import environment
 from aib.system.files import describe_write_error, locked, write_json, write_text
 from aib.training.checkpoint import load_checkpoint, require_checkpoint, save_checkpoint
 
-BEGUN = {"settings", "training"}  # in config.json: by `aib train`, by `fit`
-ROW_BYTES = 1000  # of a line of metrics.jsonl, roughly
-STARTED = {
-    CONFIG,
-    METRICS,
-    SPLIT,
-    LOCK,
-    "tensorboard",
-    "wandb",
-}  # files of a run without a checkpoint
+# Files of a run without a checkpoint, which a new start replaces.
+STARTED = {CONFIG, METRICS, SPLIT, LOCK, "tensorboard", "wandb"}
 # Settings that may change on resume. The number of processes decides who samples which noise and,
 # on CPUs, BatchNorm's statistics, so it stays.
 MAY_CHANGE = frozenset(MACHINE - {"devices", "nodes"})
@@ -54,7 +39,6 @@ class RunFolder:
         self.folder = folder
         self.checkpoint = folder / CHECKPOINT
         self.metrics = folder / METRICS
-        self._config: dict[str, Any] = {}  # config.json, flattened, as last read or written
 
     def check_settings(self, settings: Settings) -> None:
         """Raise unless the run's settings give the same result as these."""
@@ -102,30 +86,27 @@ class RunFolder:
             yield
 
     def _check_fit(self, model: Classifier, training: dict[str, Any]) -> None:
+        """Raise unless the run was begun with these settings and this model."""
         stored = read_config(self.folder / CONFIG)
         if "training" not in stored:
             raise AibError(f"resume {self.folder} with {how_to_resume(self.folder)}")
         given = json.loads(json.dumps(model.config() | {"training": training}))
-        old, new = (_flatten(config) | config["training"] for config in (stored, given))
-        self._check_same(old, new)
+        for part in ("training", "model", "preprocessing"):
+            self._check_same(stored[part], given[part])
 
     def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
         """Write config.json; remove the records of an earlier start without a checkpoint."""
         check_unused(self.folder)
         for name in (METRICS, SPLIT):
             (self.folder / name).unlink(missing_ok=True)
-        self._write_config(model.config() | about | {"environment": environment()})
+        config = model.config() | about | {"environment": environment()}
+        write_json(self.folder / CONFIG, config)
 
     def update_config(self, model: Classifier) -> None:
         """Write what the model has learnt about its images: preprocessing and calibration."""
         config, given = read_config(self.folder / CONFIG), model.config()
         changed = {name: given[name] for name in ("preprocessing", "calibration")}
-        if config | changed != config:
-            self._write_config(config | changed)
-
-    def _write_config(self, config: dict[str, Any]) -> None:
-        write_json(self.folder / CONFIG, config)
-        self._config = _flatten(json.loads(json.dumps(config)))
+        write_json(self.folder / CONFIG, config | changed)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -136,28 +117,8 @@ class RunFolder:
                 partial.unlink(missing_ok=True)
             yield
 
-    def check_exists(self) -> None:
-        """Raise if the folder was removed."""
-        if not (self.folder / CONFIG).is_file():
-            raise AibError(f"the run's folder {self.folder} was removed during the run")
-
-    def check_space(self, checkpoint: int, weights: int, rows: int) -> None:
-        """Raise if the disk cannot hold files of these bytes and this many rows of metrics."""
-        self.check_exists()
-        # A new checkpoint is written beside the old one.
-        needed = 2 * checkpoint + weights + ROW_BYTES * rows
-        if self.checkpoint.is_file():
-            needed -= self.checkpoint.stat().st_size
-        free = shutil.disk_usage(self.folder).free
-        if needed > free:
-            raise AibError(
-                f"no space left in {self.folder} for this run: it writes {needed / 1e6:,.1f} MB "
-                f"and {free / 1e6:,.1f} MB are free; free some space or choose another folder"
-            )
-
     def log(self, row: dict[str, Any]) -> None:
         """Append one row to metrics.jsonl."""
-        self.check_exists()
         try:
             with self.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -166,42 +127,23 @@ class RunFolder:
             raise AibError(f"{self.metrics} could not be written: {reason}") from error
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write checkpoint.pt, with a copy of config.json."""
-        self.check_exists()
-        save_checkpoint(self.checkpoint, state | {"config": json.dumps(self._config)})
+        """Write checkpoint.pt."""
+        save_checkpoint(self.checkpoint, state)
 
     def load(self) -> dict[str, Any]:
-        """Read checkpoint.pt, if config.json has not changed since it was written."""
-        state = load_checkpoint(self.checkpoint)
-        try:
-            saved = dict(json.loads(state["config"]))
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise AibError(f"{self.checkpoint} does not hold the settings of its run") from error
-        self._config = _flatten(read_config(self.folder / CONFIG))
-        if edited := describe_changes(saved, self._config, frozenset()):
-            raise AibError(
-                f"{self.folder / CONFIG} was edited after the checkpoint was written: {edited}"
-            )
-        return state
+        """Read checkpoint.pt."""
+        return load_checkpoint(self.checkpoint)
 
     def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
         """Remove rows after `step`, which a resumed run writes again; return the others."""
         rows = [row for row in read_metrics(self.folder) if row["step"] <= step]
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        self.check_exists()
-        write_text(self.metrics, text)
+        write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
     def write_weights(self, model: Classifier) -> None:
         """Write model.safetensors, which evaluation and explanation read."""
-        self.check_exists()
         self.update_config(model)
         write_weights(model, self.folder)
-
-    def write_evaluation(self, name: str, evaluation: dict[str, Any]) -> None:
-        """Add one evaluation to evaluation.json under `name`."""
-        self.check_exists()
-        write_evaluation(self.folder, name, evaluation)
 
 
 def check_unused(folder: Path) -> None:
@@ -213,21 +155,7 @@ def check_unused(folder: Path) -> None:
     if (folder / WEIGHTS).exists():
         raise AibError(f"{folder} holds a finished run; choose another folder")
     if (folder / CHECKPOINT).exists():
-        raise AibError(
-            f"{folder} holds an interrupted run; resume it with {how_to_resume(folder)} or choose "
-            "another folder"
-        )
-    allowed = {LOCK}
-    with suppress(AibError):
-        allowed = STARTED if read_config(folder / CONFIG).keys() & BEGUN else allowed
-    if any(p.suffix != ".partial" and p.name not in allowed for p in folder.iterdir()):
+        raise AibError(f"{folder} holds an interrupted run; resume it with {how_to_resume(folder)}")
+    started = STARTED if (folder / LOCK).is_file() else ()
+    if any(p.suffix != ".partial" and p.name not in started for p in folder.iterdir()):
         raise AibError(f"{folder} is not empty; choose another folder")
-
-
-def _flatten(config: dict[str, Any]) -> dict[str, Any]:
-    """Settings under their own names, the rest as section.name."""
-    settings = config.get("settings", config.get("training", {}))
-    flat = {k: v for k, v in settings.items() if k not in MACHINE}
-    for section in ("model", "preprocessing"):
-        flat |= {f"{section}.{k}": v for k, v in config[section].items()}
-    return flat

@@ -13,9 +13,6 @@ class FrozenLayers:
     """The layers of these names: no gradient, and BatchNorm in evaluation mode."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...]):
-        for name in names:
-            if not [*find_layer(model, name).parameters(), *norms_in(model, (name,))]:
-                raise AibError(f"--freeze {name} changes nothing: it has no weights of its own")
         self.norms = list(norms_in(model, names))
         inside = [p for name in names for p in find_layer(model, name).parameters()]
         self.parameters = [p for p in inside if p.requires_grad]
@@ -23,9 +20,7 @@ class FrozenLayers:
             parameter.requires_grad_(False)
         if not any(p.requires_grad for p in model.parameters()):
             self.release()
-            if self.parameters:
-                raise AibError(f"--freeze {' '.join(names)} leaves no parameter to train")
-            raise AibError("the model has no parameter to train: none requires a gradient")
+            raise AibError("the model has no parameter left to train: freeze fewer layers")
 
     def hold(self) -> None:
         """Put BatchNorm back into evaluation mode, after the whole model went into training."""

@@ -25,12 +25,10 @@ from aib.training.folder import RunFolder
 from aib.training.interrupt import Interrupted, SignalCatcher
 from aib.training.metrics import MetricSums
 from aib.training.optim import beta_at, learning_rate
-from aib.training.progress import DurationEstimate, Reporter
+from aib.training.progress import Reporter
 from aib.training.step import TrainingStep
 
-TIMED_PIXELS = 2**16  # that are evaluated to estimate the duration of the training
 FEW_STEPS = 200  # fewer leave BatchNorm's running statistics near their initial values
-GPU_WARM_UP = 10  # steps, in which kernels are compiled and chosen and CUDA graphs recorded
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ class Loop:
         data: ImageSet | Prepared,
         settings: Settings,
         validation: ImageSet | Prepared | None = None,
-        test: ImageSet | Prepared | None = None,
         run: RunFolder | None = None,
         report: Reporter | None = None,
         fabric: Fabric | None = None,
@@ -71,7 +68,7 @@ class Loop:
         fabric = fabric or start_fabric(s)
         if isinstance(validation, ImageSet) and fits_in_memory(validation, s.cache):
             validation = validation.in_memory()  # it is evaluated many times
-        self.fabric, self.validation, self.test, self.run = fabric, validation, test, run
+        self.fabric, self.validation, self.run = fabric, validation, run
         self.report = report if report and fabric.is_global_zero else Reporter()
         if s.precision == "bf16" and fabric.device.type == "cpu" and emulates_bf16():
             self.report.message("bf16 takes far longer than fp32 on this CPU: use --precision fp32")
@@ -91,18 +88,9 @@ class Loop:
             raise AibError(f"{count} training images are fewer than one batch of {s.batch_size}")
         self.total_steps = s.epochs * self.steps_per_epoch
         if left_out := count - self.steps_per_epoch * s.batch_size:
-            in_order = isinstance(self.batches, Prepared) and self.batches.in_order
-            which = "always the last ones" if in_order else "others each time"
             self.report.message(
-                f"{left_out:,} of {count:,} training images are left out of each epoch, "
-                f"{which}, as every batch has {s.batch_size}; a batch size that divides "
-                f"{count:,} leaves out none"
-            )
-        untrained = (s.ema or 0.0) ** self.total_steps  # share of the first weights in the average
-        if untrained > 0.1:
-            self.report.message(
-                f"warning: after {self.total_steps:,} steps the averaged weights, which are saved, "
-                f"are still {untrained:.0%} those before training: choose a smaller --ema"
+                f"{left_out:,} of {count:,} training images are left out of each epoch, as every "
+                f"batch has {s.batch_size}"
             )
         self.take_step = TrainingStep(model, s, fabric, self.steps_per_epoch)
         self.quantizer = self.take_step.model.quantizer
@@ -123,13 +111,6 @@ class Loop:
         self.take_step.objective.train()
         self.take_step.frozen.hold()
         self.log_time = self.save_time = now
-        estimate = DurationEstimate(
-            self.report,
-            self.total_steps - self.step,
-            self.steps_per_epoch,
-            self.evaluation_seconds,
-            warm_up=1 if self.fabric.device.type == "cpu" else GPU_WARM_UP,
-        )
         try:
             while self.step < self.total_steps:
                 epoch, first = divmod(self.step, self.steps_per_epoch)
@@ -141,7 +122,6 @@ class Loop:
                     metrics, gradient_norm = self.take_step(batches, self.step)
                     self.step += 1
                     self.sums.add(metrics, gradient_norm, self.step)
-                    estimate.count()
                     epoch_ends = self.step % self.steps_per_epoch == 0
                     if epoch_ends or self.step % s.log_every == 0:
                         self.log_metrics(epoch)
@@ -179,26 +159,6 @@ class Loop:
             self.report.message(f"evaluating {total:,} {describe_split(data.split)} images")
         with self.report.task("evaluating", total) as tick:
             return evaluate_by(self.settings, model, data, tick=tick, **options)
-
-    def evaluation_seconds(self) -> float:
-        """How long the evaluations until the end will take, by a few of their images."""
-        s = self.settings
-        epochs = range(self.step // self.steps_per_epoch + 1, s.epochs + 1)
-        count = sum(epoch % s.evaluate_every == 0 or epoch == s.epochs for epoch in epochs)
-        total = sum(
-            times * len(images)
-            for images, times in ((self.validation, count), (self.test, 1))
-            if isinstance(images, ImageSet)
-        )
-        images = self.validation or self.test
-        if not isinstance(images, ImageSet) or not self.fabric.is_global_zero:
-            return 0.0
-        timed = max(2, TIMED_PIXELS // images.preprocessing.image_size**2)
-        few = images.subset(torch.arange(min(len(images), timed)))
-        evaluate_by(s, self.take_step.final_model, few)  # starts workers, chooses algorithms
-        began = time.monotonic()
-        evaluate_by(s, self.take_step.final_model, few)
-        return (time.monotonic() - began) / len(few) * total
 
     def log_metrics(self, epoch: int) -> None:
         """Log the mean metrics since the last time; raise if any was not finite."""
@@ -298,23 +258,14 @@ class Loop:
             self.seconds = float(state["seconds"])
             then, now = int(state["images"]), self.batches.num_images
             if then != now:
-                raise ValueError(
-                    f"it is of {then:,} training images, and there are {now:,}: restore them, or "
-                    "start a new run"
-                )
+                raise ValueError(f"it is of {then:,} training images, and there are {now:,}")
             if not 0 <= self.logged_step <= self.step <= self.total_steps:
                 raise ValueError(f"it is of step {self.step} of {self.total_steps}")
-            self.take_step.set_rates(max(0, self.step - 1))
         except Exception as error:  # torch raises any kind for unexpected content
             raise AibError(
                 f"{self.run.checkpoint} does not fit this run: {first_line(error)}"
             ) from error
+        self.take_step.set_rates(max(0, self.step - 1))
         if self.fabric.is_global_zero:
             rows = self.run.truncate_metrics(self.step)
             self.last = next((row for row in reversed(rows) if "total" in row), {})
-
-    def check_space(self) -> None:
-        """Raise if the disk cannot hold what the run will write."""
-        if self.run is not None:
-            rows = self.total_steps // self.settings.log_every + 2 * self.settings.epochs
-            self.run.check_space(*self.take_step.bytes_on_disk(), rows)

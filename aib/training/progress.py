@@ -2,22 +2,17 @@
 
 import math
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import torch
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from aib.config.profiles import get_profile
-from aib.errors import counted
 from aib.system.progress import Tick, progress_bar, silent
-
-MEASURED_SECONDS = 3.0  # of training, by which its duration is estimated
 
 
 class Reporter:
@@ -98,47 +93,6 @@ class BarReporter(Reporter):
 def make_reporter() -> Reporter:
     """A bar on a terminal, lines elsewhere."""
     return BarReporter() if sys.stdout.isatty() else LineReporter()
-
-
-class DurationEstimate:
-    """Reports once how long the training will take, by the steps after the warm-up."""
-
-    def __init__(
-        self,
-        report: Reporter,
-        steps: int,  # of the training, or those that remain of a resumed one
-        steps_per_epoch: int,
-        evaluations: Callable[[], float],  # how many seconds they will take
-        warm_up: int,  # steps that compile, allocate and start the workers
-    ):
-        self.report, self.steps, self.steps_per_epoch = report, steps, steps_per_epoch
-        self.evaluations, self.warm_up = evaluations, warm_up
-        self.taken, self.since = 0, 0.0
-        self.reported = False
-
-    def count(self) -> None:
-        """Called after every step."""
-        if self.reported:
-            return
-        self.taken += 1
-        now = time.monotonic()
-        if self.taken <= self.warm_up:
-            self.since = now
-        elif now - self.since >= MEASURED_SECONDS:
-            if torch.cuda.is_initialized():
-                torch.cuda.synchronize()
-            per_step = (time.monotonic() - self.since) / (self.taken - self.warm_up)
-            duration = format_duration(per_step * self.steps + self.evaluations())
-            epochs = float(f"{self.steps / self.steps_per_epoch:.3g}")
-            self.report.message(f"about {duration} for {counted(epochs, 'epoch')} on this machine")
-            self.reported = True
-
-
-def format_duration(seconds: float) -> str:
-    """A rough duration: 40 s, 4 min, 2.5 h."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def format_metrics(row: dict[str, Any]) -> str:

@@ -239,11 +239,3 @@ class TrainingStep:
         if self.average:
             self.average.model.load_state_dict(state["average"])
         self.fabric.strategy.precision.load_state_dict(state["precision"])
-
-    def bytes_on_disk(self) -> tuple[int, int]:
-        """Estimated size of a checkpoint and of the weights."""
-        s = self.settings
-        weights = sum(value.nbytes for value in self.model.state_dict().values())
-        parameters = sum(parameter.nbytes for parameter in self.model.parameters())
-        moments = 2 if s.optimizer == "adamw" else int(s.momentum > 0)
-        return (2 if self.average else 1) * weights + moments * parameters, weights

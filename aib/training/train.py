@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning.fabric import Fabric
@@ -15,10 +14,16 @@ from aib.data.load import parse_name
 from aib.errors import AibError, counted
 from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
-from aib.models.networks.attachment import attach, attach_options, form_of
+from aib.models.networks.attachment import attach, attach_options
 from aib.models.registry import create_model, evaluator_name, family, find_entry
 from aib.models.weights import CHECKPOINT, CONFIG, WEIGHTS, read_preprocessing
-from aib.runs.files import final_split, is_training, measured_split, read_held_out, reported
+from aib.runs.files import (
+    final_split,
+    measured_split,
+    read_held_out,
+    reported,
+    write_evaluation,
+)
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import find_model
 from aib.system.files import sha256
@@ -28,14 +33,7 @@ from aib.training.fit import fit
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.progress import Reporter
-from aib.training.warm_start import (
-    VGG16,
-    LoadedWeights,
-    check_frozen,
-    load_backbone,
-    load_trained,
-    mark_pretrained,
-)
+from aib.training.warm_start import VGG16, load_backbone, load_trained, mark_pretrained
 
 
 @dataclass(frozen=True)
@@ -52,10 +50,7 @@ def train(
     settings: Settings, folder: Path, *, resume: bool = False, report: Reporter | None = None
 ) -> Trained | None:
     """Train by these settings into `folder`. Processes other than the first return None."""
-    # Fail before any work is done.
-    if resume:
-        if is_training(folder):
-            raise AibError(f"another process is training in {folder}; wait until it has ended")
+    if resume:  # fail before any work is done
         require_checkpoint(folder / CHECKPOINT)
     else:
         check_unused(folder)
@@ -107,7 +102,7 @@ def _train(
         run_on_rank_zero(fabric, begin)
     loaded = [data, *([validation] if validation else []), *test]
     for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
-        report.message(f"warning: {left_out}; --strict stops at one")
+        report.message(f"warning: {left_out}")
     report.message(
         f"{settings.model} on {settings.data}: {len(data):,} images, "
         f"{counted(settings.epochs, 'epoch')}, {fabric.device}; writing to {run.folder}"
@@ -133,7 +128,7 @@ def _train(
     evaluation = fitted.test or fitted.validation
     assert evaluation is not None
     evaluation = replace(evaluation, weights_sha256=sha256(run.folder / WEIGHTS))
-    run.write_evaluation(reported(settings), evaluation.to_dict())
+    write_evaluation(run.folder, reported(settings), evaluation.to_dict())
     return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
 
 
@@ -168,7 +163,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         pretrained=s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
-        **attach_options(s.model, form_of(s.masked, s.evaluator), s.options),
+        **attach_options(s.options),
     )
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
@@ -182,13 +177,7 @@ def with_test_images(s: Settings) -> Settings:
 
 def load_data(s: Settings, split: str, held_out: list[str | int] | None = None) -> ImageSet:
     """Load one split of the settings' data set, with the images held out that a run recorded."""
-    options: dict[str, Any] = {
-        "root": s.root,
-        "seed": s.seed,
-        "holdout": s.holdout,
-        "strict": s.strict,
-    }
-    return load(s.data, split, held_out=held_out, **options)
+    return load(s.data, split, root=s.root, seed=s.seed, holdout=s.holdout, held_out=held_out)
 
 
 def build_model(
@@ -210,26 +199,22 @@ def build_model(
     if resume:
         if s.init is not None and s.init.startswith(VGG16):
             mark_pretrained(model)
-        return model
-    if s.init is not None:
-        loaded = _load_init(model, s.init)
-        (report or Reporter()).message(str(loaded))
-        fresh = loaded.fresh
-    else:
-        fresh = tuple(n for n, _ in model.named_parameters() if n not in model.pretrained_names)
-    if s.backbone is None or s.init is not None:  # a network of the user's may have its weights
-        check_frozen(s.freeze, fresh)
+    elif s.init is not None:
+        load_init(model, s.init, report or Reporter())
     return model
 
 
-def _load_init(model: Classifier, init: str) -> LoadedWeights:
+def load_init(model: Classifier, init: str, report: Reporter) -> None:
+    """Load VGG-16's convolutions, or the weights of a run, a file or a packaged model."""
     if init.startswith(VGG16):
-        return load_backbone(model, Path(init.removeprefix(VGG16)).expanduser())
-    path = find_model(Path(init))
-    path = path / WEIGHTS if path.is_dir() else path
-    if not path.is_file():
-        raise AibError(
-            f"no weights at {path}; --init takes a run's folder, a safetensors file or the "
-            f"name of a packaged model ({', '.join(packaged_models())})"
-        )
-    return load_trained(model, path)
+        loaded = load_backbone(model, Path(init.removeprefix(VGG16)).expanduser())
+    else:
+        path = find_model(Path(init))
+        path = path / WEIGHTS if path.is_dir() else path
+        if not path.is_file():
+            raise AibError(
+                f"no weights at {path}; --init takes a run's folder, a safetensors file or the "
+                f"name of a packaged model ({', '.join(packaged_models())})"
+            )
+        loaded = load_trained(model, path)
+    report.message(f"{init}: {loaded}")

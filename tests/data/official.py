@@ -26,8 +26,8 @@ def write_cifar10(root: Path, per_file: int = 20) -> tuple[np.ndarray, np.ndarra
     return images[: per_file * 5], labels[: per_file * 5]
 
 
-def write_cifar100(root: Path, count: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns images, fine and coarse labels; both files have the same content."""
+def write_cifar100(root: Path, count: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Returns images and fine labels; both files have the same content."""
     folder = root / "cifar-100-binary"
     folder.mkdir(parents=True)
     images = pixels(count).numpy()
@@ -36,7 +36,7 @@ def write_cifar100(root: Path, count: int = 200) -> tuple[np.ndarray, np.ndarray
     rows = np.hstack([coarse[:, None], fine[:, None], images.reshape(count, -1)])
     for name in ("train.bin", "test.bin"):
         rows.tofile(folder / name)
-    return images, fine, coarse
+    return images, fine
 
 
 def write_svhn(root: Path, count: int = 40) -> tuple[np.ndarray, np.ndarray]:

@@ -15,9 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
-from aib.data import fetch as fetching
 from aib.data import load
 from aib.data.fetch import fetch
 from aib.data.files import locate
@@ -56,11 +54,6 @@ def site(tmp_path):
     server.server_close()
 
 
-@pytest.fixture(autouse=True)
-def no_retries(monkeypatch):
-    monkeypatch.setattr(fetching, "RETRIES", 0)
-
-
 def served(site, name: str, **options) -> Archive:
     """The archive of this name on our server."""
     folder, address = site
@@ -93,16 +86,12 @@ def test_a_fetched_set_can_be_read_and_is_fetched_once(site, tmp_path):
     assert len(load("cifar10:partial", "train", root=root, holdout=0)) == 100
     assert names_in(root) == ["cifar-10-batches-bin"]
     (site[0] / "cifar.tar.gz").unlink()
-    with FileLock(root / ".fetch-cifar10.lock"):  # what is there can be used meanwhile
-        assert fetch(spec, root) == root / "cifar-10-batches-bin"
+    assert fetch(spec, root) == root / "cifar-10-batches-bin"
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [
-        ({"md5": "0" * 32}, "checksum"),
-        ({"url": "http://127.0.0.1:9/cifar.tar.gz"}, "could not be fetched"),
-    ],
+    [({"md5": "0" * 32}, "checksum"), ({"url": "http://127.0.0.1:9/a.tar"}, "not be fetched")],
 )
 def test_a_wrong_checksum_or_a_dead_server_leaves_nothing(site, tmp_path, wrong, message):
     spec, root = cifar_at(site), tmp_path / "root"
@@ -137,7 +126,7 @@ def test_an_archive_that_writes_elsewhere_or_holds_something_else_leaves_nothing
 ):
     spec, root = cifar_at(site, content=content), tmp_path / "root"
     before = names_in(tmp_path)
-    with pytest.raises(AibError, match="not safe|cannot be unpacked|does not contain"):
+    with pytest.raises(AibError, match="cannot be unpacked|does not contain"):
         fetch(spec, root)
     assert names_in(root) == []
     assert [name for name in names_in(tmp_path) if name != "root"] == before
@@ -153,7 +142,7 @@ def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
-    while not list(root.glob(".fetch-cifar10-*/*")) and time.monotonic() < deadline:
+    while not list(root.glob(".fetch-*/*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -163,7 +152,7 @@ def test_a_killed_fetch_leaves_no_set_and_the_next_one_succeeds(site, tmp_path):
     (site[0] / "quick.tar.gz").write_bytes((site[0] / "slow.tar.gz").read_bytes())
     quick = replace(archive, url=archive.url.replace("slow", "quick"))
     fetch(replace(spec, archives=(quick,)), root)
-    assert names_in(root) == ["cifar-10-batches-bin"]
+    assert locate(CIFAR10, root) == root / "cifar-10-batches-bin"
 
 
 def test_single_files_are_fetched_where_they_are_missing(site, tmp_path):
@@ -193,23 +182,3 @@ def test_a_set_of_two_archives_is_completed_by_the_next_fetch(site, tmp_path):
     second.rename(site[0] / "annotations.tar.gz")
     assert fetch(spec, root) == root / "oxford-iiit-pet" and names_in(root) == ["oxford-iiit-pet"]
     assert load("pets:partial", "test", root=root).mask(0) is not None
-
-
-@pytest.mark.parametrize("place", ["root", "root/pets"])
-def test_a_part_that_is_missing_is_added_to_the_set(site, tmp_path, place):
-    spec, root = pets_at(site), tmp_path / place
-    (root / "oxford-iiit-pet/annotations").mkdir(parents=True)
-    (site[0] / "annotations.tar.gz").unlink()  # not needed
-    fetch(spec, tmp_path / "root")
-    assert names_in(root / "oxford-iiit-pet") == ["annotations", "images"]
-    assert names_in(root) == ["oxford-iiit-pet"]
-
-
-def test_a_root_that_is_locked_or_cannot_be_written_is_named(tmp_path, site):
-    spec = cifar_at(site)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(AibError, match="cannot be written"):
-        fetch(spec, tmp_path / "file")
-    lock = FileLock(tmp_path / ".fetch-cifar10.lock")
-    with lock, pytest.raises(AibError, match="another process"):
-        fetch(spec, tmp_path)

@@ -95,15 +95,9 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     assert lazy.boxes.tolist() == [[8.0, 0.0, 16.0, 12.0], [0.0, 12.0, 8.0, 24.0]]
     chosen = torch.tensor([1])
     assert torch.equal(stored.subset(chosen).objects[0], lazy.objects[1])
-    assert data.subset(chosen).mask(0) is None and data.subset(chosen).box(0) is not None
+    assert (data.subset(chosen).mask(0) == 255).all() and data.subset(chosen).box(0) is not None
     [beyond] = Batches(replace(stored, boxes=2 * stored.boxes), 4)  # clipped to the image
     assert beyond.boxes.tolist() == [[16.0, 0.0, 24.0, 24.0], [0.0, 24.0, 16.0, 24.0]]
-
-
-def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
-    small, large = (drawn(tmp_path, size=size).in_memory() for size in (24, 48))
-    moved = small.prepared_for(large.preprocessing)
-    assert torch.equal(moved.objects, large.objects) and torch.equal(moved.boxes, large.boxes)
 
 
 @pytest.mark.parametrize("size", [20, 40])
@@ -130,7 +124,7 @@ def test_tensors_may_be_bool_or_hold_ignored_pixels():
     three = objects.to(torch.uint8)
     three[0, 3] = 255
     stored = ImageSet.from_tensors(images, labels, objects=three)
-    assert torch.equal(stored.objects, three) and stored.has_object().all()
+    assert torch.equal(stored.objects, three)
     for wrong in (objects.to(torch.uint8) * 255, objects.to(torch.uint8) * 7):
         with pytest.raises(AibError, match="1 for the object and 255"):
             ImageSet.from_tensors(images, labels, objects=wrong)

@@ -13,7 +13,7 @@ from aib.config.own_images import SMALLEST, own_images
 from aib.config.settings import Settings
 from aib.data import load
 from aib.data.specs import CIFAR10, CIFAR100, CUB200, STL10, SVHN
-from aib.runs.files import measured_split
+from aib.runs.files import measured_split, write_evaluation
 from tests.data import official
 from tests.helpers import photo, start_run
 from tests.tools.stored import evaluation
@@ -61,5 +61,5 @@ def write_run(folder: Path) -> None:
     run = start_run(folder, model, settings)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     split = measured_split(data_name)
-    run.write_evaluation(f"{data_name} {split}", evaluation(50.0, data.name, split))
+    write_evaluation(run.folder, f"{data_name} {split}", evaluation(50.0, data.name, split))
     run.write_weights(model)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import aib
+from aib.config.validation import parse_json
 from aib.evaluation.calibration import fit_calibration, fit_temperature, unsure_below
 from aib.models.calibration import Calibration
 from tests.helpers import SMALL, image_set, small_model
@@ -62,4 +63,4 @@ def test_it_is_fitted_after_training_and_stored_with_the_model(tmp_path: Path) -
 @pytest.mark.parametrize("values", [{"temperature": 0, "unsure_below": 0.5}, {"unsure_below": 2}])
 def test_a_wrong_calibration_in_a_file_is_an_error(values: dict) -> None:
     with pytest.raises(aib.AibError, match=r"config\.json"):
-        Calibration.from_dict(values, Path("config.json"))
+        parse_json(Calibration, values, Path("config.json"))

@@ -13,7 +13,6 @@ from PIL import Image
 
 from aib.data import load
 from aib.data.decode import MAX_PIXELS, open_rgb
-from aib.errors import AibError
 from tests.data.official import bomb
 from tests.fuzz.damage import damaged
 from tests.fuzz.harness import WATCH, World, fuzz, limited, reading
@@ -109,10 +108,10 @@ things = st.lists(st.tuples(kinds_of_things, broken), min_size=1, max_size=3)
 options = st.sampled_from([":image_size=8", ":image_size=80,resize=crop"])
 
 
-@given(things, options, st.booleans())
+@given(things, options)
 @fuzz
 def test_a_folder_with_anything_in_it(
-    world: World, found: list[tuple[str, bytes]], options: str, strict: bool
+    world: World, found: list[tuple[str, bytes]], options: str
 ) -> None:
     world.clear()
     photos = world.work / "photos"
@@ -120,22 +119,8 @@ def test_a_folder_with_anything_in_it(
         create(photos / ("cat", "dog")[i % 2] / f"good{i}.png", "file", picture("PNG", "L", 9, 12))
     for number, (what, content) in enumerate(found):
         create(photos / "cat" / f"odd{number}.png", what, content)
-    try:
-        with limited(), WATCH.allow(None):
-            data = load(f"folder:{photos}{options}", "train", strict=strict)
-            pixels = [data.pixels(i) for i in range(len(data))]
-    except AibError as error:
-        assert strict and "odd" in str(error)
-    else:
-        assert len(data) >= 2  # others are held out
-        assert all(image.shape == (3, *[data.preprocessing.image_size] * 2) for image in pixels)
-
-
-@given(kinds_of_things, broken, st.sampled_from(["photos", "photos/odd.png"]))
-@example("pipe", b"", "photos")  # reading it would block
-@example("pipe", b"", "photos/odd.png")
-@fuzz
-def test_explain_with_anything(world: World, what: str, content: bytes, named: str) -> None:
-    world.clear()
-    create(world.work / "photos" / "odd.png", what, content)
-    world.aib("explain", named, "--run", "run", "--deterministic")
+    with limited(), WATCH.allow(None):
+        data = load(f"folder:{photos}{options}", "train")
+        pixels = [data.pixels(i) for i in range(len(data))]
+    assert len(data) >= 2  # others are held out
+    assert all(image.shape == (3, *[data.preprocessing.image_size] * 2) for image in pixels)

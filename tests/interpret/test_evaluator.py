@@ -161,7 +161,7 @@ def test_interpret_reports_the_evaluator_in_tables_and_json(runs, capsys):
     ],
 )
 def test_mistakes_with_an_evaluator_are_answered_in_a_sentence(runs, words, said, capsys):
-    shared = ["interpret", str(runs["model"]), "--images", "12", *FEW]
+    shared = ["interpret", str(runs["model"]), "--images", "12", *FEW, "--overwrite"]
     assert main([*shared, *(word.format(**runs) for word in words)]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error

@@ -9,11 +9,9 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation.intervals import Estimate
 from aib.interpret.measures.evaluator import TITLE
-from aib.interpret.measures.localisation import Located
-from aib.interpret.measures.stability import Stability
 from aib.interpret.metrics.localise import METRICS
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.results import Study
+from aib.interpret.results import Located, Stability, Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import all_tables
 from tests.helpers import eval_model, shapes

@@ -8,10 +8,12 @@ import torch
 from aib.data import Batches
 from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
-from aib.interpret.measures.evaluator import EvaluatorResults, kept_curves
+from aib.interpret.measures.evaluator import kept_curves
 from aib.interpret.metrics.encoding import Encoding
 from aib.interpret.metrics.reliance import Drop, Reliance
-from aib.interpret.results import Study
+from aib.interpret.metrics.transplant import Transplant
+from aib.interpret.results import EvaluatorResults, Study
+from aib.interpret.verdict import Judged
 from tests.interpret import planted
 
 
@@ -44,60 +46,107 @@ def encoding(same=0.0, other=0.0, **options) -> Encoding:
     return Encoding(**values | options)
 
 
-BETTER = {"over_centre": estimate(5.0, 1), "over_random": estimate(9.0, 1)}
+BETTER = Judged(estimate(5.0, 1), estimate(9.0, 1), kept=estimate(90.0, 1))
+
+
+def transplanted(pixels=0.9, map=0.05, chance=0.06, own=0.95, foreign=0.92) -> Transplant:
+    return Transplant(500, 10, *(estimate(value) for value in (pixels, map, chance, own, foreign)))
+
+
+CLEARED, OPEN = transplanted(), transplanted(pixels=0.5)
+FOLLOWS = {"follows": estimate(0.6)}
 LEAK = {"probe": {"map": estimate(0.6), "centre": estimate(0.1), "mask": estimate(0.2)}}
 
 
 @pytest.mark.parametrize(
-    ("name", "found", "parts", "evaluator", "reason"),
+    ("name", "found", "parts", "transplant", "judged", "reason"),
     [
-        ("decorative", reliance(), encoding(), BETTER, "less than 1 point"),
-        ("undecided", reliance(another=1.3), encoding(), BETTER, "1000 images cannot tell"),
-        ("used", reliance(another=5), None, {}, "was not tested"),
-        ("used", reliance(another=5), None, BETTER, "was not tested"),
-        ("used", reliance(another=5), encoding(5, 5), {}, "at most"),
-        ("faithful", reliance(another=5), encoding(5, 5), BETTER, "never saw it"),
+        ("decorative", reliance(), encoding(), CLEARED, BETTER, "less than 1 point"),
+        ("undecided", reliance(another=1.3), encoding(), CLEARED, BETTER, "1000 images cannot"),
+        # Whatever was not measured limits the verdict.
+        ("used", reliance(another=5), None, CLEARED, BETTER, "was not tested"),
+        ("used", reliance(another=5), encoding(5, 5), None, BETTER, "objects was not"),
+        ("used", reliance(another=5), encoding(5, 5), Transplant(40, 400), BETTER, "Only 40 pairs"),
+        ("used", reliance(another=5), encoding(5, 5), CLEARED, None, "at most"),
+        ("faithful", reliance(another=5), encoding(5, 5), CLEARED, BETTER, "follows the pixels"),
         # A mean or shuffled map may only be strange: other images' maps have to cost accuracy, too.
-        ("used", reliance(50, 50), encoding(), BETTER, "not another image"),
-        ("used", reliance(50, 50, another=1.3), encoding(1.3, 1.3), BETTER, "not another image"),
-        ("faithful", reliance(50, 50), encoding(0, 5), BETTER, "never saw it"),
-        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(-1, 2)},
-         "not shown to find more evidence there than in centre pixels"),
-        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_centre": estimate(-5, 1)},
-         "finds less evidence there than in centre pixels"),
-        ("used", reliance(another=5), encoding(5, 5), BETTER | {"over_random": Estimate()},
-         "than in random pixels"),
-        # Encoding: another class's map costs, the same class's much less, and the map tells.
-        ("encoding", reliance(another=5), encoding(0.5, 6, **LEAK), BETTER, "tells the class"),
-        ("encoding", reliance(another=5), encoding(0.5, 6, follows=estimate(0.25)), {}, "follow"),
+        ("used", reliance(50, 50), encoding(), CLEARED, BETTER, "not another image"),
+        ("used", reliance(50, 50, another=1.3), encoding(1.3, 1.3), CLEARED, BETTER, "not another"),
+        ("faithful", reliance(50, 50), encoding(0, 5), CLEARED, BETTER, "never saw it"),
+        # The evaluator.
+        ("used", reliance(another=5), encoding(5, 5), CLEARED,
+         replace(BETTER, over_centre=estimate(-1, 2)), "is not shown to find more"),
+        ("used", reliance(another=5), encoding(5, 5), CLEARED,
+         replace(BETTER, over_centre=estimate(-5, 1)), "finds less evidence there than in centre"),
+        ("used", reliance(another=5), encoding(5, 5), CLEARED,
+         replace(BETTER, over_random=Estimate()), "than in random pixels"),
+        ("used", reliance(another=5), encoding(5, 5), CLEARED,
+         replace(BETTER, kept=estimate(70.0, 1)), "keep 70.0%"),
+        ("faithful", reliance(another=5, masked=True), encoding(5, 5), CLEARED,
+         replace(BETTER, kept=None), "never saw it"),
+        # Encoding (i): another class's map costs, the same class's much less, and a sign.
+        ("encoding", reliance(another=5), encoding(0.5, 6, follows=estimate(0.25)), OPEN, BETTER,
+         "follow"),
+        ("encoding", reliance(another=5), encoding(0.5, 6, follows=estimate(0.25)), None, None,
+         "follow"),
+        ("faithful", reliance(another=5), encoding(0.5, 6, follows=estimate(0.25)), CLEARED, BETTER,
+         "follows the pixels"),
         ("encoding", reliance(another=5),
-         encoding(0.5, 6, follows=estimate(0.8), follows_chance=0.5), {}, "follow"),
+         encoding(0.5, 6, follows=estimate(0.8), follows_chance=0.5), None, None, "follow"),
         ("used", reliance(another=5),
-         encoding(0.5, 6, follows=estimate(0.76), follows_chance=0.5), {}, "at most"),
-        ("faithful", reliance(another=5), encoding(0.5, 6), BETTER, "does not tell the class"),
-        ("faithful", reliance(another=5), encoding(3.5, 6, **LEAK), BETTER, "does not speak for"),
-        ("used", reliance(another=5), encoding(2, 6, follows=estimate(0.19)), {}, "at most"),
-        # Silhouettes tell the class, too: without masks the centre is the reference.
+         encoding(0.5, 6, follows=estimate(0.76), follows_chance=0.5), None, None, "at most"),
+        ("used", reliance(another=5), encoding(2, 6, follows=estimate(0.19)), None, None,
+         "at most"),
+        # Without masks of the objects a Gaussian is what the probe has to beat.
         ("encoding", reliance(another=5),
-         encoding(0.5, 6, probe={"map": estimate(0.2), "centre": estimate(0.1)}), {}, "Gaussian"),
-        # One kind of partner is missing.
-        ("used", reliance(another=5), encoding(swaps={}), BETTER, "not tested"),
+         encoding(0.5, 6, probe={"map": estimate(0.2), "centre": estimate(0.1)}), None, None,
+         "Gaussian"),
+        ("used", reliance(another=5),
+         encoding(5, 5, probe={"map": estimate(0.2), "centre": estimate(0.1)}), None, None,
+         "at most"),
+        # Encoding (ii): under the transplant the decision follows the map.
+        ("encoding", reliance(another=5), encoding(5, 5), transplanted(0.3, 0.6), BETTER,
+         "60.0% of the predictions follow the map"),
+        ("used", reliance(another=5), encoding(5, 5), transplanted(0.5, 0.4), BETTER,
+         "does not rule out"),
+        # Encoding (iii): the map tells more than the outline of the object does.
+        ("encoding", reliance(another=5), encoding(5, 5, **LEAK), OPEN, BETTER, "from the map"),
+        ("faithful", reliance(another=5), encoding(5, 5, **LEAK), CLEARED, BETTER, "the pixels"),
         # Masked models: mean and shuffled maps are outside of what the classifier was trained on.
-        ("decorative", reliance(50, 50, masked=True), encoding(), {}, "less than 1 point"),
-        ("used", reliance(50, 50), encoding(), {}, "more than 1 point"),
-        ("decorative", reliance(another=1.3, masked=True), encoding(variation=0.001), BETTER,
+        ("decorative", reliance(50, 50, masked=True), encoding(), None, None, "less than 1 point"),
+        ("used", reliance(50, 50), encoding(), None, None, "more than 1 point"),
+        ("decorative", reliance(another=1.3, masked=True), encoding(variation=0.001), None, BETTER,
          "the same map for every image"),
         # Small differences that cost accuracy are used: a single open pixel, or a steep mask.
-        ("used", reliance(another=5, masked=True), encoding(5, 5, variation=0.001), {}, "at most"),
-        ("used", reliance(another=5), encoding(5, 5, variation=0.001), {}, "at most"),
+        ("used", reliance(another=5, masked=True), encoding(5, 5, variation=0.001), CLEARED, None,
+         "at most"),
     ],
 )  # fmt: skip
-def test_the_verdict_and_its_reason(name, found, parts, evaluator, reason):
-    verdict = judge(found, parts, **evaluator)
+def test_the_verdict_and_its_reason(name, found, parts, transplant, judged, reason):
+    verdict = judge(found, parts, transplant, judged)
     assert verdict.name == name
     assert any(reason in sentence for sentence in verdict.reasons), verdict.reasons
     assert all(sentence in verdict.text for sentence in verdict.reasons)
     assert bool(verdict.warning) == (name in ("decorative", "encoding"))
+
+
+@pytest.mark.parametrize(
+    "values, cleared",
+    [
+        ({}, True),
+        ({"map": 0.09}, True),  # 0.07 at least, and chance is 0.06
+        ({"map": 0.11}, False),
+        ({"pixels": 0.54}, False),  # 60% of 0.92 are 0.552
+        ({"pixels": 0.56}, True),
+        ({"foreign": 0.47, "pixels": 0.4}, False),  # half of 0.95 are 0.475
+        ({"foreign": 0.48, "pixels": 0.4}, True),
+        # A model that guesses at every resampled object shows nothing.
+        ({"pixels": 0.1, "foreign": 0.08, "own": 0.07}, False),
+    ],
+)
+def test_the_transplant_clears_a_map_by_its_conditions(values, cleared):
+    assert transplanted(**values).cleared == cleared
+    assert not Transplant(99, 400).cleared
 
 
 @pytest.mark.parametrize("another", [0.0, 0.8])
@@ -109,12 +158,12 @@ def test_a_model_that_guesses_has_nothing_to_lose(another):
 
 def test_overlapping_intervals_do_not_show_that_a_map_encodes():
     wide = {"same_class": drop(2, 3), "other_class": drop(6, 3)}
-    assert judge(reliance(another=5), encoding(swaps=wide, **LEAK)).name == "used"
+    assert judge(reliance(another=5), encoding(swaps=wide, **FOLLOWS)).name == "used"
 
 
 PLANTED = {
     planted.Selector: ("faithful", "prefers its pixels to centre and random ones"),
-    planted.Encoder: ("encoding", "follow the map's class"),
+    planted.Encoder: ("encoding", "of the predictions follow the map and"),
     planted.Constant: ("decorative", "the same map for every image"),
     planted.Random: ("decorative", "less than 1 point"),
 }
@@ -158,8 +207,8 @@ def test_a_few_images_make_no_map_faithful(count, name):
     right = torch.ones(count, 5, dtype=torch.bool)
     curve = kept_curves({"own": right, "random": ~right, "centre": ~right})["own"]
     assert curve.over_centre.value == 100
-    over = {"over_centre": curve.over_centre, "over_random": curve.over_random}
-    found = judge(reliance(another=5), encoding(5, 5), **over)
+    over = Judged(curve.over_centre, curve.over_random, kept=estimate(90.0, 1))
+    found = judge(reliance(another=5), encoding(5, 5), CLEARED, over)
     assert found.name == name
     assert ("is not shown to find more evidence" in found.text) == (name == "used")
 
@@ -247,7 +296,7 @@ def test_a_map_that_hands_over_one_of_few_classes_encodes_where_silhouettes_tell
     data = Batches(replace(images, preprocessing=policy, objects=objects), 100)
     found, _ = study(model, data, Plan({}), expensive=False)
     assert found.encoding.probe["mask"].value == 1
-    assert found.verdict.name == "encoding" and "follow the map's class" in found.verdict.text
+    assert found.verdict.name == "encoding" and "of the predictions follow" in found.verdict.text
 
 
 @pytest.mark.parametrize("kind", PLANTED)
@@ -268,10 +317,12 @@ def test_five_points_above_guessing_are_enough_to_lose(accuracy, enough):
 
 def test_encoding_is_a_point_for_another_class_and_less_than_half_for_the_same():
     narrow = {"same_class": drop(0.1, 0.1), "other_class": drop(0.9, 0.2)}
-    assert judge(reliance(another=5), encoding(swaps=narrow, **LEAK)).name == "used"
-    found = judge(reliance(another=5), encoding(2.5, 6, **LEAK))
-    assert found.name == "encoding" and "costs 6.00 points, of the same class 2.50" in found.text
-    assert "the class of 60.0% of the images, the object's mask of 20.0%" in found.text
+    assert judge(reliance(another=5), encoding(swaps=narrow, **FOLLOWS)).name == "used"
+    found = judge(reliance(another=5), encoding(2.5, 6, **FOLLOWS))
+    assert (
+        found.name == "encoding" and "costs 6.00 points, one of the same class 2.50" in found.text
+    )
+    assert "60.0% of the predictions follow the class of another image's map" in found.text
 
 
 def test_the_same_map_for_every_image_is_decorative_only_where_it_masks_pixels():
@@ -281,5 +332,5 @@ def test_the_same_map_for_every_image_is_decorative_only_where_it_masks_pixels()
 
 
 def test_any_advantage_beyond_its_interval_is_evidence():
-    small = BETTER | {"over_centre": estimate(0.4, 0.3)}
-    assert judge(reliance(another=5), encoding(5, 5), **small).name == "faithful"
+    small = replace(BETTER, over_centre=estimate(0.4, 0.3))
+    assert judge(reliance(another=5), encoding(5, 5), CLEARED, small).name == "faithful"

@@ -15,8 +15,8 @@ CASES = [
     ("tiny_aib_qt", 32),
     pytest.param("tiny_aib_masked", 32, marks=pytest.mark.slow),
     ("vgg_aib_qt", 32),
-    ("wrn_aib_qt", 32),
-    ("vgg_aib_qt", 224),
+    pytest.param("wrn_aib_qt", 32, marks=pytest.mark.slow),
+    pytest.param("vgg_aib_qt", 224, marks=pytest.mark.slow),
     pytest.param("wrn_aib_qt", 224, marks=pytest.mark.slow),
 ]
 
@@ -39,26 +39,25 @@ def batch_for(model, size, samples=(2, 2)):
     return x, y, Noise(torch.randn_like(out.attention.a), eps_z, eps_x)
 
 
-def gradients(run, model, x, y, noise, bf16=False):
+def gradients(run, model, x, y, noise):
     model.train().zero_grad()
-    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-        out = run(x, samples=(2, 2), noise=noise)
-        terms = aib.aib_loss(out, y)
+    out = run(x, samples=(2, 2), noise=noise)
+    terms = aib.aib_loss(out, y)
     terms.total.backward()
     return out, terms, {n: p.grad.clone() for n, p in model.named_parameters()}
 
 
-def assert_compiled_equals_eager(model, size, backend, bf16=False, **tolerance):
+def assert_compiled_equals_eager(model, size, backend, **tolerance):
     torch.compiler.reset()
     x, y, noise = batch_for(model, size)
     state = {k: v.clone() for k, v in model.state_dict().items()}
-    _, eager_terms, eager = gradients(model, model, x, y, noise, bf16)
+    _, eager_terms, eager = gradients(model, model, x, y, noise)
     after_eager = {k: v.clone() for k, v in model.state_dict().items()}
     model.load_state_dict(state)
 
     counter = CompileCounterWithBackend(backend)
     step = torch.compile(model, fullgraph=True, backend=counter)
-    out, terms, compiled = gradients(step, model, x, y, noise, bf16)
+    out, terms, compiled = gradients(step, model, x, y, noise)
     assert counter.frame_count == 1
     assert isinstance(out, aib.Output) and out.sample_logits.shape[:2] == (2, 2)
     torch.testing.assert_close(terms.detached(), eager_terms.detached(), **tolerance)
@@ -67,10 +66,11 @@ def assert_compiled_equals_eager(model, size, backend, bf16=False, **tolerance):
     torch.testing.assert_close(dict(model.state_dict()), after_eager, **tolerance)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "image_size"), CASES)
-def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_size):
+def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_size, backend):
     assert_compiled_equals_eager(
-        make(name, image_size), min(image_size, 64), "aot_eager", rtol=1e-4, atol=1e-5
+        make(name, image_size), min(image_size, 64), backend, rtol=1e-3, atol=1e-4
     )
 
 
@@ -99,11 +99,3 @@ def test_no_forward_pass_reads_a_value_back_from_the_device(name, image_size, tr
         size = min(image_size, 64)
         out = model(torch.randn(2, 3, size, size), samples=(2, 2))
         assert out.logits.shape == (2, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "image_size"), [("tiny_aib_qt", 32), ("wrn_aib_qt", 32), ("attached", 32)]
-)
-def test_the_real_compiler_gives_the_same_numbers(name, image_size):
-    assert_compiled_equals_eager(make(name, image_size), 32, "inductor", rtol=1e-3, atol=1e-4)

@@ -79,9 +79,3 @@ def test_multiply_adds_of_vgg_aib_are_those_of_its_layers():
 def test_multiply_adds_of_one_sample(name, num_classes, image_size, giga):
     row = measure(name, num_classes, image_size)
     assert row.multiply_adds / 1e9 == pytest.approx(giga, abs=0.005)
-
-
-def test_the_papers_counts_stand_beside_models_of_its_form():
-    row = measure("wrn_aib", 100, profile="released")
-    assert (row.parameters, row.paper_parameters) == (65_109_260, 65_110_000)
-    assert measure("vgg_aib", width=0.5).paper_parameters is None

@@ -40,7 +40,7 @@ def test_a_given_map_decides_in_place_of_the_models_own(model):
 
 
 def test_a_map_of_another_shape_is_refused_in_a_sentence(model):
-    with pytest.raises(aib.AibError, match="attention_map for these images must be"):
+    with pytest.raises(aib.AibError, match="attention_map must be"):
         model(X, attention_map=torch.zeros(3, 2, 2))
     model(X)  # and the model still works
 

@@ -1,8 +1,6 @@
 """The folder of a run: what it refuses, locks, and a disk that is full or gone."""
 
 import os
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,23 +85,7 @@ def test_two_processes_cannot_start_in_the_same_folder(tmp_path: Path) -> None:
     before = (run.folder / "config.json").read_bytes()
     with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
         train(SHORT, run.folder)
-    with run.locked(), pytest.raises(aib.AibError, match="another process is training"):
-        train(SHORT, run.folder, resume=True)
     assert (run.folder / "config.json").read_bytes() == before
-
-
-def test_nothing_is_written_once_the_folder_was_removed(tmp_path: Path) -> None:
-    run, net = create(tmp_path / "run"), small_model()
-    shutil.rmtree(run.folder)
-    for write in (
-        lambda: run.save({"step": 1}),
-        lambda: run.write_weights(net),
-        lambda: run.write_evaluation("test", {}),
-        lambda: run.log({"step": 1}),
-    ):
-        with pytest.raises(aib.AibError, match="run was removed during the run"):
-            write()
-    assert not run.folder.exists()
 
 
 def test_a_partial_checkpoint_of_a_killed_process_is_removed(tmp_path: Path) -> None:
@@ -143,34 +125,6 @@ def test_no_space_for_metrics_or_weights_is_an_error(tmp_path: Path) -> None:
     (run.folder / f"{WEIGHTS}.{os.getpid()}.partial").symlink_to("/dev/full")
     with pytest.raises(aib.AibError, match=rf"{WEIGHTS} .*: no space left in {run.folder}"):
         run.write_weights(small_model())
-
-
-@pytest.mark.parametrize(("optimizer", "ema"), [("sgd", None), ("adamw", 0.9)])
-def test_training_begins_only_with_enough_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: Any, ema: float | None
-) -> None:
-    """The estimate against the files of the same run, a second checkpoint beside the first."""
-    s = replace(SHORT, optimizer=optimizer, ema=ema)
-    data = load("shapes:count=96", "train")
-    large = aib.create_model("tiny_aib_qt")  # tensors outweigh the names in the files
-    run = start_run(tmp_path / "a", large, s)
-    fitted = fit(large, data, s, run=run)
-    run.write_weights(fitted.model)
-    files = [run.checkpoint, run.checkpoint, run.folder / "model.safetensors", run.metrics]
-    written = sum(file.stat().st_size for file in files)
-
-    def attempt(name: str, free: float) -> RunFolder:
-        usage = shutil.disk_usage(tmp_path)._replace(free=int(free))
-        with monkeypatch.context() as patch:
-            patch.setattr(shutil, "disk_usage", lambda path: usage)
-            new = start_run(tmp_path / name, large, s)
-            fit(large, data, s, run=new)
-        return new
-
-    with pytest.raises(aib.AibError, match="no space left in .*b for this run: it writes"):
-        attempt("b", 0.8 * written)
-    assert not (tmp_path / "b" / "checkpoint.pt").exists()
-    assert attempt("c", 1.2 * written).checkpoint.exists()
 
 
 def test_a_truncated_line_of_metrics_is_removed(tmp_path: Path) -> None:

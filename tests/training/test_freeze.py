@@ -51,13 +51,8 @@ def test_frozen_anchors_stay() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(aib.AibError, match=r"no layer 'tail.feature'; .*tail\.features"):
         fit(attached(), image_set(), replace(SMALL, freeze=("tail.feature",)))
-    looks_twice = aib.attach(SmallNet(), "features", 4, masked=True, image_size=32)
-    with pytest.raises(aib.AibError, match="first_pass changes nothing: .* no weights of its own"):
-        fit(looks_twice, image_set(), replace(SMALL, freeze=("first_pass",)))  # they are body's
     model = attached()
     everything = tuple({name.partition(".")[0] for name, _ in model.named_parameters()})
-    with pytest.raises(aib.AibError, match="leaves no parameter to train"):
+    with pytest.raises(aib.AibError, match="no parameter left to train"):
         fit(model, image_set(), replace(SMALL, freeze=everything))
     assert all(p.requires_grad for p in model.parameters())
-    with pytest.raises(aib.AibError, match="no parameter to train: none requires a gradient"):
-        fit(model.requires_grad_(False), image_set(), SMALL)

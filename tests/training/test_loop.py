@@ -247,15 +247,6 @@ def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) ->
     assert all(text.startswith(f"{left_out} of {count} training images") for text in messages)
 
 
-@pytest.mark.parametrize(("ema", "warns"), [(None, False), (0.5, False), (0.999, True)])
-def test_an_average_of_mostly_untrained_weights_is_warned_of(ema: float | None, warns: bool):
-    report = RecordingReporter()
-    loop = Loop(attached(), image_set(), replace(SMALL, ema=ema), report=report)
-    found = [text for text in report.messages if "choose a smaller --ema" in text]
-    assert bool(found) == warns
-    assert all(f"{0.999**loop.total_steps:.0%} those before training" in text for text in found)
-
-
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     one = replace(SMALL, epochs=1)
     exact = fit(attached(), image_set(), one)

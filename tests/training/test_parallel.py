@@ -14,11 +14,8 @@ import torch
 
 import aib.models.attention
 import aib.models.latent
-from aib.config.settings import Settings
-from aib.errors import AibError
 from aib.models.weights import WEIGHTS
 from aib.training.checkpoint import load_checkpoint
-from aib.training.fabric import make_fabric
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from tests.helpers import SMALL, image_set, run_process
@@ -27,7 +24,7 @@ from tests.training.test_loop import attached, zero_noise
 SCRIPT = "from tests.training.test_parallel import train_on; train_on(2)"
 TRAINING = (
     "-m aib train --data shapes:count=96 --model tiny_aib_qt --width 0.25 --batch-size 16 "
-    "--accelerator cpu --devices 2 --oversubscribe --out run"
+    "--accelerator cpu --devices 2 --out run"
 ).split()
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
@@ -47,7 +44,7 @@ def train_on(devices: int) -> dict:
             patch.setattr(module, "noise_or_sample", zero_noise)
         patch.setattr(RunFolder, "write_weights", slow_write)
         model = attached()
-        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0, "oversubscribe": True}
+        changed = {"log_every": 2, "ema": 0.9, "clip": 1.0}
         run = "run" if devices > 1 else None
         fitted = fit(model, image_set(), replace(SMALL, devices=devices, **changed), run=run)
     rank = int(os.environ.get("LOCAL_RANK", 0))
@@ -86,16 +83,6 @@ def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     assert usage[0].sum() == usage[1].sum() == 40 * 16 * 16
     assert (usage[0] - usage[1]).abs().max() <= 5
     assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-3)
-
-
-def test_more_processes_than_cores_are_refused_unless_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    make_fabric(Settings(accelerator="cpu", devices=2))
-    with pytest.raises(AibError, match=r"8 processes .* 2 CPU cores .*--oversubscribe"):
-        make_fabric(Settings(accelerator="cpu", devices=8))
-    make_fabric(Settings(accelerator="cpu", devices=8, oversubscribe=True))
 
 
 on_linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")

@@ -17,10 +17,9 @@ from aib.training.fit import fit
 from aib.training.loop import Loop
 from aib.training.optim import learning_rate
 from aib.training.train import build_model, train
-from aib.training.warm_start import check_statistics, load_trained
+from aib.training.warm_start import load_trained
 from tests.data.official import write_folder
-from tests.helpers import RecordingReporter, image_set
-from tests.models.networks import libraries
+from tests.helpers import image_set
 from tests.models.networks.small import ResNet
 
 WIDTH = 0.0625  # of VGG-16: 4 to 32 channels
@@ -110,8 +109,7 @@ def test_each_kind_of_file_gives_the_same_weights(
         (lambda s: s.update({"features.16.weight": torch.zeros(2)}), "1 unexpected"),  # VGG-19
         (lambda s: s.update({"features.0.weight": torch.zeros(4, 3, 5, 5)}), r"\[4, 3, 5, 5\]"),
         (lambda s: s["features.5.bias"].fill_(math.nan), "features.5.bias holds NaN"),
-        (lambda s: s.clear(), "has no weights of VGG-16: it holds 0 tensors"),
-        (lambda s: s.update({"epoch": 3}), "is not a state dict"),
+        (lambda s: s.clear(), "26 keys missing"),
     ],
 )
 def test_a_file_that_does_not_fit_is_one_sentence(
@@ -131,12 +129,13 @@ def test_a_file_that_does_not_fit_is_one_sentence(
 @pytest.mark.parametrize("suffix", [".npz", ".pth", ".safetensors", ".zip"])
 def test_damaged_and_missing_files_are_one_sentence(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"weights{suffix}"
-    with pytest.raises(aib.AibError, match="no weights at"):
-        aib.load_backbone(model_of(), path)
     torch.save({"features.0.weight": Path("a class")}, path)  # no code in a file is run
-    for content in (path.read_bytes(), b"", b"PK\x03\x04 and no more", b"nothing of this kind"):
-        path.write_bytes(content)
-        with pytest.raises(aib.AibError, match=f"{suffix} file|cannot be read") as caught:
+    for content in (path.read_bytes(), b"", b"PK\x03\x04 and no more", None):
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        with pytest.raises(aib.AibError, match="cannot be read") as caught:
             aib.load_backbone(model_of(), path)
         assert "\n" not in str(caught.value)
 
@@ -183,52 +182,13 @@ def test_a_step_moves_each_parameter_by_its_own_rate(optimizer, path: Path) -> N
             torch.testing.assert_close(p.detach().double(), want, rtol=1e-5, atol=1e-6, msg=name)
 
 
-def test_lr_backbone_needs_pretrained_layers_which_else_have_the_rate_of_all(
-    path: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(aib.AibError, match="lr_backbone is for pretrained .* --init vgg16:PATH"):
-        train(replace(SETTINGS, data="shapes:count=24"), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+def test_lr_backbone_needs_pretrained_layers_which_else_have_the_rate_of_all(path: Path) -> None:
     with pytest.raises(aib.AibError, match="lr_backbone is for pretrained"):
         fit(model_of("vgg_aib_masked"), DATA, SETTINGS)
     s = replace(SETTINGS, init=f"vgg16:{path}", lr_backbone=None)
     step = Loop(build_model(s, DATA), DATA, s).take_step
     step.set_rates(1)
     assert {group["lr"] for group in step.optimizer.param_groups} == {0.04}
-
-
-def test_other_statistics_than_imagenets_are_a_warning(path: Path) -> None:
-    s, seen = replace(SETTINGS, epochs=1), RecordingReporter()
-    model = model_of("vgg_aib_masked")
-    aib.load_backbone(model, path)
-    fit(model, image_set(4, num_classes=3, size=32), s, report=seen)
-    [warning] = [line for line in seen.messages if line.startswith("warning")]
-    assert "0.485" in warning and "(0.5, 0.5, 0.5)" in warning
-    seen.messages.clear()
-    fit(model, DATA, s, report=seen)
-    assert not any(line.startswith("warning") for line in seen.messages)
-
-
-@pytest.mark.parametrize(("mean", "warns"), [(0.5, False), (0.4, True), (None, False)])
-def test_other_statistics_than_the_trained_models_are_a_warning(mean, warns, tmp_path: Path):
-    trained, values = aib.create_model("tiny", 3), (mean,) * 3 if mean else ()
-    trained.preprocessing = replace(trained.preprocessing, mean=values, std=values)
-    trained.save_pretrained(tmp_path)
-    model = aib.create_model("tiny", 3)  # 0.5 and 0.5
-    load_trained(model, tmp_path / "model.safetensors")
-    assert ("(0.4, 0.4, 0.4)" in (check_statistics(model) or "")) == warns
-
-
-@pytest.mark.parametrize("pretrained", [True, False])
-def test_a_librarys_statistics_are_those_of_its_weights(pretrained, monkeypatch) -> None:
-    libraries.install(monkeypatch)
-    model = aib.attach("timm:resnet18", num_classes=3, pretrained=pretrained)
-    assert check_statistics(model) is None
-    model.preprocessing = replace(model.preprocessing, mean=(), std=())  # unknown
-    assert check_statistics(model) is None
-    model.preprocessing = replace(model.preprocessing, mean=(0.5,) * 3, std=(0.5,) * 3)
-    warning = check_statistics(model)
-    assert (str(libraries.MEAN) in warning) if pretrained else warning is None
 
 
 @pytest.mark.parametrize(
@@ -279,7 +239,6 @@ def test_other_classes_keep_all_weights_that_do_not_depend_on_them(
     for key, value in model.state_dict().items():
         assert (7 in saved[key].shape) == (key in report.fresh), key
         assert key in report.fresh or torch.equal(value, saved[key]), key
-    assert str(report).startswith(f"{tmp_path.name}: ") and "fresh weights in" in str(report)
 
 
 def test_a_head_of_another_form_starts_anew(tmp_path: Path) -> None:
@@ -355,48 +314,28 @@ def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path
     assert {one.split(".")[0] for one in report.fresh} == {"propose", "head"}
 
 
-def test_a_masked_model_takes_no_other_backbone(tmp_path: Path) -> None:
-    aib.create_model("wrn", 4, width=0.1).save_pretrained(tmp_path)
-    with pytest.raises(aib.AibError, match=r"does not fit the model.* give the model, the image"):
-        load_trained(aib.create_model("tiny_aib_masked", 4), tmp_path / "model.safetensors")
+@pytest.mark.parametrize(
+    ("saved", "model"),
+    [
+        ({"name": "wrn", "width": 0.1}, {"name": "tiny_aib_masked"}),
+        ({"name": "tiny", "width": 0.25}, {"name": "tiny", "width": 0.5}),
+    ],
+)
+def test_weights_of_another_form_are_an_error_and_change_nothing(
+    saved: dict, model: dict, tmp_path: Path
+) -> None:
+    aib.create_model(num_classes=3, **saved).save_pretrained(tmp_path)
+    other = aib.create_model(num_classes=3, **model)
+    before = {name: value.clone() for name, value in other.state_dict().items()}
+    with pytest.raises(aib.AibError, match="does not fit the model"):
+        load_trained(other, tmp_path / "model.safetensors")
+    assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items())
 
 
-def test_weights_of_another_width_are_an_error_and_change_nothing(tmp_path: Path) -> None:
-    model_of("vgg_aib_masked").save_pretrained(tmp_path)
-    wider = aib.create_model("vgg_aib_masked", 3, 224, width=2 * WIDTH)
-    before = {name: value.clone() for name, value in wider.state_dict().items()}
-    words = (
-        r"body\.0\.0\.weight is \[4, 3, 3, 3\] in the file and \[8, 3, 3, 3\] in the model "
-        r"\(and \d+ more tensors differ\); give the model, the image size and the options"
-    )
-    with pytest.raises(aib.AibError, match=words):
-        load_trained(wider, tmp_path / "model.safetensors")
-    assert all(torch.equal(value, before[name]) for name, value in wider.state_dict().items())
-
-
-def test_frozen_layers_may_not_keep_random_weights(path: Path, tmp_path: Path, monkeypatch) -> None:
-    libraries.install(monkeypatch)
-    (tmp_path / "my_module.py").write_text("from tests.helpers import SmallNet as build\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    fresh = Settings(model="tiny_aib_masked").updated(width=0.25)
-    build_model(fresh, image_set()).save_pretrained(tmp_path / "trained")
-    trained = replace(fresh, init=str(tmp_path / "trained"))
-    vgg16 = replace(SETTINGS, init=f"vgg16:{path}")
-    named = Settings(model="timm:resnet18", masked=True, pretrained=True)
-    own = Settings(backbone="my_module:build", at="features")
-
-    def build(s: Settings, *layers: str, num_classes: int = 4) -> None:
-        data = DATA if s is vgg16 else image_set(num_classes=num_classes)
-        build_model(replace(s, freeze=layers), data)
-
-    build(trained, "body", "propose", "head")
-    build(trained, "body", "propose", num_classes=3)
-    build(vgg16, "body.0")
-    build(named, "body.layer1")
-    build(own, "tail.features")  # it may have loaded its weights itself
-    build(Settings(model="tiny_aib_qt"), "quantizer")  # anchors are no random weights
-    with pytest.raises(aib.AibError, match="--freeze head would keep random .* head.*leave it out"):
-        build(trained, "body", "head", num_classes=3)
-    for settings, layer in {fresh: "body", vgg16: "propose", named: "propose"}.items():
-        with pytest.raises(aib.AibError, match=f"--freeze {layer} would keep random weights"):
-            build(settings, layer)
+def test_the_images_are_then_normalised_as_those_of_the_trained_model(tmp_path: Path) -> None:
+    trained, mean = aib.create_model("tiny", 3), (0.4, 0.4, 0.4)
+    trained.preprocessing = replace(trained.preprocessing, mean=mean, std=mean)
+    trained.save_pretrained(tmp_path / "saved")
+    s = Settings(data="shapes:count=24", model="tiny", init=str(tmp_path / "saved"), epochs=1)
+    train(replace(s, batch_size=8, accelerator="cpu"), tmp_path / "run")
+    assert aib.from_pretrained(tmp_path / "run").preprocessing.mean == mean

@@ -1,11 +1,11 @@
 """The tables of attention maps: verdicts, masks, localisation and stability."""
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aib.config.paper import has_papers_form
-from aib.config.preset import spread
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from tools.results.store import Results, StoredRun, recipe
 
@@ -244,3 +244,9 @@ def verdicts(studies: Iterable[Mapping[str, Any]]) -> str:
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{word} ({n})" for word, n in counts.items()) or NOTHING
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Mean of the values, with their standard deviation if there are several."""
+    more = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{more}"

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aib.config.paper import PAPER_ERRORS
-from aib.config.preset import spread
 from aib.data.specs import SPECS
 from aib.errors import AibError
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
@@ -21,6 +20,7 @@ from tools.results.maps import (
     masks,
     mean,
     means,
+    spread,
     stability,
     studied,
     verdicts,

@@ -1,1 +1,1 @@
-"""The measurements of a study, one per file: a result, a `Measure` and its tables."""
+"""The measurements of a study, one per file: a `Measure` and its tables."""

@@ -8,56 +8,24 @@ controls.
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from aib.errors import AibWarning
-from aib.evaluation.intervals import Estimate, FlatResults, mean_estimates
-from aib.figures.table import Table, table_of
+from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
+from aib.figures.table import NOTHING, Table, table_of
 from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measures.localisation import subset_size
+from aib.interpret.measure import Context, Measure, View, subset_size
 from aib.interpret.metrics.faithfulness import ranked_pixels
-from aib.interpret.metrics.reliance import HARM, ROOM, guessing
+from aib.interpret.metrics.reliance import guessing
+from aib.interpret.results import KEPT, EvaluatorResults, KeptCurve, Study
 from aib.models.modes import evaluating
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
 
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)  # of the pixels that are kept
 TITLE = "Would another classifier decide the same from these pixels?"
-
-
-@dataclass(frozen=True)
-class KeptCurve(FlatResults):
-    """The evaluator's accuracy with the best pixels of one kind of map, in percent."""
-
-    accuracy: dict[float, Estimate]  # by share of the pixels that are kept
-    area: Estimate  # under the curve, divided by its width: a mean accuracy
-    over_random: Estimate | None = None  # area minus that control's, points, paired by image
-    over_centre: Estimate | None = None
-
-
-@dataclass(frozen=True)
-class EvaluatorResults:
-    """What an evaluator decides from the pixels that each kind of map keeps."""
-
-    run: str  # where the evaluator comes from
-    accuracy: float  # with all pixels, in percent
-    maps: dict[str, KeptCurve]  # by kind of map
-    chance: float | None = None  # accuracy of guessing, in percent
-
-    def weakness(self, images: int) -> str | None:
-        """Why it cannot judge maps, measured on so many images; None if it can."""
-        if self.chance is None or self.accuracy - self.chance >= 100 * ROOM * HARM:
-            return None
-        return (
-            f"it gets {self.accuracy:.1f}% of {images:,} whole images right, and guessing would "
-            f"get {self.chance:.1f}%"
-        )
 
 
 class EvaluatorMeasure(Measure):
@@ -70,8 +38,9 @@ class EvaluatorMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.labels: list[Tensor] = []  # [B]
-        self.whole: list[Tensor] = []  # bool [B]
-        self.kept: dict[str, list[Tensor]] = {}  # by kind of map, bool [B,5]
+        self.own: list[Tensor] = []  # [B], the model's predictions
+        self.whole: list[Tensor] = []  # [B], the evaluator's
+        self.kept: dict[str, list[Tensor]] = {}  # [B,5], the same by kind of map
 
     @property
     def cost(self) -> int:
@@ -83,25 +52,32 @@ class EvaluatorMeasure(Measure):
 
         Tied pixels are kept in a random order of the seed.
         """
-        x, labels = view.x, view.batch.labels
-        self.labels.append(labels)
-        self.whole.append(self._is_right(x, labels, torch.ones_like(x[:, 0])))
+        x = view.x
+        self.labels.append(view.batch.labels)
+        self.own.append(view.explanation.prediction)
+        self.whole.append(self._decide(x, torch.ones_like(x[:, 0])))
         counts = [round(share * x[0, 0].numel()) for share in SHARES]
         for kind, maps in view.maps.items():
             rank = ranked_pixels(x, maps, self.context.seed)[:, 0]  # [B,H,W]
-            right = [self._is_right(x, labels, (rank < count).to(x)) for count in counts]
-            self.kept.setdefault(kind, []).append(torch.stack(right, dim=1))
+            found = [self._decide(x, (rank < count).to(x)) for count in counts]
+            self.kept.setdefault(kind, []).append(torch.stack(found, dim=1))
 
     def fields(self) -> dict[str, Any]:
         """`evaluator`: accuracies with their intervals."""
-        labels, name = torch.cat(self.labels), self.context.evaluator_name
+        labels, own, whole = (torch.cat(parts) for parts in (self.labels, self.own, self.whole))
+        name, seed = self.context.evaluator_name, self.context.seed
+        decided = {kind: torch.cat(parts) for kind, parts in self.kept.items()}
+        curves = kept_curves({k: v == labels[:, None] for k, v in decided.items()}, seed=seed)
         found = EvaluatorResults(
             run=name,
-            accuracy=100 * float(torch.cat(self.whole).double().mean()),
-            maps=kept_curves(
-                {kind: torch.cat(parts) for kind, parts in self.kept.items()},
-                seed=self.context.seed,
-            ),
+            accuracy=100 * float((whole == labels).double().mean()),
+            maps={
+                kind: replace(
+                    curve,
+                    kept=kept_shares(decided[kind] == own[:, None], whole == own, seed=seed),
+                )
+                for kind, curve in curves.items()
+            },
             chance=100 * guessing(labels),
         )
         if weakness := found.weakness(len(labels)):
@@ -109,15 +85,14 @@ class EvaluatorMeasure(Measure):
         return {"evaluator": found}
 
     @torch.no_grad()
-    def _is_right(self, x: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    def _decide(self, x: Tensor, mask: Tensor) -> Tensor:
         evaluator = self.context.evaluator
         assert evaluator is not None
         with evaluating(evaluator):
-            logits = evaluator(x, deterministic=True, mask=mask).logits
-        return logits.argmax(dim=1) == labels
+            return evaluator(x, deterministic=True, mask=mask).logits.argmax(dim=1)
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """Accuracy of an evaluator with the best pixels of each kind of map."""
         judged = {label: study.evaluator for label, study in studies.items() if study.evaluator}
         rows = [
@@ -126,6 +101,7 @@ class EvaluatorMeasure(Measure):
                 "run": label,
                 **{f"{100 * s:.0f}% kept": curve.accuracy[s].format() for s in SHARES},
                 "area": curve.area.format(),
+                "kept %": curve.kept[KEPT].format() if KEPT in curve.kept else NOTHING,
                 "over random": (curve.over_random or Estimate()).format(to=" to ", sign="+"),
                 "over centre": (curve.over_centre or Estimate()).format(to=" to ", sign="+"),
             }
@@ -137,10 +113,24 @@ class EvaluatorMeasure(Measure):
             f"Accuracy of an evaluator, trained on random masks, with the map's best pixels and "
             f"noise elsewhere, on {subset_size(studies)} images. Area: under this curve, as a mean "
             "accuracy. Over: its difference to a control in points, paired by image. A map that "
-            "encodes the class in its shape gains nothing here. Evaluator, with its accuracy on "
+            "encodes the class in its shape gains nothing here. Kept: of the model's predictions "
+            "that the evaluator gives for whole images, it gives so many from the best "
+            f"{100 * KEPT:.0f}% of the pixels. Evaluator, with its accuracy on "
             f"whole images: {', '.join(whole)}."
         )
         return [table_of(TITLE, rows, note)]
+
+
+def kept_shares(agrees: Tensor, whole: Tensor, *, seed: int = 0) -> dict[float, Estimate]:
+    """The model's predictions that an evaluator gives from the best pixels, bool [N,5], relative to
+    those that it gives for whole images, bool [N]: percentages by share of the pixels."""
+    above = agrees.double().cpu()
+    below = whole.double().cpu()[:, None].expand_as(above)
+    low, high = ratio_interval(above, below, seed=seed)
+    rows = 100 * torch.stack([above.sum(0) / below.sum(0), low, high], dim=1)
+    return {
+        share: Estimate(*row) for share, row in zip(SHARES, rows.nan_to_num().tolist(), strict=True)
+    }
 
 
 def kept_curves(correct: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, KeptCurve]:
@@ -161,12 +151,11 @@ def kept_curves(correct: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, Ke
         gains = [areas[kind] - areas[control] for control in controls]
         columns = torch.cat([values, torch.stack([areas[kind], *gains], dim=1)], dim=1)
         found = mean_estimates(columns, seed=seed)
+        over = dict(zip(controls, found[len(SHARES) + 1 :], strict=True))
         curves[kind] = KeptCurve(
             dict(zip(SHARES, found, strict=False)),
             found[len(SHARES)],
-            **{
-                f"over_{control}": gain
-                for control, gain in zip(controls, found[len(SHARES) + 1 :], strict=True)
-            },
+            over_random=over.get("random"),
+            over_centre=over.get("centre"),
         )
     return curves

@@ -1,38 +1,19 @@
 """Does the probability go where the map says? Deletion, insertion and ROAD of each kind of map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from aib.evaluation.intervals import Estimate, FlatResults, mean_estimates
+from aib.evaluation.intervals import Estimate, mean_estimates
 from aib.figures.table import Table, table_of, without_empty_columns
 from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View
-from aib.interpret.measures.localisation import subset_size
+from aib.interpret.measure import Context, Measure, View, subset_size
 from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
 from aib.interpret.metrics.road import road
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
-
-
-@dataclass(frozen=True)
-class Faithfulness(FlatResults):
-    """Areas under the deletion, insertion and ROAD curves of one kind of map, 0 to 1."""
-
-    deletion: Estimate
-    insertion: Estimate
-    deletion_curve: list[float] | None = None
-    insertion_curve: list[float] | None = None
-    road_morf: Estimate | None = None  # most relevant pixels imputed first
-    road_lerf: Estimate | None = None  # least relevant first
-    road_morf_curve: list[float] | None = None  # at road_fractions
-    road_lerf_curve: list[float] | None = None
-    road_fractions: list[float] | None = None
+from aib.interpret.results import Faithfulness, Study
 
 
 class FaithfulnessMeasure(Measure):
@@ -81,7 +62,7 @@ class FaithfulnessMeasure(Measure):
         return Faithfulness(**found, road_fractions=[round(f, 6) for f in fractions])
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """Areas under the curves by kind of map."""
         rows = [
             {

@@ -1,34 +1,17 @@
 """Where is the object? Each kind of map against the ground-truth masks or boxes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from aib.evaluation.intervals import Estimate, FlatResults
+from aib.evaluation.intervals import Estimate
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
 from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View
+from aib.interpret.measure import Context, Measure, View, subset_size
 from aib.interpret.metrics.localise import METRICS, Localisation
 from aib.interpret.metrics.wsol import WSOL
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
-
-
-@dataclass(frozen=True)
-class Located(FlatResults):
-    """One kind of map against the masks: shares from 0 to 1."""
-
-    images: float
-    pointing: Estimate
-    energy: Estimate
-    auroc: Estimate
-    max_box_acc: Estimate | None = None  # MaxBoxAccV2
-    max_box_acc_at: dict[float, Estimate] = field(default_factory=dict)  # by IoU
-    pxap: Estimate | None = None  # this and the next need masks; boxes are not enough
-    mask_iou: Estimate | None = None
+from aib.interpret.results import Located, Study
 
 
 class LocalisationMeasure(Measure):
@@ -75,7 +58,7 @@ class LocalisationMeasure(Measure):
         }
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """Maps as they are, then cut at a threshold."""
         found = [
             ({"map": map_name(kind), "run": label}, located)
@@ -130,12 +113,6 @@ def _thresholded(found: list[tuple[dict[str, str], Located]], subset: str) -> Ta
 def outside(inside: float | None) -> str:
     """The share of the mass on the background, in percent."""
     return number(None if inside is None else 1 - inside, 1, 100)
-
-
-def subset_size(studies: Mapping[str, "Study"]) -> str:
-    """How many images the expensive measures saw."""
-    counts = sorted({study.subset_images for study in studies.values()})
-    return " or ".join(f"{count:,}" for count in counts)
 
 
 def _percent(found: Estimate | None) -> str:

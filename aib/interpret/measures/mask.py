@@ -2,16 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aib.errors import AibWarning
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.mask_use import MaskSums
+from aib.interpret.results import Study
 from aib.models.masked import Masked
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
 
 MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
 
@@ -40,7 +38,7 @@ class MaskMeasure(Measure):
         return {"mask": found}
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """How much of each image the mask opens, and accuracy lost with the mask changed."""
         masks = {label: study.mask for label, study in studies.items() if study.mask}
         through = [

@@ -1,40 +1,19 @@
 """Do maps stay put when a modification leaves the prediction unchanged? (The paper's Table 2.)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from aib.evaluation.intervals import Estimate, FlatResults
 from aib.figures.table import Table, number, table_of, without
 from aib.interpret.kinds import map_name
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
+from aib.interpret.results import Stability, Study
 
 TITLE = "Do maps stay put?"
-
-
-@dataclass(frozen=True)
-class Stability(FlatResults):
-    """What one modification did. Percentages; a model without maps has the first two only."""
-
-    accuracy: float
-    prediction_consistent: Estimate
-    score: dict[float, Estimate] = field(default_factory=dict)  # by threshold of the cosine
-    centred: dict[float, Estimate] = field(default_factory=dict)  # of the centred cosine
-    centred_mean: Estimate | None = None
-    centred_undefined: float | None = None
-    contrast: float | None = None
-    contrast_modified: float | None = None
-    flat: float | None = None
-    flat_modified: float | None = None
-    images: float | None = None
 
 
 class StabilityMeasure(Measure):
@@ -102,7 +81,7 @@ class StabilityMeasure(Measure):
         return Stability.from_flat(values)
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """The score at three thresholds, the centred cosine, and the paper's score."""
         rows = []
         for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
@@ -145,7 +124,7 @@ class GivenStability(StabilityMeasure):
         return {"map_stability": {kind: self.results(kind) for kind in self.context.given}}
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """None: the other class has them."""
         return []
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -12,9 +12,7 @@ from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.encoding import SWAPS, map_encoding
 from aib.interpret.metrics.reliance import Reliance, map_reliance
 from aib.interpret.metrics.swap import Swapping, check_unchanged
-
-if TYPE_CHECKING:
-    from aib.interpret.results import Study
+from aib.interpret.results import Study
 
 
 class SwapMeasure(Measure):
@@ -55,7 +53,7 @@ class SwapMeasure(Measure):
         }
 
     @staticmethod
-    def tables(studies: Mapping[str, "Study"]) -> list[Table]:
+    def tables(studies: Mapping[str, Study]) -> list[Table]:
         """What the swaps of maps cost, and how well the map alone tells the class."""
         rows, left_out = [], 0
         for label, study in studies.items():

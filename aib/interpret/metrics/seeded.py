@@ -29,6 +29,7 @@ class Stream(IntEnum):
     NOISE_A = 9
     NOISE_Z = 10
     NOISE_X = 11
+    TRANSPLANT = 12
 
 
 def _mix(word: IntOrTensor) -> IntOrTensor:

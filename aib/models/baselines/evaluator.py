@@ -1,9 +1,8 @@
 """Evaluators: plain classifiers trained on random masks, which judge maps that they never saw.
 
-A masked model's own accuracy cannot tell a map that selects evidence from one that encodes the
-class: model and map were trained together. An evaluator (EVAL-X, Jethani et al. 2021) has the same
-form and sees the same noise in place of closed pixels, but learnt from random masks. What it can
-decide from the pixels that a map keeps is evidence in the pixels, not a code of the map.
+A masked model and its map were trained together, so that the map may encode the class. An
+evaluator (EVAL-X, Jethani et al. 2021) has the same form but learnt from random masks: what it
+decides from the pixels that a map keeps is evidence in them, not a code of the map.
 """
 
 from dataclasses import asdict
@@ -22,8 +21,7 @@ from aib.models.masked import Masked, check_given
 from aib.models.types import Given, Output, Sampling
 
 # Cells per side of the random masks, from large blobs to small ones. Every fourth mask is of single
-# pixels: otherwise the evaluator would fail on the random control, and on any grainy map, for no
-# other reason than that it never saw such masks.
+# pixels, so that the evaluator has seen grainy maps and the random control as well.
 GRIDS = (4, 8, 16)
 
 
@@ -39,8 +37,7 @@ class Evaluator(Masked):
         num_classes: int,
         **options: Any,  # of Masked
     ):
-        propose = nn.Identity()  # nothing is proposed
-        super().__init__(body, head, propose, num_classes, **options)
+        super().__init__(body, head, nn.Identity(), num_classes, **options)  # proposes nothing
 
     def decide(self, x: Tensor, sampling: Sampling, given: Given) -> Output:
         """The forward pass under the mask given; else under random masks or on whole images."""
@@ -53,7 +50,6 @@ class Evaluator(Masked):
         return self.classify(x, m[None], sampling)
 
     def training_mask(self, x: Tensor) -> Tensor:
-        """Random masks."""
         return random_masks(len(x), x.shape[2:], device=x.device)
 
 
@@ -63,7 +59,7 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
         nn.Sequential(parts.stem, parts.tail),
         parts.head(num_classes, options),
         num_classes,
-        noise_std=options.noise_std,
+        noise_std=options.noise_std or 1.0,
         profile=options.profile,
         min_size=parts.min_size,
     )
@@ -72,9 +68,9 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
 def random_masks(
     count: int, size: tuple[int, ...], *, device: torch.device | str | None = None
 ) -> Tensor:
-    """Random masks [B,H,W] of 0 and 1, from the global generator; their area is uniform in (0, 1].
+    """Random masks [B,H,W] of 0 and 1, with an area uniform in (0, 1].
 
-    Noise on a coarse grid is enlarged and thresholded at a quantile, in one of four scales each.
+    Noise on a grid of one of four scales is enlarged and thresholded at a quantile.
     """
     scales = [
         F.interpolate(
@@ -97,20 +93,14 @@ def random_masks(
 def check_evaluator(evaluator: nn.Module, model: Classifier, name: str = "the evaluator") -> None:
     """Raise an error unless this is an evaluator for the same images and classes as the model's."""
     if not isinstance(evaluator, Evaluator):
-        raise AibError(
-            f"{name} was not trained on random masks, so it cannot judge maps: train an evaluator "
-            "with `aib train PRESET --evaluator`"
-        )
-    theirs, ours = _images_of(evaluator), _images_of(model)
+        how = "make an evaluator with `aib train PRESET --evaluator`"
+        raise AibError(f"{name} was not trained on random masks: {how}")
+    theirs, ours = (
+        {"num_classes": one.num_classes, **asdict(one.preprocessing)} for one in (evaluator, model)
+    )
     if not (evaluator.preprocessing.class_names and model.preprocessing.class_names):
         theirs["class_names"] = ours["class_names"]  # known of one of them at most
     for field, value in ours.items():
         if theirs[field] != value:
-            raise AibError(
-                f"{name} is for other images: {field} is {theirs[field]!r:.40}, and {value!r:.40} "
-                "for the model; train an evaluator on the model's data"
-            )
-
-
-def _images_of(model: Classifier) -> dict[str, Any]:
-    return {"num_classes": model.num_classes, **asdict(model.preprocessing)}
+            differ = f"{field} is {theirs[field]!r:.40}, and {value!r:.40} for the model"
+            raise AibError(f"{name} is for other images: {differ}")

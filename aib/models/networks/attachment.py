@@ -12,14 +12,19 @@ from aib.config.validation import Count, NumAnchors, check, reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones.propose import FeatureProposal, FirstPass, hold_in_backward
+from aib.models.backbones.propose import (
+    NO_CHECKPOINTING,
+    FeatureProposal,
+    FirstPass,
+    reject_checkpointing,
+)
 from aib.models.baselines.evaluator import Evaluator
 from aib.models.bottleneck import AIB
 from aib.models.classifier import Classifier, check_classes
 from aib.models.latent import make_head, mlp_decoder
 from aib.models.masked import Masked
-from aib.models.networks.by_name import build_network, preprocessing_of, resolve_layer
-from aib.models.networks.layers import find_layer, last_linear, name_from_start
+from aib.models.networks.by_name import build_network, preprocessing_of
+from aib.models.networks.layers import default_layer, find_layer, last_linear, name_from_start
 from aib.models.networks.site import Site, copy_network, find_site
 from aib.models.quantize import AnchorQuantizer
 from aib.models.types import Given, Output, Sampling
@@ -50,40 +55,28 @@ def attach(
 ) -> Classifier:
     """A copy of `backbone` with attention and an information bottleneck at its layer `at`.
 
-    `backbone` is a network or a name: "timm:resnet50", "torchvision:resnet50", or "my_module:build"
-    for a function of your own. A library's network has a default layer, image size and
-    normalisation (docs/networks.md), its weights if `pretrained`, and `from_pretrained` finds it
-    again by its name. Without `download` it only has the form that goes with these weights. For
-    other networks `at` has to be given, and `image_size` is 224 by default.
+    `backbone` is a network or a name: "timm:resnet50", "torchvision:resnet50" or "my_module:build".
+    A library's network has a default layer, image size and normalisation (docs/networks.md), and
+    its weights if `pretrained`; without `download` only the form that goes with them.
 
-    Everything after `at` runs once per attention sample. The network's last Linear layer (or the
-    one named `head`) is replaced by the bottleneck: latent, decoder, `num_classes` logits. The
-    layer's output must be [B,c,h,w], without a skip connection around it: attach to the end of a
-    block, such as "layer2" of a ResNet, not to a layer inside one.
+    Everything after `at` runs once per attention sample. The last Linear layer, or `head`, is
+    replaced by the bottleneck. The layer's output must be [B,c,h,w], without a skip connection
+    around it: attach to the end of a block, such as "layer2" of a ResNet.
 
-    With `masked=True` the layer's features, of a first pass of the network, give a mask for the
-    pixels, and a second pass classifies the masked images (`models/masked.py`). Transformers work
-    too: features may also be [B,h,w,c], or tokens of a square grid. The last Linear layer becomes
-    BatchNorm1d and a linear layer; `latent_dim` adds the bottleneck. With `evaluator=True` this
-    second pass is all there is, under random masks: the classifier that judges maps
-    (`aib/models/baselines/evaluator.py`).
+    With `masked=True` the layer's features, of a first pass, give a mask for the pixels, and a
+    second pass classifies the masked images (`models/masked.py`); features may also be [B,h,w,c],
+    or tokens of a square grid. `evaluator=True` is this second pass under random masks.
 
-    `quantizer` is the number of anchors. The other options are those of `create_model`: latent_dim
-    (256 unless given), modulation and profile; with `masked=True` latent_dim, area, noise_std,
-    stretch, sample_map and profile.
+    `quantizer` is the number of anchors. The other options (`OPTIONS`) are those of `create_model`.
     """
     check_classes(num_classes)
-    flags = {"masked": masked, "evaluator": evaluator, "pretrained": pretrained}
-    for name, flag in flags.items():
-        check(name, flag, bool)
     check("at", at, str | None)
     check("head", head, str | None)
     check("quantizer", quantizer, NumAnchors | None)
-    form = form_of(masked, evaluator)
-    _check_options("attach", form, [*options, *(["quantizer"] if quantizer else [])])
+    form: Form = "evaluator" if evaluator else "masked" if masked else "modulated"
+    _check_options(form, [*options, *(["quantizer"] if quantizer else [])])
     chosen = ModelOptions(**options)
 
-    backbone_name = backbone if isinstance(backbone, str) else None
     given, at, own = _resolve(backbone, at, num_classes, pretrained, download)
     image_size = image_size or (preprocessing or own or Preprocessing(224)).image_size
     check("image_size", image_size, Count)
@@ -108,32 +101,26 @@ def attach(
         "evaluator": evaluator,
         **{name: getattr(chosen, name) for name in OPTIONS[form]},
     }
-    if backbone_name is not None:
-        model.recipe |= {"backbone": backbone_name, "pretrained": pretrained}
+    if isinstance(backbone, str):
+        model.recipe |= {"backbone": backbone, "pretrained": pretrained}
     model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
     if pretrained:
         model.pretrained_names = _unchanged_names(model, given)
-        model.pretrained_statistics = None if own is None else (own.mean, own.std)
     return model
 
 
-def form_of(masked: bool, evaluator: bool) -> Form:
-    """The form of an attached network."""
-    return "evaluator" if evaluator else "masked" if masked else "modulated"
-
-
-def attach_options(name: str, form: Form, options: ModelOptions) -> dict[str, Any]:
-    """The arguments of `attach` among the options; one of another form is an error."""
+def attach_options(options: ModelOptions) -> dict[str, Any]:
+    """The options that are not at their defaults, as arguments of `attach`."""
     changed = options.changed()
     if "num_anchors" in changed:
         changed["quantizer"] = changed.pop("num_anchors")
-    _check_options(name, form, list(changed))
     return changed
 
 
-def _check_options(name: str, form: Form, given: list[str]) -> None:
-    known = {one: form for form, options in OPTIONS.items() for one in options}
-    reject_unknown(given, [*known, "quantizer"], f"{name} has no option")
+def _check_options(form: Form, given: list[str]) -> None:
+    """Raise an error for an option that does not exist, or is of another form."""
+    known = [*(one for options in OPTIONS.values() for one in options), "quantizer"]
+    reject_unknown(given, known, "an attached network has no option")
     for option in given:
         if option not in (*OPTIONS[form], *(["quantizer"] if form != "evaluator" else [])):
             raise AibError(f"{option} does not apply to this form of network: it is {form}")
@@ -143,18 +130,16 @@ def _resolve(
     backbone: nn.Module | str, at: str | None, num_classes: int, pretrained: bool, download: bool
 ) -> tuple[nn.Module, str, Preprocessing | None]:
     """The network given or of this name, its layer, and its own preprocessing if that is known."""
-    if isinstance(backbone, str):
-        network = build_network(
-            backbone, pretrained=pretrained, download=download, num_classes=num_classes
-        )
-        return network, resolve_layer(backbone, at), preprocessing_of(backbone, network)
-    if not isinstance(backbone, nn.Module):
-        raise AibError(f"backbone must be a network (nn.Module) or its name, not {backbone!r}")
-    if pretrained:
+    name = backbone if isinstance(backbone, str) else ""
+    if pretrained and not name:
         raise AibError("pretrained is for networks by name; give your network its weights itself")
+    at = at or default_layer(name)
     if at is None:
-        raise AibError("name the layer of the network with at=, such as at='layer3'")
-    return backbone, at, None
+        raise AibError(f"{name or 'this network'} has no default layer: name one with at=")
+    if isinstance(backbone, nn.Module):
+        return backbone, at, None
+    network = build_network(name, pretrained=pretrained, download=download, num_classes=num_classes)
+    return network, at, preprocessing_of(name, network)
 
 
 def _build(
@@ -167,7 +152,7 @@ def _build(
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
     parts: dict[str, Any] = {"num_classes": num_classes, "profile": chosen.profile}
     if form == "evaluator":
-        return Evaluator(site.network, head, noise_std=chosen.noise_std, **parts)
+        return Evaluator(site.network, head, noise_std=chosen.noise_std or 1.0, **parts)
     if form == "modulated":
         return AttachedAIB(
             site.network,
@@ -178,24 +163,18 @@ def _build(
             quantizer=anchors,
             **parts,
         )
-    trunk, first_pass = _proposal(site)
+    reject_checkpointing(site.network)
+    trunk = nn.Sequential(site.to_grid, FeatureProposal(site.channels))
     return Masked(
         site.network,
         head,
         SpatialAttention(trunk, sigma_kernel if chosen.sample_map else None),
-        first_pass=first_pass,
-        noise_std=chosen.noise_std,
+        first_pass=FirstPass(site.network, site.at),
+        noise_std=chosen.noise_std or 1.0,
         stretch=chosen.stretch,
         quantizer=anchors,
         **parts,
     )
-
-
-def _proposal(site: Site) -> tuple[nn.Module, FirstPass]:
-    """propose="twice": scores from the layer's features in a first pass of the same network."""
-    hold_in_backward(site.network)
-    trunk = nn.Sequential(site.to_grid, FeatureProposal(site.channels))
-    return trunk, FirstPass(site.network, site.at)
 
 
 class AttachedAIB(AIB):
@@ -218,10 +197,7 @@ class AttachedAIB(AIB):
     def _attend_hook(self, layer: nn.Module, inputs: Any, f: Tensor) -> Tensor:
         """Replace the layer's features by S modulated copies."""
         if "arguments" not in self._pass:
-            raise AibError(
-                "the layer that attention is attached to ran again outside of the forward pass: "
-                "turn off gradient checkpointing of this part of the network"
-            )
+            raise AibError(NO_CHECKPOINTING)
         f, attention, aux_logits = self.attend(f, *self._pass.pop("arguments"))
         self._pass["results"] = attention, aux_logits
         return f

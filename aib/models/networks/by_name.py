@@ -18,7 +18,6 @@ from aib.config.options import is_library_name
 from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line, missing_extra
-from aib.models.networks.layers import default_layer
 
 NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
 
@@ -26,31 +25,25 @@ NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
 def build_network(
     name: str, *, pretrained: bool = False, download: bool = True, num_classes: int | None = None
 ) -> nn.Module:
-    """The network of this name, with its own classes.
+    """The network of this name, with its own classes; one of timm with `num_classes`.
 
-    With `num_classes` a network of timm gets a new head: some, such as DINOv2, have none.
-    `pretrained` gives the library's default weights; without `download` only the form that the
-    network has with them, for weights that are loaded afterwards.
+    `pretrained` gives the library's default weights; without `download` only the form that goes
+    with them.
     """
     if not is_library_name(name):
         if pretrained:
-            raise AibError(
-                f"pretrained is for timm: and torchvision: networks; {name} loads its own weights"
-            )
+            raise AibError(f"pretrained is for timm: and torchvision: networks, not {name}")
         return call_builder(name)
     library, model = _find(name)
     fetch = pretrained and download
     try:
-        network: nn.Module
-        if library.__name__ == "timm":
-            network = library.create_model(model, pretrained=fetch, num_classes=num_classes)
-        else:
-            options = _torchvision_options(library, model, pretrained)
-            network = library.get_model(model, weights="DEFAULT" if fetch else None, **options)
+        if library.__name__ == "timm":  # new classes, as some networks have none of their own
+            return library.create_model(model, pretrained=fetch, num_classes=num_classes)
+        options = _torchvision_options(library, model, pretrained)
+        return library.get_model(model, weights="DEFAULT" if fetch else None, **options)
     except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
         what = f"the pretrained weights of {name}" if fetch else name
         raise AibError(f"{what} could not be loaded ({first_line(error)})") from error
-    return network
 
 
 def _torchvision_options(library: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:
@@ -58,7 +51,7 @@ def _torchvision_options(library: ModuleType, model: str, pretrained: bool) -> d
     if model in ("googlenet", "inception_v3"):
         return {"transform_input": pretrained, "init_weights": not pretrained}
     if model.startswith("vit_"):
-        return {"image_size": _transforms(library, model).crop_size[0]}
+        return {"image_size": library.get_model_weights(model).DEFAULT.transforms().crop_size[0]}
     return {}
 
 
@@ -66,9 +59,7 @@ def call_builder(name: str) -> nn.Module:
     """The network that a function of the user's makes, in this folder or on PYTHONPATH."""
     module, _, function = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), function)):
-        raise AibError(
-            f"a backbone is written module:function, such as my_module:build, not {name!r}"
-        )
+        raise AibError(f"a backbone is written my_module:build, not {name!r}")
     here = str(Path.cwd())
     if here not in sys.path:  # the `aib` command has its own folder there
         sys.path.insert(0, here)
@@ -76,9 +67,7 @@ def call_builder(name: str) -> nn.Module:
         network = getattr(importlib.import_module(module), function)()
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
-        raise AibError(
-            f"{function}() of {module}.py, in this folder or on PYTHONPATH, failed ({reason})"
-        ) from error
+        raise AibError(f"{name}, in this folder or on PYTHONPATH, failed ({reason})") from error
     if not isinstance(network, nn.Module):
         raise AibError(f"{name} must return an nn.Module, not a {type(network).__name__}")
     return network
@@ -93,16 +82,13 @@ def preprocessing_of(name: str, network: nn.Module) -> Preprocessing | None:
         config = models.data.resolve_model_data_config(network)
         size, mean, std = max(config["input_size"][1:]), config["mean"], config["std"]
     else:
-        transforms = _transforms(models, model)
+        transforms = models.get_model_weights(model).DEFAULT.transforms()
         size, mean, std = transforms.crop_size[0], transforms.mean, transforms.std
     return Preprocessing(int(size), "crop", tuple(map(float, mean)), tuple(map(float, std)))
 
 
 def classes_of(name: str, network: nn.Module, like: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The names of a library network's own classes, or () where they are unknown.
-
-    timm's are WordNet numbers (n01440764) if those in `like` are, and words otherwise.
-    """
+    """A library network's own classes, if known; WordNet's numbers if those in `like` are."""
     if not is_library_name(name):
         return ()
     models, model = _find(name)
@@ -117,15 +103,6 @@ def classes_of(name: str, network: nn.Module, like: tuple[str, ...] = ()) -> tup
     return tuple(text.partition(",")[0] for text in info.label_descriptions())
 
 
-def resolve_layer(name: str, at: str | None) -> str:
-    """The layer `at`, or the default one of the network of this name."""
-    at = default_layer(name) if at is None else at
-    if at is None:
-        listed = f"; `aib models {name}` lists them" if is_library_name(name) else ""
-        raise AibError(f"{name} has no default layer: name one with at{listed}")
-    return at
-
-
 def list_networks(pattern: str) -> list[str]:
     """Names of a library's classifiers that match "timm:resnet*"; for "timm:" all of them."""
     library, _, wanted = pattern.partition(":")
@@ -138,9 +115,7 @@ def _find(name: str) -> tuple[ModuleType, str]:
     """The library, and the name of the model in it; an unknown one is an error."""
     library, _, model = name.partition(":")
     if not NAME.fullmatch(model):
-        raise AibError(
-            f"{library}: needs the name of a model, as in {library}:resnet50, not {name!r}"
-        )
+        raise AibError(f"{library}: needs the name of a model, such as {library}:resnet50")
     architecture = model.partition(".")[0]  # timm: resnet50.a1_in1k is the same with other weights
     known = [one.partition(":")[2] for one in list_networks(f"{library}:")]
     reject_unknown([architecture], known, f"{library} has no model", f"aib models '{library}:*'")
@@ -157,8 +132,3 @@ def _library(library: str) -> ModuleType:
         raise missing_extra("timm", f"{library}: networks need {library}") from error
     except Exception as error:  # torchvision beside another torch than its own
         raise AibError(f"{library} cannot be imported: {first_line(error)}") from error
-
-
-def _transforms(models: ModuleType, model: str) -> Any:
-    """How torchvision prepares images for the model's default weights."""
-    return models.get_model_weights(model).DEFAULT.transforms()

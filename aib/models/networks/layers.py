@@ -1,11 +1,11 @@
 """The layers of a network by name, and the default layer of library networks."""
 
-import difflib
 import fnmatch
 import re
 
 from torch import nn
 
+from aib.config.validation import reject_unknown
 from aib.errors import AibError
 
 # The default layer `at`, and the names of the networks that have it; the first that fits counts.
@@ -41,29 +41,22 @@ DEFAULTS = {
         "encoder.layers.-1": "vit_*",
     },
 }
-LAYERS = {  # by name
-    library: {name: at for at, names in layers.items() for name in names.split()}
-    for library, layers in DEFAULTS.items()
-}
 
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
-    """A layer by its dotted name; the error for an unknown name lists the closest ones."""
+    """A layer by its dotted name; an unknown name is an error."""
     layers = dict(network.named_modules())
-    if name in layers:
-        return layers[name]
-    close = difflib.get_close_matches(name, layers, n=5, cutoff=0.4)
-    close = close or [known for known, _ in network.named_children()][:5]
-    raise AibError(
-        f"{type(network).__name__} has no layer {name!r}; close to it: {', '.join(close)}"
-    )
+    reject_unknown([name], layers, f"{type(network).__name__} has no layer")
+    return layers[name]
 
 
 def default_layer(name: str) -> str | None:
     """The default `at` of a library network, such as timm:resnet50; None if it has none."""
     library, _, model = name.partition(":")
-    patterns = LAYERS.get(library, {})
-    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
+    for at, patterns in DEFAULTS.get(library, {}).items():
+        if any(fnmatch.fnmatch(model, one) for one in patterns.split()):
+            return at
+    return None
 
 
 def name_from_start(network: nn.Module, name: str) -> str:
@@ -81,8 +74,5 @@ def last_linear(network: nn.Module) -> str:
     """Name of the last Linear layer: in a classifier, the one that computes the logits."""
     names = [name for name, layer in network.named_modules() if isinstance(layer, nn.Linear)]
     if not names:
-        raise AibError(
-            f"{type(network).__name__} has no Linear layer to replace; wrap the network so that it "
-            "ends in one"
-        )
+        raise AibError(f"{type(network).__name__} has no Linear layer to replace by the head")
     return names[-1]

@@ -24,13 +24,7 @@ class Site(NamedTuple):
 
 def copy_network(network: nn.Module) -> nn.Module:
     """A copy that can be changed, without the auxiliary heads of GoogLeNet and Inception v3."""
-    try:
-        network = deepcopy(network)
-    except (RuntimeError, TypeError) as error:  # a lock, or a weight that another tensor computes
-        raise AibError(
-            f"{type(network).__name__} cannot be copied ({first_line(error)}); use weight_norm and "
-            "spectral_norm of torch.nn.utils.parametrizations"
-        ) from error
+    network = deepcopy(network)
     if getattr(network, "aux_logits", False):
         setattr(network, "aux_logits", False)  # noqa: B010 (unknown to the type checker)
         for name in ("aux1", "aux2", "AuxLogits"):
@@ -52,16 +46,11 @@ def find_site(network: nn.Module, at: str, head: str, image_size: int, masked: b
     setattr(find_layer(network, parent), leaf, nn.Identity())
     f = probe(network, at, head, image_size, samples=1 if masked else 2)
     to_grid = read_grid(f.shape)
+    gives = f"the layer {at!r} gives {list(f.shape)} for two images"
     if to_grid is None or len(f) != 2:
-        raise AibError(
-            f"the layer {at!r} gives {describe(f)} for two images, which is no grid of features; "
-            "choose a layer before the network pools"
-        )
+        raise AibError(f"{gives}, no grid of features; choose one before the network pools")
     if not masked and to_grid.layout != "nchw":
-        raise AibError(
-            f"the layer {at!r} gives {describe(f)} and not [B, c, h, w]; choose another layer, or "
-            "masked=True"
-        )
+        raise AibError(f"{gives} and not [B, c, h, w]; choose another one, or masked=True")
     return Site(network, at, to_grid, to_grid(f).shape[1], classifier.in_features)
 
 
@@ -69,8 +58,7 @@ def find_site(network: nn.Module, at: str, head: str, image_size: int, masked: b
 def probe(network: nn.Module, at: str, head: str, image_size: int, samples: int) -> Tensor:
     """The features at the layer `at` of two images of noise, from a pass of the whole network.
 
-    They are repeated for `samples` attention samples, so that a network that cannot process them
-    fails now and not in training. `head` is an Identity.
+    They are repeated for `samples` samples: a network that cannot process them fails now.
     """
     # Not blank: without biases all features of a blank image are 0, whatever follows the head.
     x = torch.randn(2, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
@@ -93,31 +81,17 @@ def probe(network: nn.Module, at: str, head: str, image_size: int, samples: int)
         raise AibError(_why(at, len(features), image_size, error)) from error
     if len(features) != 1 or not isinstance(features[0], Tensor):
         raise AibError(f"the layer {at!r} must run once in a forward pass and give one tensor")
-    ends = (
-        len(embeddings) == 1 and isinstance(result, Tensor) and torch.equal(result, embeddings[0])
-    )
-    if not ends or result.dim() != 2:
-        raise AibError(
-            f"the network must end in its head {head!r}, with one row per image: name its last "
-            "Linear layer with head="
-        )
+    ends = isinstance(result, Tensor) and result.dim() == 2 and len(embeddings) == 1
+    if not ends or not torch.equal(result, embeddings[0]):
+        raise AibError(f"the network must end in its head {head!r}: name its last Linear layer")
     return features[0]
 
 
 def _why(at: str, runs: int, image_size: int, error: Exception) -> str:
+    reason = first_line(error)
     if runs > 1:
         return f"the layer {at!r} must run once in a forward pass, not {runs} times"
     if runs:
-        return (
-            f"the features at {at!r} do not pass to the end ({first_line(error)}); inside a skip "
-            "connection choose the end of its block"
-        )
-    return (
-        f"{image_size} x {image_size} images do not pass to {at!r} ({first_line(error)}); give the "
-        "network's own image_size"
-    )
-
-
-def describe(value: object) -> str:
-    """The shape of a tensor, or the type of anything else, for an error message."""
-    return f"{list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        return f"{at!r} cannot be sampled ({reason}); choose the end of its skip connection's block"
+    size = f"{image_size} x {image_size}"
+    return f"images of {size} do not pass to {at!r} ({reason}); give the network's image_size"

@@ -1,21 +1,11 @@
 """The baselines: pay attention, progressive attention, attention branch network."""
 
-import pytest
 import torch
 
 import aib
 from tests.helpers import images
 
 NARROW = 1 / 32
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes"), [("vgg_att2", [16, 8]), ("vgg_att3", [16, 8, 4]), ("vgg_pan", [16, 8, 4])]
-)
-def test_models_with_several_maps_score_the_first_and_give_them_all(name, sizes):
-    attention = aib.create_model(name, width=NARROW)(images()).attention
-    assert [list(m.shape) for m in attention.maps] == [[2, size, size] for size in sizes]
-    assert torch.equal(attention.mu, attention.maps[0])
 
 
 def test_pay_attention_decides_from_the_attended_sums_alone():

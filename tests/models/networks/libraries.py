@@ -14,7 +14,7 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from torch import nn
 
-from tests.models.networks.small import EncoderBlock, Permute, ResNet, Tokens, ViT
+from tests.models.networks.small import EncoderBlock, ResNet, Tokens, ViT
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 WORDS = ["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark", "owl"]
@@ -63,31 +63,6 @@ class VisionTransformer(nn.Module):
         return self.heads(self.encoder.layers(self.conv_proj(x))[:, 0])
 
 
-class TimmSwin(nn.Module):
-    """timm's names; channels last, and a head that is a module with a layer fc."""
-
-    def __init__(self, num_classes=4):
-        super().__init__()
-        self.patch_embed = nn.Sequential(nn.Conv2d(3, 6, 4, 4), Permute(0, 2, 3, 1))
-        self.layers = nn.Sequential(*(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 6)),) * 2)
-        self.layers.append(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 6), nn.GELU()))
-        self.head = nn.Module()
-        self.head.fc = nn.Linear(6, num_classes)
-
-    def forward(self, x):
-        return self.head.fc(self.layers(self.patch_embed(x)).mean((1, 2)))
-
-
-class VGG(nn.Module):
-    def __init__(self, num_classes=4):
-        super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(3, 6, 3, 4, 1), nn.ReLU(), nn.MaxPool2d(2))
-        self.classifier = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, num_classes))
-
-    def forward(self, x):
-        return self.classifier(self.features(x).mean((2, 3)))
-
-
 class Hub:
     """Where pretrained weights come from; `online = False` makes every download fail."""
 
@@ -109,9 +84,7 @@ TIMM = {
     "resnet50": ResNet,
     "vit_tiny_patch16_224": partial(ViT, size=SIZE, patch=8),
     "vit_small_patch14_dinov2": partial(ViT, size=SIZE, patch=8),
-    "swin_tiny_patch4_window7_224": TimmSwin,
-    "vgg11": VGG,
-    "sequencer2d_s": VGG,  # a family without a default layer
+    "sequencer2d_s": ResNet,  # a family without a default layer
 }
 TORCHVISION = {
     "resnet18": ResNet,

@@ -4,12 +4,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 import aib
-from aib.models.latent import LinearHead, VariationalHead
-from tests.helpers import SMALL, image_set, images
+from tests.helpers import images
 from tests.models.networks.small import DenseNet, ResNet, Swin, TwoNames, ViT
 
 B, C = 3, 5
@@ -49,71 +46,6 @@ def test_the_map_comes_from_the_features_of_a_first_pass(name):
     assert 0.8 < out.mask.mean() < 1, "it starts open"
 
 
-def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_second():
-    model, sizes = attached().eval(), []
-    model.body.layer3.register_forward_hook(lambda _, __, f: sizes.append(len(f)))
-    model(images(B), samples=(4, 1))
-    assert sizes == [B, 4 * B]
-    model(images(B), samples=(4, 1), attention_map=torch.rand(B, 4, 4))
-    assert sizes == [B, 4 * B, 4 * B]
-    assert not model.first_pass._features
-
-
-@pytest.mark.parametrize("name", ["resnet", "two names"])
-def test_each_pass_keeps_its_own_statistics(name):
-    model = attached(name).train()
-    model(images(B))
-    first, second = model.first_pass.get_buffer("bn1/running_mean"), model.body.bn1.running_mean
-    assert not torch.equal(first, second)
-    assert model.body.bn1.num_batches_tracked == 1
-
-
-class Checkpointed(ResNet):
-    """Computes two of its layers again in the backward pass, to save memory."""
-
-    def forward(self, x):
-        x = self.layer1(self.relu(self.bn1(self.conv1(x))))
-        for layer in (self.layer2, self.layer3):
-            x = checkpoint(layer, x, use_reentrant=False)
-        return self.fc(torch.flatten(self.avgpool(x), 1))
-
-
-def test_gradient_checkpointing_changes_no_statistics():
-    """The first pass, computed again in the backward pass, updates neither set of them."""
-    network, found = ResNet(), []
-    checkpointed = Checkpointed()
-    checkpointed.load_state_dict(network.state_dict())
-    for one in (network, checkpointed):
-        torch.manual_seed(0)
-        model = aib.attach(one, at="layer2", num_classes=C, image_size=32, masked=True).train()
-        for x in images(2 * B).chunk(2):
-            aib.aib_loss(model(x), torch.arange(B), area=0.1).total.backward()
-        gradients = {n: p.grad for n, p in model.named_parameters()}
-        found.append((dict(model.named_buffers()), gradients))
-    torch.testing.assert_close(*found)
-
-
-def test_a_pass_that_failed_leaves_no_trace():
-    model, x = attached().eval(), images(B)
-    expected = model(x, deterministic=True).logits
-    hook = model.body.fc.register_forward_hook(lambda *_: 1 / 0)
-    for _ in range(3):
-        with pytest.raises(ZeroDivisionError):
-            model(x)
-    hook.remove()
-    assert torch.equal(model(x, deterministic=True).logits, expected)
-    assert not model.first_pass._features
-
-
-def test_the_head_is_batchnorm_and_linear_and_latent_dim_adds_the_bottleneck():
-    plain, bottleneck = attached(), attached(latent_dim=6)
-    assert isinstance(plain.head, LinearHead) and isinstance(plain.head.norm, nn.BatchNorm1d)
-    assert plain.eval_samples == (4, 1) and plain.eval()(images(B)).latent is None
-    assert isinstance(bottleneck.head, VariationalHead) and bottleneck.head.norm is not None
-    assert bottleneck.eval_samples == (4, 12)
-    assert bottleneck.eval()(images(B)).latent.z.shape == (4, 12, B, 6)
-
-
 @parametrize_networks
 @pytest.mark.parametrize("options", [{}, {"quantizer": 4, "latent_dim": 6, "area": 0.5}])
 def test_it_is_trained_saved_and_loaded_with_its_backbone(name, options, tmp_path):
@@ -131,17 +63,6 @@ def test_it_is_trained_saved_and_loaded_with_its_backbone(name, options, tmp_pat
         assert chosen == (options.get("area", 0.25), 0.5, 3.0)
     with pytest.raises(aib.AibError, match="noise_std is 0.5 in the file and 1.0 in"):
         aib.from_pretrained(tmp_path, backbone=attached(name, **options))
-
-
-def test_it_is_trained_like_any_model():
-    data = image_set(count=16, size=32)
-    model = aib.attach(
-        ResNet(), at="layer2", num_classes=data.num_classes, image_size=32, masked=True, area=0.5
-    )
-    before = model.first_pass.get_buffer("bn1/running_mean").clone()
-    fitted = aib.fit(model, data, SMALL)
-    assert "area" in fitted.last
-    assert not torch.equal(fitted.model.first_pass.get_buffer("bn1/running_mean"), before)
 
 
 def test_a_layer_inside_a_skip_connection_may_be_read():

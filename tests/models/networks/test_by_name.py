@@ -3,7 +3,6 @@
 import json
 import sys
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ import aib
 from aib.cli import main
 from aib.config.settings import Settings
 from aib.errors import AibWarning
-from aib.models.baselines.evaluator import Evaluator
 from aib.models.networks.by_name import build_network, classes_of, list_networks
 from aib.models.networks.grid import layer_grids
 from aib.models.networks.layers import default_layer
@@ -29,8 +27,6 @@ NETWORKS = {
     "timm:resnet18": ("layer3", 4),
     "timm:vit_tiny_patch16_224": ("blocks.1", 4),
     "timm:vit_small_patch14_dinov2": ("blocks.1", 4),
-    "timm:swin_tiny_patch4_window7_224": ("layers.2", 8),
-    "timm:vgg11": ("features.1", 8),
     "torchvision:resnet18": ("layer3", 4),
     "torchvision:googlenet": ("inception4e", 8),
     "torchvision:vit_b_16": ("encoder.layers.encoder_layer_2", 4),
@@ -43,9 +39,6 @@ Path("imported").touch()
 
 def build():
     return SmallNet()
-
-def number():
-    return 7
 """
 
 
@@ -86,6 +79,50 @@ def test_a_network_by_name_is_masked_saved_and_loaded_by_its_name(name, pretrain
     assert loaded.recipe == model.recipe and loaded.preprocessing == model.preprocessing
 
 
+def test_googlenet_keeps_the_form_of_its_weights(hub, tmp_path):
+    """torchvision's transforms its input if its weights are pretrained."""
+    for pretrained in (True, False):
+        model = aib.attach("torchvision:googlenet", num_classes=C, pretrained=pretrained)
+        assert ("tail.conv1.0.weight" in model.pretrained_names) == pretrained
+        model.save_pretrained(tmp_path)
+        for one in (model, aib.from_pretrained(tmp_path)):
+            assert one.tail.transform_input is pretrained and one.tail.aux1 is None
+
+
+@pytest.mark.parametrize(
+    ("backbone", "options", "message"),
+    [
+        ("my_module:build", {"at": "0", "pretrained": True}, "pretrained is for"),
+        (nn.Sequential(), {"at": "0", "pretrained": True}, "pretrained is for"),
+        ("timm:resnet9000", {}, "timm has no model 'resnet9000'; did you mean resnet"),
+        ("timm:", {"at": "0"}, "timm: needs the name of a model"),
+        ("timm:sequencer2d_s", {}, "no default layer"),
+        ("timm:resnet18", {"at": "layer9"}, "no layer 'layer9'"),
+        (nn.Sequential(), {}, "no default layer"),
+        ("my-module:build", {"at": "x"}, "written my_module:build"),
+        ("no_such_module:build", {"at": "x"}, "No module named 'no_such_module'"),
+        ("os:getcwd", {"at": "x"}, "must return an nn.Module"),
+    ],
+)
+def test_a_wrong_name_is_an_error(backbone, options, message, hub):
+    with pytest.raises(aib.AibError, match=message):
+        aib.attach(backbone, num_classes=C, **options)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--model timm:resnet18 --width 0.5", "no option 'width'"),
+        ("--model timm:resnet18 --area 0.5", "area does not apply"),
+        ("--model tiny_aib --masked", "masked is for networks"),
+        ("--model timm:resnet18 --backbone my_module:build", "leave out one of them"),
+    ],
+)
+def test_flags_that_do_not_fit_a_network_are_an_error(flags, message, photos, hub, capsys):
+    assert main(["train", "--data", photos, *flags.split(), *SHORT, "--out", "x"]) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["timm:resnet18", "torchvision:resnet18"])
 def test_a_network_by_name_is_the_network_of_its_library(name, hub):
     """Weights, image size and normalisation, against the library itself."""
@@ -98,18 +135,6 @@ def test_a_network_by_name_is_the_network_of_its_library(name, hub):
     assert aib.attach(name, num_classes=C, image_size=64).preprocessing.image_size == 64
     given = aib.attach(name, num_classes=C, preprocessing=aib.Preprocessing(64))
     assert given.recipe["image_size"] == given.preprocessing.image_size == 64
-
-
-def test_the_form_with_pretrained_weights_is_kept(hub, tmp_path):
-    """torchvision's GoogLeNet transforms its input if its weights are pretrained."""
-    for pretrained in (True, False):
-        model = aib.attach("torchvision:googlenet", num_classes=C, pretrained=pretrained)
-        assert model.tail.transform_input is pretrained and model.tail.aux1 is None
-        assert ("tail.conv1.0.weight" in model.pretrained_names) == pretrained
-        model.save_pretrained(tmp_path)
-        for named in (None, "torchvision:googlenet"):
-            loaded = aib.from_pretrained(tmp_path, backbone=named)
-            assert loaded.tail.transform_input is pretrained
 
 
 def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
@@ -129,42 +154,15 @@ def test_a_name_in_a_file_may_be_of_a_library_only(hub, tmp_path, monkeypatch):
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("my_module:build", "0", True), "pretrained is for"),
-        ((nn.Sequential(), "0", True), "pretrained is for"),
-        (("timm:resnet9000",), "timm has no model 'resnet9000'; did you mean resnet"),
-        (("timm:",), "timm: needs the name of a model, as in timm:resnet50"),
-        (("timm:sequencer2d_s",), "no default layer: name one with at; `aib models timm:seq"),
-        (("timm:resnet18", "layer9"), "no layer 'layer9'"),
-        (("timm:vit_tiny_patch16_224",), r"'blocks.1' gives \[2, 17, 8\] and not"),
-        ((nn.Sequential(),), "name the layer of the network with at="),
-        (("my-module:build", "x"), "written module:function, such as my_module:build"),
-        (("no_such_module:build", "x"), "no_such_module.py, in this folder or on PYTHONPATH"),
-    ],
-)
-def test_a_wrong_name_is_a_sentence(arguments, words, hub):
-    backbone, *more = arguments
-    options = dict(zip(("at", "pretrained"), more, strict=False))
-    with pytest.raises(aib.AibError, match=words):
-        aib.attach(backbone, num_classes=C, **options)
-
-
-def test_without_weights_or_library_there_is_one_sentence(hub, monkeypatch, capsys):
+@pytest.mark.parametrize("name", ["timm:resnet18", "torchvision:resnet18"])
+def test_missing_weights_and_a_missing_library_are_errors(name, hub, monkeypatch):
     hub.online = False
-    words = "the pretrained weights of .* could not be loaded .*local cache"
-    for name in ("timm:resnet18", "torchvision:resnet18"):
-        with pytest.raises(aib.AibError, match=words):
-            aib.attach(name, num_classes=C, pretrained=True)
-    for library in ("timm", "torchvision.models"):
+    with pytest.raises(aib.AibError, match="could not be loaded .*local cache"):
+        aib.attach(name, num_classes=C, pretrained=True)
+    for library in ("timm", "timm.data", "torchvision.models"):
         monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setitem(sys.modules, "timm.data", None)
-    for name in ("timm:resnet18", "torchvision:resnet18"):
-        with pytest.raises(aib.AibError, match=r"networks need \w+: pip install '.*\[timm\]'"):
-            aib.attach(name, num_classes=C)
-    assert main(["models", "timm:*"]) == 2
-    assert "timm: networks need timm" in capsys.readouterr().err
+    with pytest.raises(aib.AibError, match=r"networks need \w+: pip install '.*\[timm\]'"):
+        aib.attach(name, num_classes=C)
 
 
 def test_a_network_is_trained_by_name_and_opened_by_commands(photos, hub, capsys):
@@ -180,39 +178,6 @@ def test_a_network_is_trained_by_name_and_opened_by_commands(photos, hub, capsys
     assert hub.downloads == ["resnet18"]
     for command in ("eval run --samples 1x1", "interpret run --quick --images 4"):
         assert main(command.split()) == 0, capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ("--model timm:resnet18 --width 0.5", "timm:resnet18 has no option 'width'"),
-        ("--model timm:resnet18 --area 0.5", "area does not apply"),
-        ("--model tiny_aib --masked", "masked is for networks"),
-        ("--model tiny_aib --at stem", "at is for networks"),
-        ("--model timm:resnet18 --backbone my_module:build", "leave out one of them"),
-        ("--backbone my_module:build", "no default layer: name one with at"),
-        ("--backbone my_module:number --at x", "must return an nn.Module, not a int"),
-        ("--backbone my_module:nothing --at x", "AttributeError"),
-    ],
-)
-def test_what_does_not_fit_a_network_is_named(flags, words, photos, hub, capsys):
-    assert main(["train", "--data", photos, *flags.split(), *SHORT, "--out", "x"]) == 2
-    assert words in capsys.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore:.* cannot judge maps")  # it is not trained
-def test_an_evaluator_of_a_network_judges_its_maps(photos, capsys):
-    own = ["--backbone", "my_module:build"]
-    flags = [*own, "--at", "features", "--num-anchors", "4", "--latent-dim", "8", *SHORT]
-    for extra in (["--out", "run"], ["--evaluator", "--out", "judge"]):
-        command = ["train", "--data", f"{photos}:image_size=32", *flags, *extra]
-        assert main(command) == 0, capsys.readouterr().err
-    judge = aib.from_pretrained("judge", backbone=own[1])
-    assert isinstance(judge, Evaluator) and judge.head.encode.out_features == 16
-    asked = ["interpret", "run", "--evaluator", "judge", "--images", "4", "--subset", "2", *own]
-    assert main(asked) == 0, capsys.readouterr().err
-    found = json.loads(Path("run/interpret.json").read_text())["evaluator"]
-    assert found["run"] == "judge" and {"own", "centre", "random"} <= set(found["maps"])
 
 
 def test_an_evaluator_is_attached_to_a_network_of_your_own(tmp_path):
@@ -246,34 +211,18 @@ def test_a_resumed_run_needs_no_pretrained_weights(photos, hub):
         build_model(s, load_data(s, "train"))
 
 
-@pytest.mark.parametrize(
-    ("flags", "noticed"), [("--pretrained", True), ("--pretrained --lr=0.1", False), ("", False)]
-)
-def test_a_learning_rate_for_random_weights_is_noticed(flags, noticed, monkeypatch, capsys):
-    monkeypatch.setattr("aib.commands.train.start", lambda options, name: None)
-    main(["train", "--model", "timm:resnet18", *flags.split()])
-    assert ("such as --lr 0.01 --schedule cosine" in capsys.readouterr().out) == noticed
-
-
 def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys, tmp_path):
     flags = ["--backbone", "my_module:build", "--at", "features"]
     size = f"{photos}:image_size=16"
-    assert main(["train", "--data", size, *flags, *SHORT, "--out", "run"]) == 0, (
-        capsys.readouterr().err
-    )
-    assert json.loads((tmp_path / "run/config.json").read_text())["settings"]["model"] == flags[1]
+    assert main(["train", "--data", size, *flags, *SHORT, "--out", "run"]) == 0
     sys.modules.pop("my_module")
     (tmp_path / "imported").unlink()
     capsys.readouterr()
-    for command in ("eval run", "explain photos/test/class_0 --run run", "interpret run --quick"):
+    for command in ("eval run", "explain photos/test/class_0 --run run", "train --resume run"):
         assert main(command.split()) == 2
-        assert "this model needs --backbone my_module:build" in capsys.readouterr().err
-    assert main(["train", "--resume", "run"]) == 2
-    assert "this run needs --backbone my_module:build" in capsys.readouterr().err
+        assert "needs --backbone my_module:build" in capsys.readouterr().err
     assert not (tmp_path / "imported").exists() and "my_module" not in sys.modules
-    for command in ("eval run --samples 1x1", "export run --format torch-export"):
-        assert main([*command.split(), *flags[:2]]) == 0, capsys.readouterr().err
-    assert "logits" in capsys.readouterr().out  # how far the exported file is from the model
+    assert main(["eval", "run", "--samples", "1x1", *flags[:2]]) == 0, capsys.readouterr().err
     assert (tmp_path / "imported").exists()
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
@@ -301,18 +250,8 @@ def test_a_network_as_it_is_is_interpreted(photos, hub, tmp_path, capsys):
     assert found["accuracy"] == pytest.approx(100 * float(right))
 
 
-def test_a_network_to_interpret_needs_data(hub, capsys):
-    assert main(["interpret", "--model", "timm:resnet18"]) == 2
-    assert "with --data, such as folder:photos" in capsys.readouterr().err
-    assert main(["interpret"]) == 2
-    assert "at least one run, or a network with --model" in capsys.readouterr().err
-
-
 def test_networks_and_their_layers_are_listed(hub, capsys):
-    assert list_networks("timm:*_tiny_*") == [
-        "timm:swin_tiny_patch4_window7_224",
-        "timm:vit_tiny_patch16_224",
-    ]
+    assert list_networks("timm:*_tiny_*") == ["timm:vit_tiny_patch16_224"]
     assert "torchvision:raft_large" not in list_networks("torchvision:"), "no classifier"
     assert main(["models", "timm:*", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["networks"]
@@ -322,9 +261,6 @@ def test_networks_and_their_layers_are_listed(hub, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["at"], found["image_size"]) == ("layer3", 32)
     assert {"name": "layer2", "channels": 12, "grid": [8, 8]} in found["layers"]
-    assert main(["models", "timm:vit_tiny_patch16_224"]) == 0
-    assert "blocks.1" in capsys.readouterr().out
-    assert main(["models", "timm:nothing*"]) == 2
 
 
 def test_layers_inside_blocks_and_without_a_grid_are_not_listed(hub):
