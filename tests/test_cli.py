@@ -63,7 +63,7 @@ def test_the_help_of_a_command_has_an_example(capsys, command):
 def test_models_prints_a_table_and_json_for_programs(capsys):
     code, out, err = run(capsys, "models", "vgg_a*")
     assert code == 0 and err == "" and "wrn" not in out
-    for text in ("vgg_aib_qt", "20,040,801", "20.05", "3.79", "16x16", "running statistics"):
+    for text in ("vgg_aib_qt", "20,040,801", "20.05", "3.79", "16x16", "statistics as well"):
         assert text in out
     code, out, _ = run(capsys, "models", "--json")
     answer = json.loads(out)
