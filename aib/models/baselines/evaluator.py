@@ -59,7 +59,7 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
         nn.Sequential(parts.stem, parts.tail),
         parts.head(num_classes, options),
         num_classes,
-        noise_std=options.noise_std,
+        noise_std=options.noise_std or 1.0,
         profile=options.profile,
         min_size=parts.min_size,
     )
