@@ -1,7 +1,6 @@
 """Networks by name: "timm:resnet50", "torchvision:resnet50", or "my_module:build" for your own.
 
-timm and torchvision are no requirements of aib. A function of the user's own is imported only
-where the user names it, never because a file does: to import a module runs its code.
+A function of the user's own is imported only where the user names it, never because a file does.
 """
 
 import fnmatch
