@@ -29,12 +29,11 @@ class Context:
     """What a study measures, the same in all passes."""
 
     model: Classifier
-    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, given, evaluator
+    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, evaluator
     seed: int = 0
     modifications: Mapping[str, Modification] = field(default_factory=dict)
     foreign: Tensor | None = None  # uint8 [M,3,h,w], images that occlude
     makers: Mapping[str, MapMaker] = field(default_factory=dict)  # by kind of map
-    given: tuple[str, ...] = ()  # the kinds of map that the caller gave
     outlines: bool = True  # whether `batch.objects` are more than filled boxes
     evaluator: Evaluator | None = None
     evaluator_name: str = ""

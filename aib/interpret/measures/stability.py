@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.figures.table import Table, number, table_of, without
-from aib.interpret.kinds import map_name
+from aib.figures.table import Table, number, table_of
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
@@ -24,7 +23,7 @@ class StabilityMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.decisions: dict[str, list[Tensor]] = {}  # "MODIFICATION correct" and "... consistent"
-        self.scores: dict[tuple[str, str], InterpretabilityScore] = {}  # by map and modification
+        self.scores: dict[str, InterpretabilityScore] = {}  # by modification
 
     @property
     def cost(self) -> int:
@@ -43,41 +42,31 @@ class StabilityMeasure(Measure):
             }
             for what, values in decisions.items():
                 self.decisions.setdefault(f"{name} {what}", []).append(values)
-            for kind, (old, new) in self.maps(view, x, before.map, after.map).items():
+            if before.map is not None and after.map is not None:
                 score = InterpretabilityScore(seed=self.context.seed).to(x.device)
-                score = self.scores.setdefault((kind, name), score)
-                score.update(old, new, before.prediction, after.prediction)
-
-    def maps(
-        self, view: View, x: Tensor, before: Tensor | None, after: Tensor | None
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Maps before and after the modification, by kind."""
-        return {} if before is None or after is None else {"own": (before, after)}
+                score = self.scores.setdefault(name, score)
+                score.update(before.map, after.map, before.prediction, after.prediction)
 
     def columns(self) -> dict[str, Tensor]:
         """Decisions and cosines under each modification."""
         found = {name: torch.cat(parts).cpu() for name, parts in self.decisions.items()}
-        for (_, name), score in self.scores.items():
+        for name, score in self.scores.items():
             found[f"{name} cosine"] = torch.cat(score.cosine).cpu()
             found[f"{name} centred"] = torch.cat(score.centred).cpu()
         return found
 
     def fields(self) -> dict[str, Any]:
         """`stability`, by modification."""
-        return {"stability": self.results("own")}
+        return {"stability": {name: self._result(name) for name in self.context.modifications}}
 
-    def results(self, kind: str) -> dict[str, Stability]:
-        """What each modification did to one kind of map."""
-        return {name: self._result(kind, name) for name in self.context.modifications}
-
-    def _result(self, kind: str, name: str) -> Stability:
+    def _result(self, name: str) -> Stability:
         parts = {what: self.decisions[f"{name} {what}"] for what in ("correct", "consistent")}
         shares = {
             what: 100 * float(torch.cat(part).double().mean()) for what, part in parts.items()
         }
         values = {"accuracy": shares["correct"], "prediction_consistent": shares["consistent"]}
-        if (kind, name) in self.scores:
-            values |= {k: float(v) for k, v in self.scores[kind, name].compute().items()}
+        if name in self.scores:
+            values |= {k: float(v) for k, v in self.scores[name].compute().items()}
         return Stability.from_flat(values)
 
     @staticmethod
@@ -86,47 +75,16 @@ class StabilityMeasure(Measure):
         rows = []
         for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
             for label, study in studies.items():
-                for kind, by_name in {"own": study.stability, **study.map_stability}.items():
-                    found = by_name.get(name)
-                    if found and found.centred_mean:
-                        paper = study.paper.get(name) if kind == "own" else None
-                        row = {"modification": name, "map": map_name(kind), "run": label}
-                        rows.append(row | _cells(found, paper))
+                found = study.stability.get(name)
+                if found and found.centred_mean:
+                    row = {"modification": name, "run": label}
+                    rows.append(row | _cells(found, study.paper.get(name)))
         note = (
             "Score: share of the images with unchanged prediction whose map keeps its cosine, with "
             "a 95% interval. A constant map scores 100: read it with the centred cosine, the "
             "contrast and the number of flat maps. The paper does not give its threshold."
         )
-        table = table_of(TITLE, rows, note)
-        several = any(study.map_stability for study in studies.values())
-        return [table if several else without(table, "map")]
-
-
-class GivenStability(StabilityMeasure):
-    """The maps of the caller's functions, on the subset."""
-
-    needs = frozenset({"given"})
-    subset = True
-
-    def maps(
-        self, view: View, x: Tensor, before: Tensor | None, after: Tensor | None
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Maps before and after the modification, by kind."""
-        makers = self.context.makers
-        return {k: (view.maps[k], makers[k](x, view.batch)) for k in self.context.given}
-
-    def columns(self) -> dict[str, Tensor]:
-        """None: those of all images have these names."""
-        return {}
-
-    def fields(self) -> dict[str, Any]:
-        """`map_stability`, by kind of map."""
-        return {"map_stability": {kind: self.results(kind) for kind in self.context.given}}
-
-    @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
-        """None: the other class has them."""
-        return []
+        return [table_of(TITLE, rows, note)]
 
 
 def _cells(found: Stability, paper: float | None) -> dict[str, str]:
