@@ -22,6 +22,13 @@ from aib.models.explanation import Explanation
 from aib.system.progress import Tick
 
 MapMaker = Callable[[Tensor, Batch], Tensor]  # normalised images [B,3,H,W] to maps [B,h,w]
+NAMES = {
+    "own": "own map",
+    "gradcam": "Grad-CAM",
+    "integrated_gradients": "Integrated Gradients",
+    "centre": "centre Gaussian (control)",
+    "random": "random (control)",
+}
 
 
 @dataclass(frozen=True)
@@ -123,3 +130,8 @@ def subset_size(studies: Mapping[str, Study]) -> str:
     """How many images the expensive measures saw."""
     counts = sorted({study.subset_images for study in studies.values()})
     return " or ".join(f"{count:,}" for count in counts)
+
+
+def map_name(kind: str) -> str:
+    """A kind of map in words; a map that was given has its own name."""
+    return NAMES.get(kind, kind)

@@ -8,11 +8,7 @@ from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.evaluation.error import describe_split
 from aib.evaluation.intervals import Estimate, FlatResults
-from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.mask_use import MaskUse
-from aib.interpret.metrics.reliance import HARM, ROOM, Reliance
-from aib.interpret.metrics.sanity import LayerChange
-from aib.interpret.metrics.transplant import Transplant
+from aib.interpret.measured import HARM, ROOM, Encoding, LayerChange, MaskUse, Reliance, Transplant
 from aib.interpret.verdict import Judged, Verdict, judge
 from aib.system.files import finite
 

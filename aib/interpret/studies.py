@@ -17,9 +17,9 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret.foreign import prepare
 from aib.interpret.images import ImageMetrics, Images
-from aib.interpret.kinds import NAMES, first_images, map_makers
+from aib.interpret.kinds import first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
-from aib.interpret.measure import Context, MapMaker, Measure, run_measures
+from aib.interpret.measure import NAMES, Context, MapMaker, Measure, run_measures
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
 from aib.interpret.measures.localisation import LocalisationMeasure

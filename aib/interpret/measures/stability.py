@@ -1,4 +1,11 @@
-"""Do maps stay put when a modification leaves the prediction unchanged? (The paper's Table 2.)"""
+"""The interpretability score: do maps stay the same when a modification keeps the prediction?
+
+The paper gives neither a threshold nor the normalisation of its cosine. Here maps are min-max
+scaled, the primary threshold is 0.9, and 0.85 and 0.95 are always reported too.
+
+A constant map scores 100, because nothing in it can move. So the score comes with the centred
+cosine, the maps' contrast and the number of flat maps.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +13,98 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aib.errors import AibError
+from aib.figures.scale import FLAT
 from aib.figures.table import Table, number, table_of
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.metrics.checks import shape
+from aib.interpret.metrics.metric import BootstrapMetric
+from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.results import Stability, Study
+
+PRIMARY_TAU = 0.9
+TAUS = (0.85, PRIMARY_TAU, 0.95)
+PER_IMAGE = ("cosine", "centred", "consistent", "contrast", "contrast_modified")  # states
+
+
+class InterpretabilityScore(BootstrapMetric):
+    """Share of prediction-consistent images whose maps agree, and what it takes to judge it.
+
+    `compute` returns scalar tensors by name. With an interval (`NAME_low`, `NAME_high`):
+
+    - `score_TAU`: percentage of prediction-consistent images (same argmax, right or wrong) whose
+      scaled maps have a cosine of at least TAU; flat against flat agrees, flat against not flat
+      does not;
+    - `centred_TAU`: the same with the centred cosine, over the images where it is defined;
+    - `centred_mean`: the centred cosine's mean over those images, -1 to 1;
+    - `prediction_consistent`: percentage of all images.
+
+    Without: `images`, `centred_undefined` (prediction-consistent images with a flat map),
+    `contrast` and `contrast_modified` (max - min, mean over all images), `flat` and
+    `flat_modified` (counts over all images). A metric over no image at all is NaN.
+    """
+
+    cosine: list[Tensor]
+    centred: list[Tensor]
+    consistent: list[Tensor]
+    contrast: list[Tensor]
+    contrast_modified: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # One float per image: a process without data contributes an empty float tensor.
+        for name in PER_IMAGE:
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        maps: Tensor,
+        maps_modified: Tensor,
+        predictions: Tensor,
+        predictions_modified: Tensor,
+    ) -> None:
+        """Add maps [B,h,w] and predicted classes [B] of the images and of the modified images."""
+        if maps.shape != maps_modified.shape:
+            raise AibError(
+                f"maps {shape(maps)} and maps_modified {shape(maps_modified)} must have one shape"
+            )
+        if predictions.shape != maps.shape[:1] or predictions_modified.shape != maps.shape[:1]:
+            raise AibError(
+                f"predictions {shape(predictions)} and {shape(predictions_modified)} must hold one "
+                f"class index for each of the {len(maps)} maps"
+            )
+        before, after = min_max(maps), min_max(maps_modified)
+        self.count_broken(before.contrast + after.contrast)
+        self.cosine.append(cosine(before, after))
+        self.centred.append(centred_cosine(before, after))
+        self.consistent.append((predictions == predictions_modified).float())
+        self.contrast.append(before.contrast)
+        self.contrast_modified.append(after.contrast)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The values named above."""
+        raw, centred, consistent, contrast, contrast_modified = map(self.per_image, PER_IMAGE)
+        defined = consistent * ~centred.isnan()
+        every = torch.ones_like(consistent)
+        # Each metric is a sum over images divided by another: the counted ones, among which.
+        parts: dict[str, tuple[Tensor, Tensor]] = {}
+        for tau in TAUS:
+            least = tau - 1e-6  # in float32 a cosine of exactly 0.9 may be below 0.9
+            parts[f"score_{tau:g}"] = (100 * consistent * (raw >= least), consistent)
+            parts[f"centred_{tau:g}"] = (100 * defined * (centred >= least), defined)
+        parts["centred_mean"] = (defined * centred.nan_to_num(), defined)
+        parts["prediction_consistent"] = (100 * consistent, every)
+        return {
+            **self.ratios(parts),
+            "centred_undefined": (consistent * centred.isnan()).sum(),
+            "contrast": contrast.mean(),
+            "contrast_modified": contrast_modified.mean(),
+            "flat": (contrast.float() < FLAT).sum(),  # float32, as in `min_max`
+            "flat_modified": (contrast_modified.float() < FLAT).sum(),
+            "images": torch.tensor(len(contrast), device=contrast.device),
+        }
+
 
 TITLE = "Do maps stay put?"
 
