@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibError, AibWarning
+from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
@@ -56,8 +56,6 @@ class MaskSums:
 
     def result(self) -> MaskUse:
         """The means over all images."""
-        if not self.images:
-            raise AibError("there are no images: batches is empty")
         images = self.images
         found = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
         results: dict[str, Any] = {name: 100 * found[name] / images for name in SHARES}

@@ -18,7 +18,6 @@ from aib.figures.scale import FLAT
 from aib.figures.table import Table, number, table_of
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.checks import shape
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.results import Stability, Study
@@ -47,9 +46,6 @@ class InterpretabilityScore(BootstrapMetric):
 
     cosine: list[Tensor]
     centred: list[Tensor]
-    consistent: list[Tensor]
-    contrast: list[Tensor]
-    contrast_modified: list[Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -58,29 +54,22 @@ class InterpretabilityScore(BootstrapMetric):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(
-        self,
-        maps: Tensor,
-        maps_modified: Tensor,
-        predictions: Tensor,
-        predictions_modified: Tensor,
+        self, maps: Tensor, maps_modified: Tensor, predictions: Tensor, predictions_modified: Tensor
     ) -> None:
         """Add maps [B,h,w] and predicted classes [B] of the images and of the modified images."""
-        if maps.shape != maps_modified.shape:
-            raise AibError(
-                f"maps {shape(maps)} and maps_modified {shape(maps_modified)} must have one shape"
-            )
-        if predictions.shape != maps.shape[:1] or predictions_modified.shape != maps.shape[:1]:
-            raise AibError(
-                f"predictions {shape(predictions)} and {shape(predictions_modified)} must hold one "
-                f"class index for each of the {len(maps)} maps"
-            )
+        if not predictions.shape == predictions_modified.shape == maps.shape[:1]:
+            raise AibError(f"there must be one predicted class for each of the {len(maps)} maps")
         before, after = min_max(maps), min_max(maps_modified)
         self.count_broken(before.contrast + after.contrast)
-        self.cosine.append(cosine(before, after))
-        self.centred.append(centred_cosine(before, after))
-        self.consistent.append((predictions == predictions_modified).float())
-        self.contrast.append(before.contrast)
-        self.contrast_modified.append(after.contrast)
+        values = (
+            cosine(before, after),
+            centred_cosine(before, after),
+            (predictions == predictions_modified).float(),
+            before.contrast,
+            after.contrast,
+        )
+        for name, column in zip(PER_IMAGE, values, strict=True):
+            getattr(self, name).append(column)
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""

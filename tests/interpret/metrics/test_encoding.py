@@ -64,15 +64,6 @@ def test_guessing_names_the_most_frequent_class():
     assert map_reliance(replace(d, labels=torch.arange(20) % 4)).chance == 1 / 4
 
 
-def test_falling_back_to_the_most_frequent_class_is_not_following_the_map():
-    own = torch.tensor([0] * 30 + [1] * 20 + [2] * 10)
-    d = random_decisions()
-    under = d.under | {"other_class": torch.zeros_like(own)}
-    partners = draw_partners(d.index, own)
-    found = map_encoding(replace(d, own=own, under=under, partners=partners))
-    assert found.follows_chance == pytest.approx(found.follows.value) and found.follows.value > 0.25
-
-
 @pytest.mark.parametrize("classes", [2, 3, 4])
 def test_predictions_that_always_follow_the_map_do_so_above_chance(classes):
     d = random_decisions(classes=classes)
