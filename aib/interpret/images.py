@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.config.validation import check_decided, reject_unknown
+from aib.config.validation import check_decided
 from aib.data import Batches, ImageSet
-from aib.evaluation.intervals import Estimate, finite_or_none, mean_estimates
+from aib.evaluation.intervals import finite_or_none
 from aib.interpret.measure import Context, Measure, View, run_measures
 from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
@@ -62,14 +62,6 @@ class ImageMetrics:
             anchors=self.anchors,
             anchor_shares=self.anchor_shares,
         )
-
-    def difference(self, one: str, other: str, *, seed: int = 0) -> Estimate:
-        """Mean of one column minus another, paired by image, with its interval; over the images
-        that define both."""
-        reject_unknown((one, other), self.columns, "no column is called")
-        both = self.columns[one].double() - self.columns[other].double()
-        both = both[~both.isnan()]
-        return mean_estimates(both[:, None], seed=seed)[0] if len(both) else Estimate()
 
     def with_subset(self, index: Tensor, added: Mapping[str, Tensor]) -> "ImageMetrics":
         """With further columns, measured on the images `index`: NaN for the others."""

@@ -197,8 +197,6 @@ def _pictures(run: RunContent) -> list[Markup]:
     pictures = []
     for path in run.pictures:
         caption = CAPTIONS.get(path.stem, path.stem.replace("_", " "))
-        if pair := re.fullmatch("wrong_(.+)_right_(.+)", path.stem):
-            caption = f"Images that {pair[1]} gets wrong and {pair[2]} right, with both maps"
         pictures.append(blocks.picture(caption, png_uri(path.read_bytes())))
     return pictures
 

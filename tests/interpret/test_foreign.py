@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from aib.data import Batches
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.interpret import Estimate, ImageMetrics, Plan, mask_auroc, modifications, study
+from aib.interpret import ImageMetrics, Plan, mask_auroc, modifications, study
 from aib.interpret.posthoc import has_captum
 from aib.interpret.results import Study
 from aib.interpret.tables import all_tables
@@ -122,22 +122,6 @@ def test_values_of_a_subset_go_to_every_row_of_their_image():
     expected = torch.tensor([torch.nan, 0.5, 0.5, 0.25])
     torch.testing.assert_close(wide.columns["a"], expected, equal_nan=True)
     assert torch.equal(wide.columns["index"], index)
-
-
-def test_differences_are_paired_by_image():
-    values = torch.linspace(0, 1, 40).square()
-    one, other = values + 0.25, values.clone()
-    one[3] = other[7] = torch.nan
-    index = torch.arange(40)
-    each = ImageMetrics({"index": index, "label": index, "one": one, "other": other})
-    found = each.difference("one", "other")
-    ends = [found.value, found.low, found.high]
-    assert ends == pytest.approx([0.25] * 3, abs=1e-6)  # though each varies by far more
-    assert each.difference("one", "one").value == 0
-    with pytest.raises(AibError, match=r"no column is called 'othr'; did you mean other\?"):
-        each.difference("one", "othr")
-    nothing = replace(each, columns=each.columns | {"other": torch.full((40,), torch.nan)})
-    assert nothing.difference("one", "other") == Estimate()
 
 
 def test_a_study_needs_neither_a_plan_nor_batches():

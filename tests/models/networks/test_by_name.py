@@ -227,29 +227,6 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
 
-def test_a_network_as_it_is_is_interpreted(photos, hub, tmp_path, capsys):
-    """Its classes are matched by WordNet's numbers, and its post-hoc maps measured."""
-    name = "timm:resnet18"
-    for i, folder in enumerate(sorted((tmp_path / "photos/test").iterdir())):
-        (folder / "damaged.jpg").touch()
-        folder.rename(folder.with_name(libraries.SYNSETS[i + 1]))
-    data = "folder:photos/test:image_size=32"
-    command = f"interpret --model {name} --data {data} --subset 4".split()
-    with pytest.warns(AibWarning, match="3 unreadable"):
-        assert main(command) == 0, capsys.readouterr().err
-    found = json.loads(
-        (tmp_path / "interpret" / name.replace(":", "-") / "interpret.json").read_text()
-    )
-    assert found["model"] == name and found["images"] == 6
-    assert {"gradcam", "integrated_gradients"} <= set(found["faithfulness"])
-    network = build_network(name, pretrained=True).eval()
-    data = aib.data.load(data, holdout=0)
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (libraries.MEAN, libraries.STD))
-    predicted = network((data.images / 255 - mean) / std).argmax(1)
-    right = (predicted == data.labels + 1).float().mean()
-    assert found["accuracy"] == pytest.approx(100 * float(right))
-
-
 def test_networks_and_their_layers_are_listed(hub, capsys):
     assert list_networks("timm:*_tiny_*") == ["timm:vit_tiny_patch16_224"]
     assert "torchvision:raft_large" not in list_networks("torchvision:"), "no classifier"
