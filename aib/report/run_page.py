@@ -1,6 +1,5 @@
 """The page of one run, or of several with a comparison."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -11,8 +11,7 @@ from torch import nn
 import aib
 from aib.cli import main
 from aib.config.settings import Settings
-from aib.errors import AibWarning
-from aib.models.networks.by_name import build_network, classes_of, list_networks
+from aib.models.networks.by_name import build_network, list_networks
 from aib.models.networks.grid import layer_grids
 from aib.models.networks.layers import default_layer
 from aib.training.train import build_model, load_data
@@ -262,12 +261,3 @@ def test_layers_inside_blocks_and_without_a_grid_are_not_listed(hub):
 )
 def test_the_first_pattern_that_fits_gives_the_layer(name, at):
     assert default_layer(name) == at
-
-
-def test_classes_are_wordnets_numbers_where_the_data_has_them(hub):
-    network = build_network("timm:resnet18")
-    assert classes_of("timm:resnet18", network) == tuple(libraries.CATEGORIES)
-    assert classes_of("timm:resnet18", network, ("n01443537",)) == tuple(libraries.SYNSETS)
-    assert classes_of("torchvision:resnet18", network) == tuple(libraries.CATEGORIES)
-    network.num_classes = 7  # no known subset of ImageNet
-    assert classes_of("timm:resnet18", network) == ()
