@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aib.data import Batches
     from aib.interpret.results import Study
     from aib.interpret.studies import Plan
+    from aib.models.baselines.evaluator import Evaluator
     from aib.models.classifier import Classifier
     from aib.runs.run import Run
 
@@ -66,28 +67,28 @@ def interpret(
         data: data set; by default the first run's own.
         split: train, val or test; by default test, or held-out images if there are none.
         root: folder of the data set's official files.
-        backbone: my_module:build, for runs of a network of your own; never imported unasked.
-        foreign: data set whose images occlude; the paper uses svhn.
+        backbone: my_module:build, for runs of a network of your own.
+        foreign: data set whose images occlude.
         images: use this many images, chosen at random; all by default.
-        subset: images of the expensive parts (localisation, deletion, insertion, ROAD, post-hoc
-            maps, evaluator).
+        subset: images of the expensive parts, such as localisation and post-hoc maps.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
-        csv: write the metrics of every image to this .csv file, with the names of image files.
-        out: folder for the results; by default each run's own, hub/owner/name/COMMIT for a model
-            of the Hub.
+        csv: write the metrics of every image to this .csv file.
+        out: folder for the results; by default each run's own.
         overwrite: replace an interpret.json that is there.
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
-        precision: precision of the forward passes; fp16 takes less time on a GPU.
-        device: cpu or cuda; whatever there is if not given.
+        precision: of the forward passes; fp16 takes less time on a GPU.
+        device: cpu or cuda; by default what there is.
         json: print JSON.
     """
     from aib.interpret.images import write_image_metrics
-    from aib.interpret.runs import feeds_for, study_run
+    from aib.interpret.metrics.perturb import modifications
+    from aib.interpret.runs import feeds_for, foreign_images, study_run
+    from aib.interpret.studies import Plan
     from aib.models.weights import RESULT
-    from aib.runs.run import open_run, open_runs
+    from aib.runs.run import open_runs
     from aib.system.environment import environment
 
     if csv is not None:
@@ -113,10 +114,16 @@ def interpret(
             if (folder / RESULT).exists() and not overwrite:
                 raise AibError(f"{folder} has a study: write elsewhere with --out, or --overwrite")
             check_writable(folder / RESULT)
-        plan, notes = make_plan(foreign, root or own_root, subset, seed, precision)
+        others: Tensor | str | None = foreign_images(foreign, root or own_root, seed)
+        known = modifications(foreign)
+        notes: list[str] = []
+        if isinstance(others, str):
+            known = {n: m for n, m in known.items() if m.kind != "foreign"}
+            notes, others = [others], None
+        plan = Plan(known, others, subset, seed, precision=precision)
         if evaluator is not None:
-            judge = open_run(evaluator, device, backbone)
-            plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
+            judge = open_evaluator(evaluator, opened, feeds[0].data.split, device, backbone)
+            plan = replace(plan, evaluator=judge, evaluator_name=str(evaluator))
     studies, per_image = {}, {}
     for one, feed in zip(opened, feeds, strict=True):
         study, metrics = study_run(one, feed, plan, str(name), notes, expensive=not quick)
@@ -136,32 +143,20 @@ def interpret(
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
-def make_plan(
-    foreign: str, root: str | None, subset: int, seed: int, precision: Precision
-) -> tuple[Plan, list[str]]:
-    """What is measured; without the foreign images what needs none, and a note on why."""
-    from aib.interpret.metrics.perturb import modifications
-    from aib.interpret.runs import foreign_images
-    from aib.interpret.studies import Plan
-
-    others: Tensor | str | None = foreign_images(foreign, root, seed)
-    known, notes = modifications(foreign), []
-    if isinstance(others, str):
-        known = {n: m for n, m in known.items() if m.kind != "foreign"}
-        notes, others = [others], None
-    return Plan(known, others, subset, seed, precision=precision), notes
-
-
-def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
-    """The plan with an evaluator, if it fits all runs."""
+def open_evaluator(
+    folder: Path, opened: list[Run], split: str, device: str | None, backbone: str | None
+) -> Evaluator:
+    """The evaluator of a run, if it fits all runs that it judges."""
     from aib.models.baselines.evaluator import Evaluator, check_evaluator
+    from aib.runs.run import open_run
 
+    judge = open_run(folder, device, backbone)
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)
     if split == "val":
         judge.check_same_holdout(opened[0])
     assert isinstance(judge.model, Evaluator)
-    return replace(plan, evaluator=judge.model, evaluator_name=name)
+    return judge.model
 
 
 def draw(
@@ -211,13 +206,7 @@ def result_folders(opened: list[Run], out: Path | None) -> list[Path]:
     """The runs' own folders, or `out`, with one below it for each of several runs."""
     if out is None or len(opened) == 1:
         return [out or run.output for run in opened]
-    paths = [run.output.resolve() for run in opened]  # ".." is no name of a folder
-    names = [Path(run.repo or path).name for run, path in zip(opened, paths, strict=True)]
-    # Where two runs share a name their full paths tell them apart.
-    return [
-        out / (name if names.count(name) == 1 else str(path).strip("/").replace("/", "_"))
-        for name, path in zip(names, paths, strict=True)
-    ]
+    return [out / run.label.strip("/").replace("/", "_") for run in opened]
 
 
 COMMAND = interpret

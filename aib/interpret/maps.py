@@ -93,12 +93,10 @@ def explain(
 
 def _paths(source: Any) -> list[Path]:
     """The image files that a source names."""
-    if isinstance(source, str | Path):
-        return [Path(source)]
-    is_list = isinstance(source, list | tuple) and source
-    if not is_list or not all(isinstance(one, str | Path) for one in source):
+    sources = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(one, str | Path) for one in sources):
         return []
-    return [Path(one) for one in source]
+    return [Path(one) for one in sources]
 
 
 def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:

@@ -1,9 +1,7 @@
 """Post-hoc maps by captum, for any classifier.
 
-captum is an extra: `pip install 'aib[posthoc]'`. Every function takes images x [B,C,H,W] and gives
-maps [B,H,W] for the class `target` (the predicted one by default). They attribute the raw class
-score, as published: the logit before any softmax, also for models that return log-probabilities as
-`Output.logits`.
+Every function takes images x [B,C,H,W] and gives maps [B,H,W] for the class `target` (the predicted
+one by default). They attribute the raw class score, as published: the logit before any softmax.
 """
 
 import importlib.util

@@ -26,16 +26,6 @@ def run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("runs") / "qt")
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("photos")
-    data = shapes(2)
-    for i in range(2):
-        image = Image.fromarray(data.images[i].permute(1, 2, 0).numpy())
-        image.resize((90, 60)).save(folder / f"photo{i}.jpg")
-    return folder
-
-
 def study_of(lost: float) -> dict:
     """A stored study in which another map costs so much accuracy."""
     drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
@@ -74,12 +64,11 @@ def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
     assert {path.name for path in pictures.iterdir()} == {"modified.png", "mine.png"}
 
 
-@pytest.mark.parametrize("size", ["", ":image_size=32"])  # decoded in each pass, and once
-def test_the_table_names_the_files_of_a_folder(run, tmp_path, size):
+def test_the_table_names_the_files_of_a_folder(run, tmp_path):
     photos, table = official.write_folder(tmp_path / "photos", classes=2), tmp_path / "images.csv"
     for i, name in enumerate(shapes(2).class_names[:2]):
         (photos / f"class_{i}").rename(photos / name)
-    words = ["interpret", str(run), "--data", f"folder:{photos}{size}", "--out", str(tmp_path)]
+    words = ["interpret", str(run), "--data", f"folder:{photos}", "--out", str(tmp_path)]
     few = ["--quick", "--images", "3", "--foreign", "shapes", "--csv", str(table)]
     assert main([*words, *few]) == 0
     with table.open() as file:

@@ -1,10 +1,8 @@
 """The pictures of `aib interpret`."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
-import pytest
 
 from aib.data import Batches
 from aib.figures.picture import draw_mosaic, image_tile, map_tile, save_figure
@@ -49,12 +47,3 @@ def test_any_name_is_drawn_as_it_is(tmp_path):
     figure = draw_mosaic([[tile] * 3] * 3, names, names, "$1_or_$5 \udcff")
     save_figure(figure, tmp_path / "any.png")
     assert (tmp_path / "any.png").is_file()
-
-
-@pytest.mark.parametrize("name", ["automobile\nnot automobile", "WWWWWWWWW…", "cat"])
-def test_the_names_of_columns_do_not_overlap(name):
-    tile = np.zeros((32, 32, 3), np.uint8)
-    figure = draw_mosaic([[tile] * 8], ["image"], [name] * 8)
-    figure.canvas.draw()
-    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
