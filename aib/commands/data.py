@@ -56,8 +56,6 @@ def list_(root: Root = None, json: bool = False) -> None:
 def fetch(name: Name, /, root: Root = None, extra: bool = False) -> None:
     """Download a data set, check it and unpack it.
 
-    It can be interrupted: only complete archives are moved into place.
-
     For example: aib data fetch cifar10
 
     Args:

@@ -200,9 +200,8 @@ class Batches:
     ) -> Iterator[Batch]:
         objects = objects and self.data.has_objects
         chosen = uniform if self.augment else None
-        # Its own generator: else the loader takes a number from the global one, and the model's
-        # noise would depend on how often an epoch was resumed. It seeds the workers, and with them
-        # a user's random `transform`.
+        # Its own generator seeds the workers, and with them a user's random `transform`. The global
+        # one is the model's, whose noise may not depend on how often an epoch was resumed.
         generator = torch.Generator()
         if self.train:
             mixed = np.random.SeedSequence([self.seed, epoch, self.rank]).generate_state(1)[0]

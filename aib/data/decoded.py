@@ -122,9 +122,4 @@ def _decode_into(images: Tensor, files: ImageFiles) -> Tensor:
 
     # Pillow releases the GIL.
     with progress_bar(len(images)) as tick, ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            ratios = list(pool.map(decode, range(len(images))))
-            return torch.tensor(ratios, dtype=torch.float32)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # a damaged file: do not decode all others first
-            raise
+        return torch.tensor(list(pool.map(decode, range(len(images)))), dtype=torch.float32)

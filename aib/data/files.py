@@ -4,23 +4,17 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pooch
 from numpy.typing import NDArray
 
 from aib.data.specs import Spec
 from aib.errors import AibError
 
 
-def cache_folder() -> Path:
-    """The folder that `fetch` downloads to: $AIB_DATA, or the user's cache folder."""
-    if "AIB_DATA" in os.environ:
-        return Path(os.environ["AIB_DATA"]).expanduser()
-    import pooch  # not needed to read files with --root
-
-    return Path(pooch.os_cache("aib")) / "data"
-
-
 def root_folder(root: str | Path | None) -> Path:
-    return cache_folder() if root is None else Path(root).expanduser()
+    """The folder of the data sets: `root`, or $AIB_DATA, or the user's cache folder."""
+    base = root or os.environ.get("AIB_DATA") or pooch.os_cache("aib") / "data"
+    return Path(base).expanduser()
 
 
 def locate(spec: Spec, root: str | Path | None) -> Path | None:

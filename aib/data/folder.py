@@ -39,8 +39,6 @@ def read(split: str, *, path: Path, resize: Resize = "squash") -> ImageSet:
     if not has_split(path, split):
         raise _wrong(path, f"it has no images in '{split}'")
     top = path / split if (path / "train").is_dir() else path
-    if top != path and (top / MASKS).is_dir():
-        raise _wrong(top, f"its masks belong in {path / MASKS / split}")
     classes = _classes(path / "train" if top != path else path)
     if other := set(_classes(top)) - set(classes):
         raise _wrong(top, f"train/ lacks its class '{min(other)}'")

@@ -9,16 +9,16 @@ arithmetic defines to the bit are used, so a seed gives the same bytes on any CP
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aib.config.validation import Count, Rule, check, check_fields
 from aib.data.glyphs import GLYPHS
 from aib.data.imageset import ImageSet, check_memory
 from aib.data.specs import SHAPES, SHAPES_SPURIOUS
-from aib.errors import AibError
 
 BLOCK = 100  # a multiple of the ten classes; small enough to stay in the cache
 SIDE = 32
@@ -42,25 +42,20 @@ TURNS = np.round(np.stack([np.cos(_DEGREES), np.sin(_DEGREES)], 1), 6).astype(np
 Floats = NDArray[np.float32]
 Layer = tuple[Floats, Floats]  # coverage [N,32,32] in 0..1, colour [N,3]
 Split = Literal["train", "test"]
+UpToTwo = Annotated[float, Rule("in 0..2", lambda value: 0 <= value <= 2)]
 
 
 @dataclass(frozen=True)
 class Difficulty:
     """Difficulty of the images. With 1.0 a small CNN learns them in minutes on a CPU."""
 
-    clutter: float = 1.0  # scales the number of strokes and the strength of the texture
-    contrast: float = 1.0  # scales the colour distance between shape and background
-    size: str = "medium"
+    clutter: UpToTwo = 1.0  # scales the number of strokes and the strength of the texture
+    contrast: UpToTwo = 1.0  # scales the colour distance between shape and background
+    size: Literal["small", "medium", "large"] = "medium"
     spurious: bool = False  # the background colour predicts the class in training, not in test
 
     def __post_init__(self) -> None:
-        if self.size not in RADII:
-            raise AibError(f"size must be one of {', '.join(RADII)}, not '{self.size}'")
-        if not 0 <= self.clutter <= 2 or not 0 < self.contrast <= 2:
-            raise AibError(
-                f"clutter must be in 0..2 and contrast above 0 and at most 2, "
-                f"not {self.clutter} and {self.contrast}"
-            )
+        check_fields(self)
 
 
 class Block(NamedTuple):
@@ -76,13 +71,12 @@ def read(
     count: int | None = None,
     clutter: float = 1.0,
     contrast: float = 1.0,
-    size: str = "medium",
+    size: Any = "medium",
     spurious: bool = False,
 ) -> ImageSet:
     """Generate `count` images, by default as many as the split has; `seed` is of `train`."""
     count = SHAPES.sizes[split] if count is None else count
-    if count < 1:
-        raise AibError(f"count of shapes must be at least 1, not {count}")
+    check("count", count, Count)
     check_memory(count, SIDE)
     difficulty = Difficulty(clutter, contrast, size, spurious)
     split_seed = TEST_SEED if split == "test" else seed

@@ -6,8 +6,6 @@ from pathlib import Path
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
 
-# Class names as one string each: a hundred quoted names are hard to read.
-_CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
 _CIFAR100 = """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus
     butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab
@@ -18,8 +16,6 @@ _CIFAR100 = """
     spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
     train trout tulip turtle wardrobe whale willow_tree wolf woman worm
 """
-_STL10 = "airplane bird car cat deer dog horse monkey ship truck"
-_SHAPES = "disc ring square triangle plus star crescent corner bowtie pill"
 
 # Channel mean and standard deviation of ImageNet, on which backbones for photographs were trained.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -73,7 +69,7 @@ SHAPES = Spec(
     "shapes",
     "cluttered shapes with masks",
     num_classes=10,
-    classes=tuple(_SHAPES.split()),
+    classes=tuple("disc ring square triangle plus star crescent corner bowtie pill".split()),
     image_size=32,
     sizes={"train": 20_000, "test": 4_000},
     mean=(0.5, 0.5, 0.5),
@@ -91,7 +87,7 @@ CIFAR10 = Spec(
     "cifar10",
     "CIFAR-10",
     num_classes=10,
-    classes=tuple(_CIFAR10.split()),
+    classes=tuple("airplane automobile bird cat deer dog frog horse ship truck".split()),
     image_size=32,
     sizes={"train": 50_000, "test": 10_000},
     mean=(0.4914, 0.4822, 0.4465),
@@ -135,7 +131,7 @@ STL10 = Spec(
     "stl10",
     "STL-10, labelled part",
     num_classes=10,
-    classes=tuple(_STL10.split()),
+    classes=tuple("airplane bird car cat deer dog horse monkey ship truck".split()),
     image_size=96,
     sizes={"train": 5_000, "test": 8_000},
     mean=(0.4467, 0.4398, 0.4066),

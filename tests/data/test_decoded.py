@@ -8,15 +8,12 @@ import pytest
 import torch
 from PIL import Image
 
-from aib.config.settings import Settings
 from aib.data import Batches, ImageFiles, ImageSet, decoded
 from aib.data.augment import EpochPlan, crop_image
 from aib.data.decode import to_tensor
 from aib.data.decoded import crop_copies, decode_once
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.training.fit import fit
-from tests.helpers import small_model
 
 SIZE = 72
 
@@ -68,14 +65,6 @@ def test_crops_of_a_copy_are_the_crops_of_the_file(photos: ImageSet, flip: bool)
             assert (crop.int() - want.int()).abs().float().mean() < 0.8
 
 
-def test_a_crop_of_one_grey_is_that_grey_up_to_its_edges() -> None:
-    greys = torch.arange(256, dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 3, 90, 90)
-    for corner in (0.0, 0.3, 1 - 2**-24):  # the smallest crop, which is enlarged
-        uniform = torch.tensor([corner, corner, 0.9, 0.0, 0.5]).expand(256, 5)
-        crops = crop_copies(greys, torch.ones(256), uniform, SIZE, flip=False)
-        assert torch.equal(crops, greys[..., :SIZE, :SIZE])
-
-
 @pytest.mark.parametrize("cache", ["auto", "memory"])
 def test_batches_from_a_copy_are_those_decoded_on_access(photos: ImageSet, cache, calls) -> None:
     settings = {"train": True, "trivial_augment": False, "cutout": 16, "alternate_flip": True}
@@ -104,12 +93,6 @@ def test_memory_decides_whether_there_is_a_copy(photos: ImageSet, monkeypatch) -
     assert decode_once(photos, "memory") is not None
     with pytest.raises(AibError, match="this machine has"):
         decode_once(photos, "memory", processes=2)
-
-
-def test_held_out_files_are_decoded_once_for_all_epochs(photos: ImageSet, calls) -> None:
-    s = Settings(epochs=3, batch_size=2, accelerator="cpu", workers=0)
-    fit(small_model("tiny", 6), photos, s, validation=replace(photos, split="val"))
-    assert sorted(calls) == sorted([*range(6), *range(6)])
 
 
 def test_crop_boxes_are_cut_before_the_copy(photos: ImageSet) -> None:

@@ -100,12 +100,6 @@ def test_masks_and_boxes_are_the_same_from_files_and_from_memory(tmp_path, worke
     assert beyond.boxes.tolist() == [[16.0, 0.0, 24.0, 24.0], [0.0, 24.0, 16.0, 24.0]]
 
 
-def test_resized_in_memory_masks_and_boxes_follow_the_images(tmp_path):
-    small, large = (drawn(tmp_path, size=size).in_memory() for size in (24, 48))
-    moved = small.prepared_for(large.preprocessing)
-    assert torch.equal(moved.objects, large.objects) and torch.equal(moved.boxes, large.boxes)
-
-
 @pytest.mark.parametrize("size", [20, 40])
 def test_images_and_masks_in_memory_are_resized_as_pillow_does(size):
     images, objects = pixels(4, 30), (pixels(4, 30, seed=1)[:, 0] > 127).to(torch.uint8)

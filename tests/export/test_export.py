@@ -13,7 +13,7 @@ import aib
 from aib.cli import main
 from aib.commands.export import default_target
 from aib.export import FORMATS, export, formats, read_metadata
-from aib.export.one_pass import OnePass, describe, settled, traceable
+from aib.export.one_pass import OnePass, describe, traceable
 from aib.models.masked import information_bits
 from aib.runs.run import find_model
 from aib.system.files import sha256
@@ -78,11 +78,6 @@ def test_one_pass_gives_the_outputs_that_a_model_has(name):
     assert list(found) == list(expected)
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, atol=1e-6)
-
-
-def test_the_model_stays_as_it_is():
-    model = filled_model("tiny_aib_qt").double().train()
-    assert not settled(model).training and model.training
 
 
 def test_the_metadata_say_what_the_outputs_are():

@@ -77,7 +77,7 @@ def test_logits_may_come_in_an_object_and_the_model_is_left_alone():
 
 def test_bad_input_is_named():
     net = SmallNet()
-    with pytest.raises(AibError, match="SmallNet has no layer 'tail'; close to it"):
+    with pytest.raises(AibError, match="SmallNet has no layer 'tail'"):
         gradcam(net, X, "tail")
     with pytest.raises(AibError, match=r"\[B,C,h,w\]"):
         gradcam(net, X, "fc")

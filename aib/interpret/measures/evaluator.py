@@ -151,12 +151,11 @@ def kept_curves(correct: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, Ke
         gains = [areas[kind] - areas[control] for control in controls]
         columns = torch.cat([values, torch.stack([areas[kind], *gains], dim=1)], dim=1)
         found = mean_estimates(columns, seed=seed)
+        over = dict(zip(controls, found[len(SHARES) + 1 :], strict=True))
         curves[kind] = KeptCurve(
             dict(zip(SHARES, found, strict=False)),
             found[len(SHARES)],
-            **{
-                f"over_{control}": gain
-                for control, gain in zip(controls, found[len(SHARES) + 1 :], strict=True)
-            },
+            over_random=over.get("random"),
+            over_centre=over.get("centre"),
         )
     return curves

@@ -41,10 +41,6 @@ DEFAULTS = {
         "encoder.layers.-1": "vit_*",
     },
 }
-LAYERS = {  # by name
-    library: {name: at for at, names in layers.items() for name in names.split()}
-    for library, layers in DEFAULTS.items()
-}
 
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
@@ -57,8 +53,10 @@ def find_layer(network: nn.Module, name: str) -> nn.Module:
 def default_layer(name: str) -> str | None:
     """The default `at` of a library network, such as timm:resnet50; None if it has none."""
     library, _, model = name.partition(":")
-    patterns = LAYERS.get(library, {})
-    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
+    for at, patterns in DEFAULTS.get(library, {}).items():
+        if any(fnmatch.fnmatch(model, one) for one in patterns.split()):
+            return at
+    return None
 
 
 def name_from_start(network: nn.Module, name: str) -> str:
