@@ -66,10 +66,8 @@ def test_plug_in_learns(run, tmp_path):
 
 def test_score_foreign_method(run, tmp_path):
     out = run("score_foreign_method.py")
-    rows = {line[:21].strip(): line[21:].split() for line in out.splitlines()[2:-1]}
+    rows = {line[:21].strip(): line[21:].split() for line in out.splitlines()[2:]}
     auroc = {name: float(row[0]) for name, row in rows.items()}
     assert auroc["occlusion"] > 0.8 and auroc["input gradient"] > 0.8  # they find the block
     assert auroc["constant"] == 0.5 and 0.4 < auroc["random"] < 0.6
-    # The warning of the last line: what knows nothing of the image has the best score.
-    assert rows["centred blob"][2:] == ["100.0", "0"] and rows["constant"][2:] == ["100.0", "32"]
     assert not list(tmp_path.iterdir())

@@ -15,19 +15,6 @@ from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients, posthoc_maps
 from aib.models.classifier import Classifier
 
-NAMES = {
-    "own": "own map",
-    "gradcam": "Grad-CAM",
-    "integrated_gradients": "Integrated Gradients",
-    "centre": "centre Gaussian (control)",
-    "random": "random (control)",
-}
-
-
-def map_name(kind: str) -> str:
-    """A kind of map in words; a map that was given has its own name."""
-    return NAMES.get(kind, kind)
-
 
 def map_makers(
     model: Classifier,

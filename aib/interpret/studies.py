@@ -17,15 +17,15 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret.foreign import prepare
 from aib.interpret.images import ImageMetrics, Images
-from aib.interpret.kinds import NAMES, first_images, map_makers
+from aib.interpret.kinds import first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
-from aib.interpret.measure import Context, MapMaker, Measure, run_measures
+from aib.interpret.measure import NAMES, Context, MapMaker, Measure, run_measures
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
 from aib.interpret.measures.localisation import LocalisationMeasure
 from aib.interpret.measures.mask import MaskMeasure
 from aib.interpret.measures.randomisation import RandomisationMeasure
-from aib.interpret.measures.stability import GivenStability, StabilityMeasure
+from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.measures.swaps import SwapMeasure
 from aib.interpret.measures.transplant import TransplantMeasure
 from aib.interpret.metrics.perturb import Modification, modifications
@@ -38,7 +38,7 @@ from aib.system.progress import Tick, progress_bar, silent
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
-    SwapMeasure, TransplantMeasure, StabilityMeasure, GivenStability, LocalisationMeasure,
+    SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure,
     FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
 )  # fmt: skip
 ALL = modifications()
@@ -197,7 +197,6 @@ def _context(
         "takes_map": model.takes_map,
         "mask": isinstance(model, Masked) and model.takes_map,
         "objects": why_not is None,
-        "given": bool(maps),
         "evaluator": plan.evaluator is not None,
     }
     context = Context(
@@ -207,7 +206,6 @@ def _context(
         modifications=fitting,
         foreign=plan.foreign,
         makers=makers,
-        given=tuple(maps),
         outlines=not feed.data.has_only_boxes,
         evaluator=plan.evaluator,
         evaluator_name=plan.evaluator_name,

@@ -68,17 +68,13 @@ def test_a_network_is_scored_with_maps_of_any_function():
         starts = [curves.deletion_curve[0], curves.road_morf_curve[0], curves.road_lerf_curve[0]]
         assert starts == pytest.approx([whole] * 3)
         assert curves.road_fractions == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]
-    assert set(found.map_stability) == set(given)
-    constant = found.map_stability["constant"]["color-8"]
-    assert constant.score[0.9].value in (100, None) and constant.flat == 6
     assert "no single" in found.verdict_text
     assert found.data == "shapes" and found.class_names == DATA.class_names
     text = json.dumps(found.to_dict(), allow_nan=False)
     again = Study.from_dict(json.loads(text))
-    assert again.to_dict() == json.loads(text) and again.map_stability == found.map_stability
+    assert again.to_dict() == json.loads(text)
     tables = {table.title: table for table in all_tables({"theirs": again})}
-    for title in ("Do maps stay put?", "Where is the object?"):
-        assert any("gradient" in row for row in tables[title].rows)
+    assert any("gradient" in row for row in tables["Where is the object?"].rows)
 
 
 def test_every_kind_of_map_has_its_values_of_each_image_of_the_subset():
@@ -185,9 +181,8 @@ def test_the_scale_of_given_maps_does_not_matter():
     made = gradients(network := SmallNet())
     given = {"large": made, "tiny": lambda x: 2.0**-30 * made(x)}  # exact
     found, _ = study(network, DATA, PLAN, maps=given)
-    for part in (found.localisation, found.faithfulness, found.map_stability):
+    for part in (found.localisation, found.faithfulness):
         assert part["tiny"] == part["large"]
-    assert found.map_stability["tiny"]["color-8"].flat == 0
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -8,10 +8,8 @@ import torch
 from aib.data import Batches
 from aib.errors import AibError, AibWarning
 from aib.interpret import Estimate, Plan, judge, study
+from aib.interpret.measured import Drop, Encoding, Reliance, Transplant
 from aib.interpret.measures.evaluator import kept_curves
-from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.reliance import Drop, Reliance
-from aib.interpret.metrics.transplant import Transplant
 from aib.interpret.results import EvaluatorResults, Study
 from aib.interpret.verdict import Judged
 from tests.interpret import planted

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aib.interpret.metrics.encoding import map_encoding
 from aib.interpret.metrics.probe import jittered_gaussian, probe
-from aib.interpret.metrics.reliance import map_reliance
+from aib.interpret.metrics.reliance import map_encoding, map_reliance
 from aib.interpret.metrics.swap import Decisions, Partners, draw_partners
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 import aib
 from aib.interpret.maps import own_maps
-from aib.interpret.metrics.sanity import randomise, randomise_layers
+from aib.interpret.measures.randomisation import randomise, randomise_layers
 from tests.helpers import eval_model
 from tests.models.networks.small import ViT
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from aib.errors import AibError
-from aib.interpret.metrics.mask_use import MaskUse, mask_use
+from aib.interpret.measured import MaskUse
+from aib.interpret.measures.mask import mask_use
 from aib.interpret.metrics.seeded import Stream, normal
 from aib.models.latent import LinearHead
 from aib.models.masked import Masked

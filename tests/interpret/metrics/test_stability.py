@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from aib.errors import AibError
-from aib.interpret.metrics.score import InterpretabilityScore
+from aib.interpret.measures.stability import InterpretabilityScore
 
 
 def score(maps, modified, same=None):
