@@ -128,12 +128,14 @@ def study(
         "seed": plan.seed,
         **(origin or {}),
     }
+    table2 = {m: (name, str(origin["data"]).partition(":")[0], m) for m in plan.modifications}
+    paper = {m: PAPER_SCORES[key] for m, key in table2.items() if key in PAPER_SCORES}
     results = Study(
         model=name,
         images=each.images,
         accuracy=100 * (each.mean("correct") or 0.0),
         information=each.information,
-        paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
+        paper=paper if origin.get("papers_form") else {},
         own_localisation=OwnLocalisation(
             each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
         ),
@@ -218,10 +220,3 @@ def no_objects(data: ImageSet) -> str | None:
     if data.files is not None and data.files.crops is not None:
         return "localisation is undefined: the images are cropped to the objects' boxes"
     return f"localisation needs masks or boxes, and {data.name} has neither"
-
-
-def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str, float]:
-    """The paper's Table 2 for this model and data, where it has an entry."""
-    data = str(origin.get("data", "")).partition(":")[0]
-    known = {m: (name, data, m) for m in plan.modifications}
-    return {m: PAPER_SCORES[key] for m, key in known.items() if key in PAPER_SCORES}

@@ -1,6 +1,5 @@
 """The page of one run, or of several with a comparison."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -187,8 +186,6 @@ def _pictures(run: RunContent) -> list[Markup]:
     pictures = []
     for path in run.pictures:
         caption = CAPTIONS.get(path.stem, path.stem.replace("_", " "))
-        if pair := re.fullmatch("wrong_(.+)_right_(.+)", path.stem):
-            caption = f"Images that {pair[1]} gets wrong and {pair[2]} right, with both maps"
         pictures.append(blocks.picture(caption, png_uri(path.read_bytes())))
     return pictures
 
