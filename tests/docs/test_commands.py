@@ -123,7 +123,7 @@ def test_no_way_is_left_over():
 def test_a_training_has_valid_settings(text, monkeypatch):
     """Also those that cannot run here; the launcher must agree with the settings."""
     taken: list[train_command.Options] = []
-    monkeypatch.setattr(train_command, "start", lambda options, name: taken.append(options))
+    monkeypatch.setattr(train_command, "start", lambda options, *rest: taken.append(options))
     launcher, _, words = text.partition("aib ")
     assert cli.main(words.split()) == 0
     [settings] = [options.settings for options in taken]
