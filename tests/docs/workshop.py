@@ -58,8 +58,11 @@ def write_run(folder: Path) -> None:
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
     model.preprocessing = data.preprocessing
     settings = Settings(data=data_name, model=model_name, holdout=0.2).updated(width=0.25)
-    run = start_run(folder, model, settings)
-    run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     split = measured_split(data_name)
+    held_out = None
+    if split == "val":
+        held_out = load(data_name, "val", seed=settings.seed, holdout=0.2).keys
+    run = start_run(folder, model, settings, held_out)
+    run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     write_evaluation(run.folder, f"{data_name} {split}", evaluation(50.0, data.name, split))
     run.write_weights(model)
