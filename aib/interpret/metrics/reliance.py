@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from torch import Tensor
 
-from aib.evaluation.error import wilson_interval
+from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.intervals import Estimate
 from aib.interpret.measured import HARM, SWAPS, Drop, Encoding, Reliance
 from aib.interpret.metrics.probe import jittered_gaussian, probe
