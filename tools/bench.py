@@ -11,6 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from itertools import chain, count, repeat
 from typing import Any
 
@@ -26,7 +27,7 @@ from aib.config.settings import Settings
 from aib.data import ImageSet, load
 from aib.data.preprocessing import normalise
 from aib.export.formats import open_onnx, to_onnx
-from aib.export.one_pass import OnePass, describe, settled, traceable
+from aib.export.one_pass import OnePass, describe, traceable
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
 from aib.models.modes import DTYPES
@@ -255,10 +256,10 @@ def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def make_variants(model: Classifier, compile: bool) -> Variants:
-    model, size = settled(model), model.preprocessing.image_size
+    model, size = deepcopy(model).cpu().float().eval(), model.preprocessing.image_size
     variants: Variants = {"eager": OnePass(model).eval()}
     if compile:
-        variants["compiled"] = torch.compile(OnePass(settled(model)).eval())
+        variants["compiled"] = torch.compile(OnePass(deepcopy(model)).eval())
     about = describe(model, "onnx")
     variants["onnx"] = open_onnx(to_onnx(OnePass(traceable(model)).eval(), size, about))
     return variants

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from aib.config.validation import THRESHOLD, Fraction, Method, check, check_decided
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError, first_line
+from aib.errors import AibError
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.figures.row import Box
@@ -93,12 +93,10 @@ def explain(
 
 def _paths(source: Any) -> list[Path]:
     """The image files that a source names."""
-    if isinstance(source, str | Path):
-        return [Path(source)]
-    is_list = isinstance(source, list | tuple) and source
-    if not is_list or not all(isinstance(one, str | Path) for one in source):
+    sources = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(one, str | Path) for one in sources):
         return []
-    return [Path(one) for one in source]
+    return [Path(one) for one in sources]
 
 
 def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:
@@ -180,30 +178,6 @@ def own_maps(model: nn.Module, x: Tensor) -> Tensor:
     if maps is None:
         raise AibError(NO_MAP)
     return maps
-
-
-def given_maps(function: ImagesToMaps, x: Tensor) -> Tensor:
-    """Maps [B,h,w] of a caller's function, which may take gradients; each scaled to at most 1.
-
-    A map is flat below a fixed contrast, and the gradient of a probability may be 1e-9 everywhere.
-    """
-    with torch.enable_grad():
-        made = function(x.detach().clone())  # it may write into its argument
-    try:
-        maps = torch.as_tensor(made)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise AibError(
-            "a function of maps must give a tensor or an array [B,h,w], not a "
-            f"{type(made).__name__} ({first_line(error)})"
-        ) from error
-    maps = maps.detach().to(x)
-    if maps.ndim != 3 or len(maps) != len(x) or not maps.numel():
-        raise AibError(
-            f"a function of maps must give [B,h,w], one for each of {len(x)} images, "
-            f"not {list(maps.shape)}"
-        )
-    largest = maps.abs().amax((1, 2), keepdim=True)  # [B,1,1]
-    return maps / largest.clamp_min(torch.finfo(maps.dtype).tiny)
 
 
 def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Frames]:

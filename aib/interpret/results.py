@@ -8,11 +8,7 @@ from aib.config.validation import parse_json
 from aib.errors import AibError
 from aib.evaluation.error import describe_split
 from aib.evaluation.intervals import Estimate, FlatResults
-from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.mask_use import MaskUse
-from aib.interpret.metrics.reliance import HARM, ROOM, Reliance
-from aib.interpret.metrics.sanity import LayerChange
-from aib.interpret.metrics.transplant import Transplant
+from aib.interpret.measured import HARM, ROOM, Encoding, LayerChange, MaskUse, Reliance, Transplant
 from aib.interpret.verdict import Judged, Verdict, judge
 from aib.system.files import finite
 
@@ -149,7 +145,6 @@ class Study:
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
-    map_stability: dict[str, dict[str, Stability]] = field(default_factory=dict)  # maps given
     evaluator: EvaluatorResults | None = None
     randomised_layers: tuple[LayerChange, ...] = ()
     classes: tuple[ClassMetrics, ...] = ()

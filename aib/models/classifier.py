@@ -61,9 +61,8 @@ class Classifier(nn.Module):
     @preprocessing.setter
     def preprocessing(self, value: Preprocessing) -> None:
         if len(value.class_names) not in (0, self.num_classes):
-            raise AibError(
-                f"{len(value.class_names)} class names for a model of {self.num_classes} classes"
-            )
+            count = len(value.class_names)
+            raise AibError(f"{count} class names for a model of {self.num_classes} classes")
         self._preprocessing = value
 
     def forward(
@@ -103,15 +102,10 @@ class Classifier(nn.Module):
         if x.dim() != 4 or x.shape[0] == 0 or x.shape[1] != 3:
             raise AibError(f"images must be [B, 3, H, W] with B at least 1, not {list(x.shape)}")
         if not x.is_floating_point():
-            raise AibError(
-                f"images must be normalised floats, not {x.dtype}; "
-                "model.preprocessing.normalise(pixels) makes them"
-            )
+            raise AibError(f"images must be floats of preprocessing.normalise, not {x.dtype}")
         if min(x.shape[2:]) < self.min_size:
             size = f"{x.shape[2]} x {x.shape[3]}"
-            raise AibError(
-                f"images of {size} are too small: at least {self.min_size} pixels a side"
-            )
+            raise AibError(f"images of {size} are too small; {self.min_size} is the smallest side")
 
     def resolve_samples(
         self, samples: tuple[int, int] | None, deterministic: bool
@@ -147,9 +141,7 @@ class Classifier(nn.Module):
         with evaluating(self):
             out = self(x, samples, deterministic=deterministic)
         if out.attention is None:
-            raise AibError(
-                "this model has no attention map of its own; use a post-hoc map such as Grad-CAM"
-            )
+            raise AibError("this model has no attention map of its own; choose a post-hoc one")
         return self.explanation_of(out, x, self.describe_samples(samples, deterministic))
 
     def explanation_of(self, out: Output, x: Tensor, samples: str = "deterministic") -> Explanation:
@@ -209,10 +201,8 @@ def needs_backbone(recipe: dict[str, Any]) -> bool:
 def check_model(model: nn.Module, caller: str) -> None:
     """Raise an error for a network that is no aib model; a compiled model is one."""
     if not isinstance(getattr(model, "_orig_mod", model), Classifier):
-        raise AibError(
-            f"{caller} takes a model of aib, not a {type(model).__name__}: make one with "
-            "aib.attach or aib.create_model"
-        )
+        kind = type(model).__name__
+        raise AibError(f"{caller} takes a model of aib, not a {kind}: make one with aib.attach")
 
 
 def check_classes(num_classes: int) -> None:

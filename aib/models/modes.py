@@ -27,10 +27,7 @@ def evaluating(*parts: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def seeded_evaluation(model: nn.Module, seed: int = 0) -> Iterator[None]:
-    """Evaluation mode without gradients, its noise from `seed`; then mode and generators as before.
-
-    The same call gives the same result whatever ran before, and changes nothing of what follows.
-    """
+    """Evaluation mode without gradients, its noise from `seed`; both are restored."""
     device = next(model.parameters()).device
     cuda = [device] if device.type == "cuda" else []
     with evaluating(model), torch.no_grad(), torch.random.fork_rng(devices=cuda):

@@ -17,9 +17,15 @@ from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.models.attention import SpatialAttention
-from aib.models.backbones import Parts, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
+from aib.models.backbones import Parts, lite, tiny, vgg16, vgg_cifar, wrn28_10, wrn50_2
 from aib.models.backbones.parts import init_weights
-from aib.models.backbones.propose import FeatureProposal, FirstPass, ProposalNet, halvings
+from aib.models.backbones.propose import (
+    CopyProposal,
+    FeatureProposal,
+    FirstPass,
+    ProposalNet,
+    halvings,
+)
 from aib.models.baselines.evaluator import build_evaluator
 from aib.models.baselines.pan import ProgressiveAttention
 from aib.models.baselines.pay_attention import PayAttention
@@ -36,6 +42,8 @@ BACKBONES: dict[tuple[str, int], Callable[[ModelOptions], Parts]] = {
     ("wrn", 32): wrn28_10,
     ("wrn", 224): wrn50_2,
     ("tiny", 32): tiny,
+    ("lite0", 224): partial(lite, name="lite0"),
+    ("lite2", 224): partial(lite, name="lite2"),
 }
 
 Builder = Callable[[int, ModelOptions, Parts], Classifier]  # number of classes, options, backbone
@@ -73,11 +81,17 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
     body, defaults = nn.Sequential(parts.stem, parts.tail), parts.masked
     trunk: nn.Module
     first_pass = None
+    for option, owner in {"map_size": "separate", "map_stride": "copy"}.items():
+        if getattr(options, option) is not None and options.propose != owner:
+            raise AibError(f'{option} is for propose="{owner}": leave it out')
     if options.propose == "twice":
-        if options.map_size is not None:
-            raise AibError('map_size is for propose="separate": leave it out')
         trunk = FeatureProposal(defaults.channels or parts.feature_channels, defaults.hidden)
         first_pass = FirstPass(body, defaults.layer, part="" if defaults.layer else "0")
+    elif options.propose == "copy":
+        if parts.stages is None:
+            raise AibError("this backbone has no stages to copy: choose another propose")
+        stride = options.map_stride or 8
+        trunk = CopyProposal(parts.stages.make(), parts.stages.channels, stride)
     else:
         steps = halvings(defaults.image_size, options.map_size or defaults.map_size)
         trunk = ProposalNet(steps, defaults.proposal_width, defaults.strided)
@@ -89,7 +103,7 @@ def build_masked(num_classes: int, options: ModelOptions, parts: Parts) -> Class
         num_classes,
         first_pass=first_pass,
         quantizer=AnchorQuantizer(options.num_anchors or 0) if options.quantise_map else None,
-        noise_std=options.noise_std,
+        noise_std=options.noise_std or 1.0,
         stretch=options.stretch,
         profile=options.profile,
         min_size=max(parts.min_size, 8),
@@ -114,6 +128,7 @@ _QT = "the same with quantised attention"
 _MASKED = "classifies only the pixels that its map opens"
 _EVALUATOR = "trained on random masks, to judge maps (Jethani et al. 2021)"
 _BOTH = (32, 224)
+_LITE = "EfficientNet-Lite (Liu 2020), for photographs"
 
 MODELS: dict[str, Entry] = {
     "vgg": Entry("vgg", build_plain, "the plain network", _BOTH),
@@ -135,6 +150,15 @@ MODELS: dict[str, Entry] = {
     "vgg_evaluator": Entry("vgg", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
     "wrn_evaluator": Entry("wrn", build_evaluator, _EVALUATOR, _BOTH, from_paper=False),
     "tiny_evaluator": Entry("tiny", build_evaluator, _EVALUATOR, from_paper=False),
+    **{
+        name: Entry(backbone, build, summary, (224,), from_paper=False)
+        for backbone in ("lite0", "lite2")
+        for name, build, summary in (
+            (backbone, build_plain, _LITE),
+            (f"{backbone}_masked", build_masked, _MASKED),
+            (f"{backbone}_evaluator", build_evaluator, _EVALUATOR),
+        )
+    },
     "tiny": Entry("tiny", build_plain, "the plain network", from_paper=False),
     "tiny_dvib": Entry("tiny", partial(build_aib, attention=False), _DVIB, from_paper=False),
     "tiny_aib": Entry("tiny", build_aib, _AIB, from_paper=False),
@@ -191,6 +215,9 @@ def create_model(
     unused = _unused_options(name, model, given)
     init_weights(model, get_profile(given.profile).initialisation.get(entry.backbone, "he"))
     model.preprocessing = preprocessing or Preprocessing(image_size=image_size)
+    if preprocessing is None and parts.statistics:
+        mean, std = parts.statistics
+        model.preprocessing = replace(model.preprocessing, mean=(mean,) * 3, std=(std,) * 3)
     # Every default is written out, so that a later change of one leaves saved models as they are.
     size = {"num_classes": num_classes, "image_size": image_size}
     model.recipe = {"kind": "named", "name": name, **size, **asdict(chosen), **unused}
@@ -204,10 +231,11 @@ def _with_defaults(options: ModelOptions, entry: Entry, parts: Parts) -> ModelOp
     return replace(
         options,
         latent_dim=options.latent_dim or (parts.latent_dim if bottleneck else None),
-        head_norm=options.head_norm or not bottleneck,
+        head_norm=options.head_norm or (masked and parts.masked.head_norm and not bottleneck),
         num_anchors=options.num_anchors or parts.num_anchors,
         modulation=get_modulation(options.modulation, options.profile),
         propose=options.propose or parts.masked.propose,
+        noise_std=options.noise_std or parts.masked.noise_std,
     )
 
 

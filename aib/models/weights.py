@@ -80,10 +80,8 @@ def load_tensors(
     expected = {name: v for name, v in unique_tensors(model).items() if name not in fresh}
     missing, unexpected = sorted(set(expected) - set(weights)), sorted(set(weights) - set(expected))
     if missing or unexpected:
-        raise AibError(
-            f"{path} does not fit the model: {len(missing)} keys missing, {len(unexpected)} "
-            f"unexpected ({(missing + unexpected)[0]} first){advice}"
-        )
+        wrong = f"{_count(missing, 'keys missing')}, {_count(unexpected, 'unexpected')}"
+        raise AibError(f"{path} does not fit the model: {wrong}{advice}")
     for name, value in weights.items():
         if value.shape != expected[name].shape:
             raise AibError(f"{path} does not fit the model: {shapes(name, value, expected[name])}")
@@ -94,6 +92,10 @@ def load_tensors(
     on_meta = any(value.is_meta for value in expected.values())
     # Not strict: the file has only the first of tied names; all others were checked above.
     model.load_state_dict(ready, strict=False, assign=on_meta)
+
+
+def _count(keys: list[str], what: str) -> str:
+    return f"{len(keys)} {what} ({keys[0]} first)" if keys else f"0 {what}"
 
 
 def shapes(name: str, saved: Tensor, wanted: Tensor) -> str:

@@ -52,13 +52,13 @@ def write_package(folder: Path) -> None:
 def write_run(folder: Path) -> None:
     """A run of that name as training leaves it, with an untrained small model."""
     data_name = TRAINED_ON.get(re.split(r"[_-]", folder.name)[0], "shapes:count=64")
-    data = load(data_name, "train", holdout=0)
+    data, held_out = load(data_name, "train", holdout=0.2), load(data_name, "val", holdout=0.2)
     model_name = MODELS.get(folder.name, "tiny_aib_qt")
     torch.manual_seed(0)
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()
     model.preprocessing = data.preprocessing
     settings = Settings(data=data_name, model=model_name, holdout=0.2).updated(width=0.25)
-    run = start_run(folder, model, settings)
+    run = start_run(folder, model, settings, held_out.keys)
     run.log({"step": 1, "epoch": 0, "seconds": 1.0})
     split = measured_split(data_name)
     write_evaluation(run.folder, f"{data_name} {split}", evaluation(50.0, data.name, split))

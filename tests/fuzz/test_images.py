@@ -124,13 +124,3 @@ def test_a_folder_with_anything_in_it(
         pixels = [data.pixels(i) for i in range(len(data))]
     assert len(data) >= 2  # others are held out
     assert all(image.shape == (3, *[data.preprocessing.image_size] * 2) for image in pixels)
-
-
-@given(kinds_of_things, broken, st.sampled_from(["photos", "photos/odd.png"]))
-@example("pipe", b"", "photos")  # reading it would block
-@example("pipe", b"", "photos/odd.png")
-@fuzz
-def test_explain_with_anything(world: World, what: str, content: bytes, named: str) -> None:
-    world.clear()
-    create(world.work / "photos" / "odd.png", what, content)
-    world.aib("explain", named, "--run", "run", "--deterministic")

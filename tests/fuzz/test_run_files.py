@@ -94,14 +94,6 @@ def test_checkpoints_of_another_content(world: World, data: st.DataObject) -> No
     world.aib("train", "--resume", "run")
 
 
-@pytest.mark.parametrize("line", [b"null", b"7", b"\x80", b'{"nll": 1}', b'{"step": 1, "nll": []}'])
-def test_lines_of_metrics_that_once_raised(world: World, line: bytes) -> None:
-    world.clear()
-    with (world.work / "run" / "metrics.jsonl").open("ab") as file:
-        file.write(line + b"\n")
-    write_report(world)
-
-
 @pytest.mark.parametrize("content", [b"[]", b"7", b"\x80", b"[" * 100_000])
 def test_results_are_not_added_to_a_damaged_file(world: World, content: bytes) -> None:
     world.clear()

@@ -66,10 +66,11 @@ def assert_compiled_equals_eager(model, size, backend, **tolerance):
     torch.testing.assert_close(dict(model.state_dict()), after_eager, **tolerance)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "image_size"), CASES)
-def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_size):
+def test_a_compiled_model_equals_the_eager_one_forward_and_backward(name, image_size, backend):
     assert_compiled_equals_eager(
-        make(name, image_size), min(image_size, 64), "aot_eager", rtol=1e-4, atol=1e-5
+        make(name, image_size), min(image_size, 64), backend, rtol=1e-3, atol=1e-4
     )
 
 
@@ -98,11 +99,3 @@ def test_no_forward_pass_reads_a_value_back_from_the_device(name, image_size, tr
         size = min(image_size, 64)
         out = model(torch.randn(2, 3, size, size), samples=(2, 2))
         assert out.logits.shape == (2, 3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "image_size"), [("tiny_aib_qt", 32), ("wrn_aib_qt", 32), ("attached", 32)]
-)
-def test_the_real_compiler_gives_the_same_numbers(name, image_size):
-    assert_compiled_equals_eager(make(name, image_size), 32, "inductor", rtol=1e-3, atol=1e-4)

@@ -116,12 +116,8 @@ def test_logits_are_the_log_of_the_mean_probability():
     ]
     mean = torch.tensor(probabilities).mean(0)
     torch.testing.assert_close(out.logits, mean.log(), rtol=1e-4, atol=1e-5)
-
-
-def test_the_mean_probability_survives_samples_that_are_sure_of_different_classes():
-    logits = torch.tensor([[1e4, 0.0], [0.0, 1e4]]).view(2, 1, 1, 2)
-    out = aib.Output(logits)
-    torch.testing.assert_close(out.logits.exp(), torch.tensor([[0.5, 0.5]]))
+    far = aib.Output(torch.tensor([[1e4, 0.0], [0.0, 1e4]]).view(2, 1, 1, 2))  # exp overflows
+    torch.testing.assert_close(far.logits.exp(), torch.tensor([[0.5, 0.5]]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -226,7 +226,7 @@ def test_bad_input_is_an_error(call, message):
 
 @pytest.mark.parametrize("propose", [None, "separate", "twice"])
 @pytest.mark.parametrize(("size", "pixels"), [(32, 32), (224, 160)])
-@pytest.mark.parametrize("name", aib.list_models("*_masked", image_size=224))
+@pytest.mark.parametrize("name", aib.list_models("*_aib_masked", image_size=224))
 def test_named_models_start_open_and_load_again(name, size, pixels, propose, tmp_path):
     torch.manual_seed(0)
     model = aib.create_model(name, 4, size, width=1 / 32, propose=propose)

@@ -24,7 +24,7 @@ def test_models_are_listed_by_wildcard_size_and_exclusion():
     assert aib.list_models("wrn*") == [*(n for n in TWELVE if "wrn" in n), *ours]
     assert aib.list_models("wrn*", exclude="*_*") == ["wrn"]
     assert aib.list_models(image_size=224) == AT_224
-    assert aib.list_models("*_masked", image_size=224) == ["vgg_aib_masked", "wrn_aib_masked"]
+    assert aib.list_models("*_aib_masked", image_size=224) == ["vgg_aib_masked", "wrn_aib_masked"]
     assert aib.list_models("vgg_aib") == ["vgg_aib"]
     assert aib.list_models("resnet*") == []
 

@@ -17,8 +17,7 @@ from torch import Tensor
 from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
 from aib.figures.table import NOTHING, Table, table_of
-from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View, subset_size
+from aib.interpret.measure import Context, Measure, View, map_name, subset_size
 from aib.interpret.metrics.faithfulness import ranked_pixels
 from aib.interpret.metrics.reliance import guessing
 from aib.interpret.results import KEPT, EvaluatorResults, KeptCurve, Study
@@ -151,12 +150,11 @@ def kept_curves(correct: Mapping[str, Tensor], *, seed: int = 0) -> dict[str, Ke
         gains = [areas[kind] - areas[control] for control in controls]
         columns = torch.cat([values, torch.stack([areas[kind], *gains], dim=1)], dim=1)
         found = mean_estimates(columns, seed=seed)
+        over = dict(zip(controls, found[len(SHARES) + 1 :], strict=True))
         curves[kind] = KeptCurve(
             dict(zip(SHARES, found, strict=False)),
             found[len(SHARES)],
-            **{
-                f"over_{control}": gain
-                for control, gain in zip(controls, found[len(SHARES) + 1 :], strict=True)
-            },
+            over_random=over.get("random"),
+            over_centre=over.get("centre"),
         )
     return curves

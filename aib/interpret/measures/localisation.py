@@ -7,8 +7,7 @@ from torch import Tensor
 
 from aib.evaluation.intervals import Estimate
 from aib.figures.table import NOTHING, Table, number, table_of, without_empty_columns
-from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View, subset_size
+from aib.interpret.measure import Context, Measure, View, map_name, subset_size
 from aib.interpret.metrics.localise import METRICS, Localisation
 from aib.interpret.metrics.wsol import WSOL
 from aib.interpret.results import Located, Study

@@ -9,8 +9,8 @@ from torch import Tensor
 from aib.evaluation.intervals import Estimate
 from aib.figures.table import NOTHING, Table, table_of
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.encoding import SWAPS, map_encoding
-from aib.interpret.metrics.reliance import Reliance, map_reliance
+from aib.interpret.measured import SWAPS, Reliance
+from aib.interpret.metrics.reliance import map_encoding, map_reliance
 from aib.interpret.metrics.swap import Swapping, check_unchanged
 from aib.interpret.results import Study
 

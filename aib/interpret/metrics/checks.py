@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from aib.errors import AibError, counted
@@ -51,16 +50,6 @@ def class_logits(result: Any, count: int) -> Tensor:
         found = shape(logits) if isinstance(logits, Tensor) else type(result).__name__
         raise AibError(f"the model must give logits [{count},classes], not {found}")
     return logits
-
-
-def check_pixels(images: Tensor) -> None:
-    """Check images before normalisation: uint8 [N,3,H,W]."""
-    if images.ndim != 4 or images.shape[1] != 3 or images.numel() == 0:
-        raise AibError(
-            f"images must have the shape [N,3,H,W] with N, H, W >= 1, not {shape(images)}"
-        )
-    if images.dtype != torch.uint8:
-        raise AibError(f"images must be uint8 pixels from before normalisation, not {images.dtype}")
 
 
 def check_batch(x: Tensor) -> None:

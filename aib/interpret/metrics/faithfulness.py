@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.errors import AibError
 from aib.interpret.metrics.checks import (
     check_batch,
     check_finite,
@@ -74,9 +73,7 @@ def deletion_insertion(
 def ranked_pixels(x: Tensor, maps: Tensor, seed: int) -> Tensor:
     """Each pixel's rank [B,1,H,W] by the map of its image, 0 for the highest value."""
     check_batch(x)
-    check_maps(maps)
-    if len(maps) != len(x):
-        raise AibError(f"there are {len(maps)} maps for {len(x)} images")
+    check_maps(maps, len(x))
     check_finite(int(count_broken(maps)))
     return removal_order(resize_maps(maps, (x.shape[2], x.shape[3])), seed=seed)[:, None]
 

@@ -7,7 +7,7 @@ A mask is bool, or integers: 0 is background, 255 a pixel that counts in no scor
 trimap), everything else the object.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -56,31 +56,27 @@ class Localisation(BootstrapMetric):
     nothing, or the map has no positive mass), and `images`. Without any image a metric is NaN.
     """
 
-    def __init__(self, metrics: Sequence[str] = tuple(METRICS), **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        unknown = [name for name in metrics if name not in METRICS]
-        if unknown or not metrics:
-            raise AibError(f"metrics must be among {', '.join(METRICS)}, not {list(metrics)}")
-        self.metrics = tuple(metrics)
-        for name in self.metrics:
+        for name in METRICS:
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(self, maps: Tensor, objects: Tensor) -> None:
         """Add maps [B,h,w], bilinearly resized to the masks [B,H,W] (bool or integers)."""
         check_objects(objects, len(maps))
         maps = resize_maps(maps, (objects.shape[1], objects.shape[2]))
-        for name in self.metrics:
-            getattr(self, name).append(METRICS[name](maps, objects).float())
+        for name, metric in METRICS.items():
+            getattr(self, name).append(metric(maps, objects).float())
         self.count_broken(maps)
 
     def compute(self) -> dict[str, Tensor]:
         """The values named above."""
-        values = {name: self.per_image(name) for name in self.metrics}  # [N] each
+        values = {name: self.per_image(name) for name in METRICS}  # [N] each
         defined = {name: (~v.isnan()).double() for name, v in values.items()}
         found = self.ratios({name: (v.nan_to_num(), defined[name]) for name, v in values.items()})
         for name, has_value in defined.items():
             found[f"{name}_undefined"] = (1 - has_value).sum().long()
-        images = len(values[self.metrics[0]])
+        images = len(values["auroc"])
         return found | {"images": torch.tensor(images, device=self.broken.device)}
 
 

@@ -5,44 +5,17 @@ the decision.
 """
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 from torch import Tensor
 
+from aib.evaluation.error import wilson_interval
+from aib.evaluation.intervals import Estimate
+from aib.interpret.measured import HARM, SWAPS, Drop, Encoding, Reliance
+from aib.interpret.metrics.probe import jittered_gaussian, probe
 from aib.interpret.metrics.swap import Decisions, check_unchanged
 
-# A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
-HARM = 0.01
-ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
 REPLACEMENTS = ("mean", "shuffled", "another")
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Accuracy with the model's own maps minus that with the replaced ones, with its interval."""
-
-    accuracy: float  # with the replaced maps
-    drop: float
-    low: float
-    high: float
-
-    @property
-    def text(self) -> str:
-        """In percentage points, with the interval."""
-        return f"{points(self.drop)} ({points(self.low)} to {points(self.high)})"
-
-
-@dataclass(frozen=True)
-class Reliance:
-    """Accuracy with the maps replaced (shares, 0 to 1)."""
-
-    images: int
-    accuracy: float  # with the model's own maps
-    replaced: dict[str, Drop]  # by their mean, shuffled in space, by another image's
-    harm: float  # the least drop that counts
-    chance: float  # accuracy of guessing the most frequent class
-    masked: bool = False  # the model masks pixels, and was trained with its own masks only
 
 
 def map_reliance(decisions: Decisions, *, masked: bool = False) -> Reliance:
@@ -87,6 +60,61 @@ def paired_drop(accuracy: float, lost: int, gained: int, images: int) -> Drop:
     return Drop(accuracy - drop, drop, low, high)
 
 
-def points(share: float) -> str:
-    """Percentage points, to the hundredth; a zero has no sign."""
-    return f"{round(100 * share, 2) + 0.0:.2f}"
+def map_encoding(decisions: Decisions, *, seed: int = 0) -> Encoding:
+    """Swaps within and between predicted classes, and the probe; labels are the true classes."""
+    own, swaps, left_out = decisions.right(), {}, {}
+    for name in SWAPS:
+        has = getattr(decisions.partners, name) >= 0
+        left_out[name] = int((~has).sum())
+        if bool(has.any()):
+            swaps[name] = drop_between(own[has], decisions.right(name)[has])
+    follows, chance = _following(decisions)
+    probed, truth = _probes(decisions, seed)
+    partner = decisions.partners.another.to(decisions.maps.device)
+    return Encoding(
+        swaps=swaps,
+        left_out=left_out,
+        follows=follows,
+        follows_chance=chance,
+        blank=share(decisions.right("blank")),
+        probe={name: share(said == truth) for name, said in probed.items()},
+        probe_chance=guessing(truth),
+        probe_images=len(truth),
+        variation=float((decisions.maps - decisions.maps[partner]).abs().mean()),
+    )
+
+
+def share(hits: Tensor) -> Estimate:
+    """The share of True in bool [n], with Wilson's interval."""
+    low, high = wilson_interval(int(hits.sum()), len(hits))
+    return Estimate(float(hits.double().mean()), low / 100, high / 100)
+
+
+def _following(decisions: Decisions) -> tuple[Estimate, float]:
+    """How often the prediction under another class's map is that class, and chance.
+
+    Chance is 1 / classes, or more where predictions favour frequent classes: then it is what the
+    same predictions would score if they were shuffled among the images.
+    """
+    partner = decisions.partners.other_class
+    has = partner >= 0
+    after, wanted = decisions.under["other_class"][has], decisions.own[partner[has]]
+    guess = 1 / decisions.num_classes
+    if not len(after):
+        return Estimate(), guess
+    counts = [one.bincount(minlength=decisions.num_classes) for one in (after, wanted)]  # [C] each
+    shuffled = int((counts[0] * counts[1]).sum()) / len(after) ** 2
+    return share(after == wanted), max(guess, shuffled)
+
+
+def _probes(decisions: Decisions, seed: int) -> tuple[dict[str, Tensor], Tensor]:
+    """What the probe says of each kind of map, and the truth, [n] each."""
+    maps, index = decisions.maps, decisions.index.to(decisions.maps.device)
+    size = (maps.shape[1], maps.shape[2])
+    seen = {"map": maps, "centre": jittered_gaussian(index, size, seed=seed)}
+    if decisions.objects is not None:
+        seen["mask"] = decisions.objects
+    said, truth = {}, decisions.labels
+    for name, one in seen.items():
+        said[name], truth = probe(one, decisions.labels, index, decisions.num_classes, seed=seed)
+    return said, truth

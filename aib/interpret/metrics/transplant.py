@@ -10,76 +10,19 @@ outline costs (B under the map of a third image C of B's predicted class, fitted
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.evaluation.intervals import Estimate, FlatResults, mean_estimates
+from aib.evaluation.intervals import Estimate, mean_estimates
+from aib.interpret.measured import Transplant
 from aib.interpret.metrics.swap import draw_partners
 
 OPEN = 0.5  # of a mask: its box holds the pixels from here on
 MASS = 0.8  # of a map that is no mask: its box holds this share
 SCALES = 0.5, 2.0  # of an object, per axis; others are skipped
 ENOUGH = 100  # pairs; fewer say nothing
-# The verdict's rules (`cleared`, `reads_the_map`).
-MARGIN = 0.02  # above chance, that the map may be followed
-FOLLOWED = 0.6  # of the second control's decisions, at least
-FOREIGN = 0.5  # of the first control's decisions that the second keeps, at least
-
-
-@dataclass(frozen=True)
-class Transplant(FlatResults):
-    """How often the decision follows the pixels, and how often the map: shares of the pairs."""
-
-    pairs: float
-    skipped: float  # images without a box, or with a scale out of range
-    pixels: Estimate | None = None  # B's prediction
-    map: Estimate | None = None  # A's prediction
-    chance: Estimate | None = None  # the prediction of an image that is neither
-    own_map: Estimate | None = None  # first control: B under its own map
-    foreign_map: Estimate | None = None  # second control: B under C's map
-
-    @property
-    def measured(self) -> bool:
-        """Whether there were enough pairs."""
-        return self.pixels is not None
-
-    @property
-    def cleared(self) -> bool:
-        """Whether the map hands over no class: it is followed no more often than by chance."""
-        pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
-        own, foreign = _ends_of(self.own_map), _ends_of(self.foreign_map)
-        return (
-            self.measured
-            and own.low > chance.high  # else resampling alone makes the model guess
-            and map.low <= chance.value + MARGIN
-            and pixels.value >= FOLLOWED * foreign.value
-            and foreign.value >= FOREIGN * own.value
-        )
-
-    @property
-    def reads_the_map(self) -> bool:
-        """Whether the decision follows the map instead of the pixels, beyond the intervals."""
-        pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
-        half = 0.5 * _ends_of(self.foreign_map).value
-        return self.measured and map.low > chance.high and pixels.value <= half
-
-
-class _Ends(NamedTuple):
-    value: float
-    low: float
-    high: float
-
-
-def _ends_of(estimate: Estimate | None) -> _Ends:
-    """An estimate's numbers; where it was not measured all are 0."""
-    found = estimate or Estimate()
-    value = found.value or 0.0
-    ends = (value if end is None else end for end in (found.low, found.high))
-    return _Ends(value, *ends)
 
 
 def mask_boxes(masks: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from aib.config.options import ModelOptions, Propose
 from aib.config.profiles import Initialisation
-from aib.models.backbones.propose import ScoreLayer
+from aib.models.backbones.propose import ScoreLayer, ZeroConv
 from aib.models.latent import LinearHead, VariationalHead, make_head
 
 
@@ -25,7 +25,20 @@ class MaskedDefaults:
     strided: bool = False  # a separate proposal starts with a halving
     layer: str = ""  # of Sequential(stem, tail), where "twice" reads its features; "": the stem
     channels: int | None = None  # of those features; None for the stem's
+    noise_std: float = 1.0
+    head_norm: bool = True  # without a bottleneck: BatchNorm before the linear layer
     bottleneck: bool = True  # False: BatchNorm and one linear layer, unless latent_dim is given
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The first stages of a stem, for a copy: a module of images to features at strides 8 and 16.
+
+    Its tensors have the names that they have in the stem.
+    """
+
+    make: Callable[[], nn.Module]  # x -> (f [B,c8,h/8,w/8], f [B,c16,h/16,w/16])
+    channels: tuple[int, int]  # c8, c16
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,9 @@ class Parts:
     class_maps: Callable[[int], nn.Module] | None = None  # number of classes -> (f -> [B,C,h,w])
     shallow_trunk: Callable[[int], nn.Module] | None = None  # released code, without anchors
     masked: MaskedDefaults = MaskedDefaults()
+    stages: Stages | None = None
+    # Mean and std of pixels, the same for every channel, where the family has its own.
+    statistics: tuple[float, float] | None = None
 
     def head(self, num_classes: int, options: ModelOptions) -> VariationalHead | LinearHead:
         """The backbone's head, with a bottleneck unless `latent_dim` is None."""
@@ -78,7 +94,7 @@ def init_weights(module: nn.Module, how: Initialisation = "he") -> None:
     if any(weight.is_meta for weight in module.parameters()):
         return  # weights are loaded next, and sampling "meta" ones imports the compiler: seconds
     for layer in module.modules():
-        if isinstance(layer, ScoreLayer):
+        if isinstance(layer, ScoreLayer | ZeroConv):
             layer.reset_parameters()
         elif how == "xavier" and isinstance(layer, nn.BatchNorm2d):
             nn.init.uniform_(layer.weight)

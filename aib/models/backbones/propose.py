@@ -13,6 +13,7 @@ from aib.errors import AibError
 
 NO_CHECKPOINTING = "turn off gradient checkpointing: attached networks cannot run layers twice"
 OPEN = 2.0  # bias of the last layer: sigmoid(2) = 0.88, the model starts open
+MOSTLY_OPEN = 1.0  # of a copy: a sigmoid in saturation has no gradient to close by
 
 
 class ProposalNet(nn.Module):
@@ -52,6 +53,54 @@ class FeatureProposal(nn.Sequential):
 
     def __init__(self, channels: int, hidden: int = 128):
         super().__init__(_layer(channels, hidden), ScoreLayer(hidden))
+
+
+class CopyProposal(nn.Module):
+    """propose="copy": a copy of the network's first stages, with weights and statistics of its own.
+
+    The features at stride 16 see enough to find an object. A map at stride 8 adds those at stride
+    8, by a layer that starts at zero.
+    """
+
+    def __init__(self, stages: nn.Module, channels: tuple[int, int], stride: int = 8):
+        super().__init__()
+        fine, coarse = channels
+        self.stages = stages  # x -> features at strides 8 and 16
+        self.add_fine = ZeroConv(fine, coarse) if stride == 8 else None
+        self.to_score = nn.Sequential(_layer(coarse, 64), ScoreLayer(64, MOSTLY_OPEN))
+
+    def forward(self, x: Tensor) -> Tensor:
+        fine, f = self.stages(x)
+        if self.add_fine is not None:
+            f = F.interpolate(f, size=fine.shape[2:], mode="bilinear") + self.add_fine(fine)
+        return self.to_score(f)  # [B,1,h,w]
+
+
+class ZeroConv(nn.Conv2d):
+    """A 1 x 1 convolution without bias that starts at zero."""
+
+    def __init__(self, c_in: int, c_out: int):
+        super().__init__(c_in, c_out, 1, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Initialise; `init_weights` calls it instead of its own rule."""
+        nn.init.zeros_(self.weight)
+
+
+class StagesOf(nn.Sequential):
+    """The layers of a sequential stem, which give the features after `fine` of them as well."""
+
+    def __init__(self, stem: nn.Sequential, fine: int):
+        super().__init__(*stem)
+        self.fine = fine
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        fine = x
+        for i, layer in enumerate(self):
+            x = layer(x)
+            if i + 1 == self.fine:
+                fine = x
+        return fine, x
 
 
 class FirstPass(nn.Module):
@@ -94,10 +143,7 @@ class FirstPass(nn.Module):
     def statistics_in(
         self, weights: dict[str, Tensor], network: str, own: str
     ) -> dict[str, Tensor]:
-        """The running statistics of a network in `weights`, by the names of this pass's buffers.
-
-        `network` and `own` are how the names of the network and of this module begin.
-        """
+        """A network's running statistics in `weights`, by this pass's names; both are prefixes."""
         prefix = f"{network}.{self.part}." if self.part else f"{network}."
         found = {key: prefix + key.replace("/", ".") for key, _ in self.named_buffers()}
         return {f"{own}.{key}": weights[name] for key, name in found.items() if name in weights}
@@ -141,7 +187,8 @@ def _layer(c_in: int, c_out: int, stride: int = 1) -> nn.Sequential:
 class ScoreLayer(nn.Conv2d):
     """A 1 x 1 convolution to the score: small weights, and a bias with which the map is open."""
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, bias: float = OPEN):
+        self.open = bias
         super().__init__(channels, 1, 1)
 
     def reset_parameters(self) -> None:
@@ -149,7 +196,7 @@ class ScoreLayer(nn.Conv2d):
         assert self.bias is not None
         if not self.weight.is_meta:  # there a normal draw imports the compiler, for seconds
             nn.init.normal_(self.weight, std=0.01)
-        nn.init.constant_(self.bias, OPEN)
+        nn.init.constant_(self.bias, self.open)
 
 
 def halvings(image_size: int, map_size: int) -> int:
@@ -158,9 +205,7 @@ def halvings(image_size: int, map_size: int) -> int:
         raise AibError(f"map_size must lie between 1 and the image's {image_size}, not {map_size}")
     steps = math.log2(image_size / map_size)
     if steps != int(steps):
-        raise AibError(
-            f"map_size must be the image's {image_size} divided by a power of two, not {map_size}"
-        )
+        raise AibError(f"map_size must be {image_size} divided by a power of two, not {map_size}")
     return int(steps)
 
 

@@ -11,11 +11,8 @@ from aib.models.latent import mlp_decoder
 def tiny(options: ModelOptions) -> Parts:
     """Seven convolutions; the attention sits at 8 x 8 positions.
 
-    At 16 x 16 the receptive field of a stem this shallow is too small to tell the inside of a
-    shape from the background, and the map follows the edges.
-
-    A masked model that looks twice runs the stem twice, so it gets a cheaper one, with one
-    convolution less at 16 x 16.
+    At 16 x 16 the receptive field of such a stem is too small, and the map follows the edges. A
+    masked model that looks twice gets a cheaper stem.
     """
     width = options.width
     depth = 1 if options.propose == "twice" else 2

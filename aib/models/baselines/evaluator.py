@@ -59,7 +59,7 @@ def build_evaluator(num_classes: int, options: ModelOptions, parts: Parts) -> Cl
         nn.Sequential(parts.stem, parts.tail),
         parts.head(num_classes, options),
         num_classes,
-        noise_std=options.noise_std,
+        noise_std=options.noise_std or 1.0,
         profile=options.profile,
         min_size=parts.min_size,
     )
@@ -93,7 +93,8 @@ def random_masks(
 def check_evaluator(evaluator: nn.Module, model: Classifier, name: str = "the evaluator") -> None:
     """Raise an error unless this is an evaluator for the same images and classes as the model's."""
     if not isinstance(evaluator, Evaluator):
-        raise AibError(f"{name} cannot judge maps: train one with `aib train PRESET --evaluator`")
+        how = "make an evaluator with `aib train PRESET --evaluator`"
+        raise AibError(f"{name} was not trained on random masks: {how}")
     theirs, ours = (
         {"num_classes": one.num_classes, **asdict(one.preprocessing)} for one in (evaluator, model)
     )
@@ -101,5 +102,5 @@ def check_evaluator(evaluator: nn.Module, model: Classifier, name: str = "the ev
         theirs["class_names"] = ours["class_names"]  # known of one of them at most
     for field, value in ours.items():
         if theirs[field] != value:
-            other = f"{theirs[field]!r:.40}, not {value!r:.40}"
-            raise AibError(f"{name} is for other images than the model: {field} is {other}")
+            differ = f"{field} is {theirs[field]!r:.40}, and {value!r:.40} for the model"
+            raise AibError(f"{name} is for other images: {differ}")

@@ -27,14 +27,7 @@ class Compatibility(nn.Module):
 class PayAttention(Classifier):
     """VGG that classifies from attended local features alone: `levels` = 2 (16, 8) or 3 (and 4)."""
 
-    def __init__(
-        self,
-        num_classes: int,
-        options: ModelOptions,
-        parts: Parts,
-        *,
-        levels: int = 3,
-    ):
+    def __init__(self, num_classes: int, options: ModelOptions, parts: Parts, levels: int = 3):
         super().__init__(num_classes, profile=options.profile, min_size=32)
         width = options.width
         c3, c = scaled(256, width), scaled(512, width)

@@ -152,7 +152,7 @@ def _build(
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
     parts: dict[str, Any] = {"num_classes": num_classes, "profile": chosen.profile}
     if form == "evaluator":
-        return Evaluator(site.network, head, noise_std=chosen.noise_std, **parts)
+        return Evaluator(site.network, head, noise_std=chosen.noise_std or 1.0, **parts)
     if form == "modulated":
         return AttachedAIB(
             site.network,
@@ -170,7 +170,7 @@ def _build(
         head,
         SpatialAttention(trunk, sigma_kernel if chosen.sample_map else None),
         first_pass=FirstPass(site.network, site.at),
-        noise_std=chosen.noise_std,
+        noise_std=chosen.noise_std or 1.0,
         stretch=chosen.stretch,
         quantizer=anchors,
         **parts,

@@ -8,9 +8,8 @@ from torch import nn
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
 
-# The default layer `at`, and the names of the networks that have it; the first that fits counts.
-# It is the last one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of
-# one grid it is the last block. A number below zero counts a layer's children from their end.
+# The default layer `at`, and the networks that have it; the first that fits counts. It is the last
+# one with a stride of 16, or a transformer's last block; -1 is a layer's last child.
 DEFAULTS = {
     "timm": {
         "blocks.3": "*mobilenetv3_small*",
@@ -41,24 +40,23 @@ DEFAULTS = {
         "encoder.layers.-1": "vit_*",
     },
 }
-LAYERS = {  # by name
-    library: {name: at for at, names in layers.items() for name in names.split()}
-    for library, layers in DEFAULTS.items()
-}
 
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
     """A layer by its dotted name; an unknown name is an error."""
-    layers = dict(network.named_modules())
-    reject_unknown([name], layers, f"{type(network).__name__} has no layer")
+    layers = dict(network.named_modules())  # the network itself is ""
+    if name:
+        reject_unknown([name], filter(None, layers), f"{type(network).__name__} has no layer")
     return layers[name]
 
 
 def default_layer(name: str) -> str | None:
     """The default `at` of a library network, such as timm:resnet50; None if it has none."""
     library, _, model = name.partition(":")
-    patterns = LAYERS.get(library, {})
-    return next((at for one, at in patterns.items() if fnmatch.fnmatch(model, one)), None)
+    for at, patterns in DEFAULTS.get(library, {}).items():
+        if any(fnmatch.fnmatch(model, one) for one in patterns.split()):
+            return at
+    return None
 
 
 def name_from_start(network: nn.Module, name: str) -> str:

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from aib.interpret.metrics.reliance import paired_drop, points
+from aib.interpret.measured import points
+from aib.interpret.metrics.reliance import paired_drop
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():

@@ -103,7 +103,7 @@ def test_what_cannot_be_attached_is_an_error(options, message):
 
 def test_an_attached_network_does_not_load_into_another_one(tmp_path):
     attached(DenseNet, "features").save_pretrained(tmp_path)
-    with pytest.raises(aib.AibError, match=r"from a ResNet: .* has no layer"):
+    with pytest.raises(aib.AibError, match="ResNet has no layer 'classifier'"):
         aib.from_pretrained(tmp_path, backbone=ResNet())
     attached().save_pretrained(tmp_path)
     with pytest.raises(aib.AibError, match="profile is 'paper' in the file and 'released' in"):
@@ -166,14 +166,6 @@ def test_preprocessing_gives_the_image_size():
     assert model.recipe["image_size"] == 48 and model.preprocessing == policy
 
 
-def test_a_head_inside_a_sequential_is_found_and_named():
-    network = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    network.append(nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 9)))
-    model = aib.attach(network, at="0", num_classes=C, image_size=32)
-    assert model.recipe["head"] == "3.1"
-    assert model(images()).logits.shape == (B, C)
-
-
 def test_an_attached_network_keeps_the_type_of_the_backbone():
     model = attached(lambda: ResNet().double())
     assert {p.dtype for p in model.parameters()} == {torch.float64}
@@ -187,20 +179,3 @@ def test_a_copy_attends_for_itself():
     torch.nn.init.zeros_(copy.attention.trunk.bias)
     assert (copy(x, deterministic=True).attention.mu == 0.5).all()
     assert not (model(x, deterministic=True).attention.mu == 0.5).all()
-
-
-class SharesMemory(ResNet):
-    """Two of its buffers are one tensor in two shapes."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("table", torch.zeros(2, 3))
-        self.register_buffer("flat", self.table.view(6))
-
-
-def test_tensors_that_share_memory_are_saved(tmp_path):
-    model, x = attached(SharesMemory).eval(), images(2)
-    model.save_pretrained(tmp_path)
-    loaded = aib.from_pretrained(tmp_path, backbone=SharesMemory())
-    expected = model(x, deterministic=True).logits
-    assert torch.equal(loaded(x, deterministic=True).logits, expected)

@@ -4,10 +4,8 @@ from copy import deepcopy
 
 import pytest
 import torch
-from torch import nn
 
 import aib
-from aib.models.latent import LinearHead, VariationalHead
 from tests.helpers import images
 from tests.models.networks.small import DenseNet, ResNet, Swin, TwoNames, ViT
 
@@ -46,46 +44,6 @@ def test_the_map_comes_from_the_features_of_a_first_pass(name):
     torch.testing.assert_close(out.attention.mu, score[:, 0].sigmoid())
     assert out.sample_logits.shape == (2, 1, B, C) and out.mask.shape == (2, B, 32, 32)
     assert 0.8 < out.mask.mean() < 1, "it starts open"
-
-
-def test_the_layer_is_read_in_the_first_pass_and_the_batch_grows_before_the_second():
-    model, sizes = attached().eval(), []
-    model.body.layer3.register_forward_hook(lambda _, __, f: sizes.append(len(f)))
-    model(images(B), samples=(4, 1))
-    assert sizes == [B, 4 * B]
-    model(images(B), samples=(4, 1), attention_map=torch.rand(B, 4, 4))
-    assert sizes == [B, 4 * B, 4 * B]
-    assert not model.first_pass._features
-
-
-@pytest.mark.parametrize("name", ["resnet", "two names"])
-def test_each_pass_keeps_its_own_statistics(name):
-    model = attached(name).train()
-    model(images(B))
-    first, second = model.first_pass.get_buffer("bn1/running_mean"), model.body.bn1.running_mean
-    assert not torch.equal(first, second)
-    assert model.body.bn1.num_batches_tracked == 1
-
-
-def test_a_pass_that_failed_leaves_no_trace():
-    model, x = attached().eval(), images(B)
-    expected = model(x, deterministic=True).logits
-    hook = model.body.fc.register_forward_hook(lambda *_: 1 / 0)
-    for _ in range(3):
-        with pytest.raises(ZeroDivisionError):
-            model(x)
-    hook.remove()
-    assert torch.equal(model(x, deterministic=True).logits, expected)
-    assert not model.first_pass._features
-
-
-def test_the_head_is_batchnorm_and_linear_and_latent_dim_adds_the_bottleneck():
-    plain, bottleneck = attached(), attached(latent_dim=6)
-    assert isinstance(plain.head, LinearHead) and isinstance(plain.head.norm, nn.BatchNorm1d)
-    assert plain.eval_samples == (4, 1) and plain.eval()(images(B)).latent is None
-    assert isinstance(bottleneck.head, VariationalHead) and bottleneck.head.norm is not None
-    assert bottleneck.eval_samples == (4, 12)
-    assert bottleneck.eval()(images(B)).latent.z.shape == (4, 12, B, 6)
 
 
 @parametrize_networks

@@ -1,0 +1,109 @@
+"""EfficientNet-Lite and the proposal that copies its first stages."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import aib
+from aib.models.backbones.lite import Lite, SameConv2d
+
+# As published for 1,000 classes (4.7 and 6.1 million), less the layer to the classes.
+PARAMETERS = {"lite0": 4_652_008 - 1_281_000, "lite2": 6_092_072 - 1_281_000}
+
+
+def same_padded(x: torch.Tensor, weight: torch.Tensor, stride: int) -> torch.Tensor:
+    """A convolution by its sum, with as many positions as TensorFlow's "same" gives."""
+    k, (height, width) = weight.shape[-1], x.shape[2:]
+    rows, columns = math.ceil(height / stride), math.ceil(width / stride)
+    out = torch.zeros(len(x), len(weight), rows, columns, dtype=x.dtype)
+    top = max((rows - 1) * stride + k - height, 0) // 2
+    left = max((columns - 1) * stride + k - width, 0) // 2
+    for i in range(rows):
+        for j in range(columns):
+            for di in range(k):
+                for dj in range(k):
+                    r, c = i * stride + di - top, j * stride + dj - left
+                    if 0 <= r < height and 0 <= c < width:
+                        out[:, :, i, j] += x[:, :, r, c] @ weight[:, :, di, dj].T
+    return out
+
+
+@pytest.mark.parametrize("stride, size", [(1, (6, 5)), (2, (6, 7)), (2, (5, 8))])
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_padding_is_tensorflows(kernel, stride, size):
+    conv = SameConv2d(3, 4, kernel, stride, bias=False).double()
+    x = torch.randn(2, 3, *size, dtype=torch.float64)
+    assert torch.allclose(conv(x), same_padded(x, conv.weight, stride))
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_networks_have_the_published_parameters_and_timms_names(name):
+    with torch.device("meta"):
+        network = Lite(name)
+    assert sum(p.numel() for p in network.parameters()) == PARAMETERS[name]
+    names = network.state_dict()
+    assert {"conv_stem.weight", "blocks.0.0.conv_dw.weight", "conv_head.weight"} <= names.keys()
+    assert {"blocks.6.0.conv_pwl.weight", "blocks.6.0.bn3.running_var", "bn2.bias"} <= names.keys()
+    assert len(network.blocks[0]) == len(network.blocks[6]) == 1
+
+
+@pytest.mark.parametrize("stride, side", [(8, 8), (16, 4)])
+@pytest.mark.parametrize("name", ["lite0_masked", "vgg_aib_masked", "wrn_aib_masked"])
+def test_a_copy_proposes_a_map_from_stages_of_its_own(name, stride, side):
+    torch.manual_seed(0)
+    model = aib.create_model(name, 4, 224, width=1 / 16, propose="copy", map_stride=stride)
+    x = torch.randn(2, 3, 64, 64)
+    model(x)
+    model.eval()
+    mu = model(x, deterministic=True).attention.mu
+    assert mu.shape == (2, side, side)
+    for weight in model.body.parameters():  # the classifier's weights are not the proposal's
+        torch.nn.init.zeros_(weight)
+    assert torch.equal(model(x, deterministic=True).attention.mu, mu)
+
+
+def test_fine_features_add_nothing_before_training():
+    torch.manual_seed(0)
+    model = aib.create_model("lite0_masked", 4, 224, width=1 / 16).eval()
+    trunk, x = model.propose.trunk, torch.randn(1, 3, 64, 64)
+    _, coarse = trunk.stages(x)
+    large = F.interpolate(coarse, size=(8, 8), mode="bilinear")
+    assert torch.equal(trunk(x), trunk.to_score(large))
+    torch.nn.init.ones_(trunk.add_fine.weight)
+    assert not torch.equal(trunk(x), trunk.to_score(large))
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("lite0_masked", {"map_size": 14}, "map_size is for"),
+        ("lite0_masked", {"map_stride": 4}, "map_stride must be"),
+        ("vgg_aib_masked", {"map_stride": 8}, "map_stride is for"),
+        ("tiny_aib_masked", {"propose": "copy"}, "no stages to copy"),
+    ],
+)
+def test_options_that_do_not_fit_are_errors(name, options, message):
+    with pytest.raises(aib.AibError, match=message):
+        aib.create_model(name, 4, 32 if name.startswith("tiny") else 224, width=1 / 16, **options)
+
+
+@pytest.mark.parametrize("propose", ["copy", "twice", "separate"])
+def test_closed_pixels_never_matter_and_a_saved_model_is_the_same(propose, tmp_path):
+    torch.manual_seed(0)
+    options = {"map_size": 28} if propose == "separate" else {}
+    model = aib.create_model("lite0_masked", 4, 224, width=1 / 16, propose=propose, **options)
+    x = torch.randn(2, 3, 224, 224)
+    model(x)
+    model.eval()
+    mask = (torch.rand(2, 224, 224) < 0.5).float()
+    out = model(x, deterministic=True, mask=mask)
+    hostile = torch.where(mask[:, None] == 0, torch.full_like(x, torch.inf), x)
+    assert torch.equal(model(hostile, deterministic=True, mask=mask).logits, out.logits)
+    model.save_pretrained(tmp_path)
+    again = aib.from_pretrained(tmp_path)
+    free = model(x, deterministic=True)
+    assert torch.equal(again(x, deterministic=True).logits, free.logits)
+    assert torch.equal(again.explain(x).mask, free.mask[0])
+    assert again.noise_std == 0.5 and again.preprocessing.mean == (127 / 255,) * 3
