@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from aib.data.preprocessing import Resize
+from aib.config.validation import Resize
 from aib.errors import AibError, first_line
 
 # Above any photograph, and small enough for the memory of a worker process.

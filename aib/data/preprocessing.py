@@ -2,15 +2,22 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from aib.config.validation import Count, Positive, Rule, check_fields, parse_json, reject_unknown
+from aib.config.validation import (
+    Count,
+    Positive,
+    Resize,
+    Rule,
+    check_fields,
+    parse_json,
+    reject_unknown,
+)
 from aib.errors import AibError
 
-Resize = Literal["squash", "crop"]
 # Empty: unknown, as the model was trained on tensors that somebody else had normalised.
 THREE = Rule("(three in all, or none)", lambda values: len(values) in (0, 3))
 ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
