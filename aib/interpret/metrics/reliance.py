@@ -9,8 +9,7 @@ from statistics import NormalDist
 
 from torch import Tensor
 
-from aib.evaluation.error import wilson_interval
-from aib.evaluation.intervals import Estimate
+from aib.evaluation.intervals import Estimate, wilson_interval
 from aib.interpret.measured import HARM, SWAPS, Drop, Encoding, Reliance
 from aib.interpret.metrics.probe import jittered_gaussian, probe
 from aib.interpret.metrics.swap import Decisions, check_unchanged
