@@ -130,8 +130,12 @@ def interpret(
         studies[one.label], per_image[one.label] = study, metrics
     for folder, study in zip(folders, studies.values(), strict=True):
         write_json(folder / RESULT, study.to_dict())
-    models = {one.label: one.model for one in opened if per_image[one.label].has_maps}
-    pictures = draw(models, feeds[0], plan, dict(zip(studies, folders, strict=True)))
+    pictures = draw(
+        {one.label: one.model for one in opened if per_image[one.label].has_maps},
+        dict(zip(studies, feeds, strict=True)),
+        plan,
+        dict(zip(studies, folders, strict=True)),
+    )
     if csv is not None:
         write_image_metrics(csv, per_image, feeds[0].data)
     if json:
@@ -160,22 +164,26 @@ def open_evaluator(
 
 
 def draw(
-    models: dict[str, Classifier], feed: Batches, plan: Plan, folders: dict[str, Path]
+    models: dict[str, Classifier],
+    feeds: dict[str, Batches],
+    plan: Plan,
+    folders: dict[str, Path],
 ) -> list[Path]:
     """Draw the maps of modified images, of each run and of all together, in place of earlier ones.
 
-    `models` are those with maps, `folders` those of all results, both by the labels of the runs.
+    All by the labels of the runs; `models` are those with maps.
     """
     from aib.figures.picture import save_figure
     from aib.interpret.pictures import modified_grid
 
-    grid = partial(modified_grid, feed=feed, plan=plan)
     made = {
-        folders[label] / "figures" / "modified.png": grid({"map": model})
-        for label, model in models.items()
+        folders[label] / "figures" / "modified.png": modified_grid({"map": one}, feeds[label], plan)
+        for label, one in models.items()
     }
     if len(models) > 1:
-        made[next(iter(folders.values())) / "figures" / "modified_compared.png"] = grid(models)
+        first = next(iter(folders))
+        compared = folders[first] / "figures" / "modified_compared.png"
+        made[compared] = modified_grid(models, feeds[first], plan)
     for folder, name in product(folders.values(), DRAWN):
         (folder / "figures" / name).unlink(missing_ok=True)
     for path, figure in made.items():

@@ -6,7 +6,6 @@ from typing import Any
 
 from aib.config.validation import parse_json
 from aib.errors import AibError
-from aib.evaluation.error import describe_split
 from aib.evaluation.intervals import Estimate, FlatResults
 from aib.interpret.measured import HARM, ROOM, Encoding, LayerChange, MaskUse, Reliance, Transplant
 from aib.interpret.verdict import Judged, Verdict, judge
@@ -185,7 +184,8 @@ class Study:
         if self.split == "train":  # of a folder without splits too, whose images may be new ones
             text = f"{self.images:,} images of {self.data}{part}, split train"
         else:
-            text = f"{self.images:,} {describe_split(self.split or '')} images of {self.data}{part}"
+            split = {"val": "held-out"}.get(self.split or "", self.split)
+            text = f"{self.images:,} {split} images of {self.data}{part}"
         if self.evaluator is None or self.subset_images >= self.images:
             return text
         return f"{text}, by the evaluator on {self.subset_images:,} of them"
