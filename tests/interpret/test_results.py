@@ -9,7 +9,7 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation.intervals import Estimate
 from aib.interpret.measures.evaluator import TITLE
-from aib.interpret.metrics.localise import METRICS
+from aib.interpret.measures.localisation import METRICS
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Located, Stability, Study
 from aib.interpret.studies import Plan, study
