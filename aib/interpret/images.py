@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+<<<<<<< HEAD
 from aib.config.validation import check_decided
 from aib.data import ImageSet
 from aib.evaluation.intervals import finite_or_none
@@ -16,7 +18,31 @@ from aib.interpret.metrics.information import anchor_counts, entropy_bits
 from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Information
+=======
+from aib.config.validation import check_decided, reject_unknown
+from aib.data import Batches, ImageSet
+from aib.evaluation.intervals import Estimate, finite_or_none, mean_estimates
+from aib.interpret.measure import Context, Measure, View, run_measures
+from aib.interpret.measures.localisation import energy_inside, mask_auroc, pointing
+from aib.interpret.metrics.similarity import min_max
+from aib.interpret.results import ClassMetrics, Information
+from aib.models import decision
+from aib.models.classifier import Classifier
+>>>>>>> eng-W6
 from aib.system.files import write_csv
+
+
+def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
+    """How often each map uses each anchor: indices [...,h,w] to integers [...,Q]."""
+    return F.one_hot(indices.flatten(-2).long(), num_anchors).sum(dim=-2)
+
+
+def entropy_bits(counts: Tensor) -> Tensor:
+    """Entropy of the distribution given by counts [...,Q]: [...], 0 to log2 Q.
+
+    2^H is the perplexity, the number of equally used anchors that has this entropy.
+    """
+    return decision.entropy_bits(counts.double() / counts.double().sum(dim=-1, keepdim=True))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from aib.figures.picture import image_tile
 from aib.figures.row import Box
 from aib.figures.scale import enlarge
 from aib.interpret.metrics.components import largest_component_boxes
-from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
 from aib.models.classifier import Classifier, check_model, model_name
@@ -217,3 +216,18 @@ def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array,
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
     return pixels, np.asarray(image), (size, part)
+
+
+def energy_passed(
+    features: Tensor, maps: Tensor, modulation: Literal["gate", "residual"]
+) -> Tensor:
+    """Energy of the modulated features over that of the features, per image [B].
+
+    Features f [B,C,h,w], maps a [B,h,w]. `gate` passes f a, a share of at most 1 for a in [0,1];
+    `residual` passes f (1 + a), which filters nothing: 1 to 4. NaN where the features are all 0.
+    """
+    factor = maps if modulation == "gate" else 1 + maps
+    # sum_c (f_c m)^2 = m^2 sum_c f_c^2: the modulated features themselves are not needed.
+    energy = features.float().square().sum(dim=1)  # [B,h,w]
+    passed = (energy * factor.float().square()).sum(dim=(1, 2))
+    return passed / energy.sum(dim=(1, 2))

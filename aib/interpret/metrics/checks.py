@@ -58,3 +58,13 @@ def check_batch(x: Tensor) -> None:
         raise AibError(f"x must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
     if not x.is_floating_point():
         raise AibError(f"x must be floating point (normalised images), not {x.dtype}")
+
+
+def check_objects(objects: Tensor, count: int) -> None:
+    """Check one mask per image: [B,H,W], bool or integers."""
+    if objects.ndim != 3 or objects.numel() == 0 or len(objects) != count:
+        raise AibError(f"masks must have the shape [{count},H,W], not {shape(objects)}")
+    if objects.is_floating_point() or objects.is_complex():
+        raise AibError(
+            f"masks must be bool or integers (threshold them first), not {objects.dtype}"
+        )

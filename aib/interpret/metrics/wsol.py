@@ -21,8 +21,8 @@ from torch import Tensor
 
 from aib.data.objects import object_and_counted
 from aib.evaluation.intervals import interval
+from aib.interpret.metrics.checks import check_objects
 from aib.interpret.metrics.components import connected_components
-from aib.interpret.metrics.localise import check_objects
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import scaled_maps
 

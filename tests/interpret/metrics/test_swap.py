@@ -7,7 +7,7 @@ import torch
 
 from aib.data import Batch
 from aib.errors import AibError
-from aib.interpret.metrics.reliance import map_reliance
+from aib.interpret.measures.swaps import map_reliance
 from aib.interpret.metrics.swap import covered, draw_partners, shuffled, spatial_mean, swap_maps
 
 CLASSES = torch.tensor([2, 0, 2, 5, 0, 2, 0, 0])  # class 5 has one image
