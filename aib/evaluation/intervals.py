@@ -143,12 +143,3 @@ def mean_estimates(values: Tensor, *, seed: int = 0) -> list[Estimate]:
         return [Estimate(mean) for mean in means.tolist()]
     low, high = ratio_interval(values, torch.ones_like(values), seed=seed)
     return [Estimate(*row) for row in torch.stack([means, low, high], dim=1).tolist()]
-
-
-def wilson_interval(errors: int, count: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share, in percent. It stays within [0, 100]."""
-    z = 1.959964  # the 97.5% quantile of the normal distribution
-    p, zz = errors / count, z * z
-    centre = (p + zz / (2 * count)) / (1 + zz / count)
-    half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)
-    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)

@@ -9,26 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-<<<<<<< HEAD
 from aib.config.validation import check_decided
 from aib.data import ImageSet
 from aib.evaluation.intervals import finite_or_none
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.information import anchor_counts, entropy_bits
-from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
-from aib.interpret.metrics.similarity import min_max
-from aib.interpret.results import ClassMetrics, Information
-=======
-from aib.config.validation import check_decided, reject_unknown
-from aib.data import Batches, ImageSet
-from aib.evaluation.intervals import Estimate, finite_or_none, mean_estimates
-from aib.interpret.measure import Context, Measure, View, run_measures
 from aib.interpret.measures.localisation import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Information
 from aib.models import decision
-from aib.models.classifier import Classifier
->>>>>>> eng-W6
 from aib.system.files import write_csv
 
 

@@ -8,10 +8,6 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation.intervals import Estimate
 from aib.interpret.measures.evaluator import TITLE
-<<<<<<< HEAD
-=======
-from aib.interpret.measures.localisation import METRICS
->>>>>>> eng-W6
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Stability, Study
 from aib.interpret.studies import Plan, study
