@@ -8,14 +8,16 @@ import tyro
 
 from aib.commands.arguments import parse_samples, print_json
 from aib.config.validation import Averaging, Precision, check_seed
+from aib.errors import AibError
 
 if TYPE_CHECKING:
     from aib.evaluation.error import Evaluation
 
 
 def eval_(
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None,
     /,
+    run: Path | None = None,
     data: str | None = None,
     split: str | None = None,
     root: str | None = None,
@@ -36,6 +38,7 @@ def eval_(
     Example: aib eval runs/cifar10 --data stl10 --samples 4x12
 
     Args:
+        folder: the same as --run.
         run: folder of a run or saved model, or hf:owner/name[@REVISION] of the Hub.
         data: data set (default: that of the run).
         split: train, val or test (default: test, or held-out images if there are none).
@@ -60,7 +63,9 @@ def eval_(
     from aib.system.progress import progress_bar
 
     check_seed(seed)
-    opened = open_run(run, device, backbone)
+    if (chosen := folder or run) is None:
+        raise AibError("name a run: aib eval RUN")
+    opened = open_run(chosen, device, backbone)
     images = opened.images(data, split, root)
     results = []
     for classes, labelled in match_classes(opened.model, images):

@@ -1,5 +1,6 @@
 """The page: its layout in Gradio's components, and the handlers of its events."""
 
+import sys
 from html import escape as escape_html
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import gradio as gr
 from PIL import Image
 
 from aib.data.decode import open_rgb
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.figures.picture import magnified
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import Run
@@ -57,6 +58,10 @@ class Page(gr.Blocks):
             return await super().process_api(*args, **options)
         except AibError as error:
             raise gr.Error(escape_html(str(error)), print_exception=False) from error
+        except Exception as error:  # a request that no page of ours makes
+            reason = f"{type(error).__name__} {first_line(error)!a}"
+            print(f"aib view: a request failed: {reason}", file=sys.stderr)
+            raise gr.Error("this request failed", print_exception=False) from error
 
 
 def named_files(value: Any) -> set[str]:

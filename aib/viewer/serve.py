@@ -120,7 +120,12 @@ class Guard:
                 message["headers"] = [*message.get("headers", []), policy]
             await send(message)
 
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = None
+        if scope["type"] == "http":
+            # Gradio would write an X-Forwarded-Host into the addresses of its page.
+            kept = [one for one in scope["headers"] if not one[0].startswith(b"x-forwarded")]
+            scope = {**scope, "headers": kept}
+            refusal = self._refusal(scope)
         await (refusal or self.app)(scope, receive, send_with_policy)
 
     def _refusal(self, scope: Message) -> App | None:

@@ -103,6 +103,17 @@ def test_loopback_names_are_answered(visitor, host):
     assert visitor.http.get("/", headers=own).status_code == 200
 
 
+def test_the_name_that_a_proxy_claims_is_ignored(visitor):
+    page = visitor.http.get("/", headers={"x-forwarded-host": "evil.example"})
+    assert page.status_code == 200 and "evil.example" not in page.text
+
+
+def test_an_impossible_request_is_one_line_in_the_terminal(visitor, capfd):
+    assert not visitor.call("upload", {"path": 5}, "wide")["success"]
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) <= 1 and not any("Traceback" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("header", "host", "address", "answered"),
     [
