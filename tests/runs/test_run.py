@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 import aib
 from aib.config.settings import Settings
 from aib.data import load
+from aib.models.weights import CHECKPOINT, LOCK
 from aib.runs.files import read_settings, write_evaluation, write_held_out
 from aib.runs.run import Run, find_model, open_run, open_runs
 from tests.data import official
@@ -32,6 +34,15 @@ def test_runs_of_the_same_name_are_labelled_by_their_folder(tmp_path: Path) -> N
     assert {run.name for run in opened} == {"tiny_aib_qt"}
     with pytest.raises(aib.AibError, match="named twice"):
         open_runs((folders[0], tmp_path / "b" / ".." / "a" / "run"), "cpu")
+
+
+def test_a_run_without_weights_is_being_trained_or_was_interrupted(tmp_path: Path) -> None:
+    run = start_run(tmp_path / "run", small_model(), Settings(data="shapes"), None)
+    (run.folder / CHECKPOINT).write_bytes(b"")
+    with FileLock(run.folder / LOCK), pytest.raises(aib.AibError, match="is being trained"):
+        open_run(run.folder, "cpu")
+    with pytest.raises(aib.AibError, match="is an interrupted run"):
+        open_run(run.folder, "cpu")
 
 
 def test_a_saved_model_has_no_settings_and_needs_the_name_of_its_data(tmp_path: Path) -> None:
