@@ -19,11 +19,11 @@ COMMANDS = {
     "eval": "evaluate a trained model: error, calibration, bits",
     "sweep": "train a preset with different settings and seeds, and plot the results",
     "explain": "show the attention map of a model for any image",
-    "view": "interactive local page: drop an image, see the map, compare two runs",
+    "view": "interactive local page: drop an image, see the map, hide parts of it",
     "interpret": "measure how far maps can be trusted: stability, localisation, reliance, bits",
     "report": "write one HTML page about one or more runs",
     "export": "write a model as one ONNX or torch.export file that runs without aib",
-    "data": "list, fetch, verify and show data sets",
+    "data": "list, fetch and show data sets",
 }
 
 USAGE = "\n".join(
