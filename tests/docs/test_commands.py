@@ -12,6 +12,7 @@ import pytest
 
 from aib import cli
 from aib.commands import train as train_command
+from aib.config.settings import Settings
 from tests.docs.blocks import PAGES, ROOT, commands
 from tests.docs.workshop import write_data, write_package, write_photos, write_run
 from tests.helpers import run_process
@@ -122,11 +123,11 @@ def test_no_way_is_left_over():
 @pytest.mark.parametrize("text", [c for c in COMMANDS if "aib train" in c and "--list" not in c])
 def test_a_training_has_valid_settings(text, monkeypatch):
     """Also those that cannot run here; the launcher must agree with the settings."""
-    taken: list[train_command.Options] = []
-    monkeypatch.setattr(train_command, "start", lambda options, *rest: taken.append(options))
+    taken: list[Settings] = []
+    monkeypatch.setattr(train_command, "start", lambda settings, *rest: taken.append(settings))
     launcher, _, words = text.partition("aib ")
     assert cli.main(words.split()) == 0
-    [settings] = [options.settings for options in taken]
+    [settings] = taken
     if asked := re.search(r"--(?:nproc-per-node|ntasks-per-node) (\d+)", launcher):
         assert int(asked[1]) == settings.devices
     if asked := re.search(r"--n?nodes (\d+)", launcher):
