@@ -159,9 +159,8 @@ def start_run(
 ) -> RunFolder:
     """The folder of a run as `aib train` makes it before the first step."""
     run = RunFolder(folder)
-    run.make()
-    run.write_config(model, settings, held_out)
-    return run
+    with run.opened(model, {"settings": settings.to_dict()}, held_out=held_out):
+        return run
 
 
 def make_run(

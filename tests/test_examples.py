@@ -26,20 +26,9 @@ def run(monkeypatch, tmp_path, capsys):
     return run_example
 
 
-def test_there_is_a_test_for_every_example():
-    tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    names = [path.stem for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")]
-    assert [name for name in names if not any(t.startswith(name) for t in tests)] == []
-
-
 def code_cells(name: str) -> list[dict]:
     cells = json.loads((EXAMPLES / name).read_text(encoding="utf-8"))["cells"]
     return [cell for cell in cells if cell["cell_type"] == "code"]
-
-
-def test_trusted_map_has_no_outputs():
-    cells = code_cells("trusted_map.ipynb")
-    assert cells and all(c["outputs"] == [] and c["execution_count"] is None for c in cells)
 
 
 @pytest.mark.slow
@@ -66,10 +55,8 @@ def test_plug_in_learns(run, tmp_path):
 
 def test_score_foreign_method(run, tmp_path):
     out = run("score_foreign_method.py")
-    rows = {line[:21].strip(): line[21:].split() for line in out.splitlines()[2:-1]}
+    rows = {line[:21].strip(): line[21:].split() for line in out.splitlines()[2:]}
     auroc = {name: float(row[0]) for name, row in rows.items()}
     assert auroc["occlusion"] > 0.8 and auroc["input gradient"] > 0.8  # they find the block
     assert auroc["constant"] == 0.5 and 0.4 < auroc["random"] < 0.6
-    # The warning of the last line: what knows nothing of the image has the best score.
-    assert rows["centred blob"][2:] == ["100.0", "0"] and rows["constant"][2:] == ["100.0", "32"]
     assert not list(tmp_path.iterdir())

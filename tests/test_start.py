@@ -79,9 +79,3 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert "aib.figures.row" in imported
     heavy = {"matplotlib", "torchmetrics", "lightning", "scipy", "torch._dynamo", "captum"}
     assert not imported & heavy
-
-
-def test_all_names_of_interpret_can_be_imported_at_once():
-    names: dict[str, object] = {}
-    exec("from aib.interpret import *", names)
-    assert set(api.__all__) <= set(names)

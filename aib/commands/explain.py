@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -14,10 +14,6 @@ from aib.config.validation import THRESHOLD, Fraction, Method, check, check_seed
 from aib.errors import AibError
 from aib.system.files import finite, quoted, write_csv
 from aib.system.progress import progress_bar
-
-if TYPE_CHECKING:
-    from aib.interpret.stored import StoredVerdict
-    from aib.models.explanation import Explanation
 
 OUT, TABLE = "explanations", "explanations.csv"
 MASKS = "masks"  # folders of this name hold no images to explain
@@ -63,7 +59,8 @@ def explain(
         json: print the records as JSON.
     """
     from aib.data.decode import open_rgb
-    from aib.figures.saved import distinct_names
+    from aib.evaluation.error import describe_samples
+    from aib.figures.saved import distinct_names, record, save
     from aib.interpret.maps import explain as explain_image
     from aib.interpret.stored import stored_verdict
     from aib.runs.run import find_model, open_run
@@ -99,10 +96,13 @@ def explain(
                 continue
             found = explain_image(opened.model, image, **options)
             found = replace(found, paths=(path,), made_with=found.made_with | origin)
-            about = describe(f"{opened.name} · {opened.label}", found, verdict)
-            records.append(write(found, folder, name, about, overwrite))
+            about = f"{opened.name} · {opened.label} · {describe_samples(found.samples)}"
+            about += f" · {found.scope}" + (f"\n{verdict.line}" if verdict else "")
+            [picture] = save(found, folder, [name], subtitle=about, overwrite=overwrite)
+            records.append(record(found) | {"picture": str(picture), "map": f"{name}.npy"})
             if not json:
-                show(found, records[-1])
+                classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
+                print(f"{path}: {classes}; {found.certainty()}  {picture}")
     if not records:
         raise AibError(f"none of the {len(files)} image(s) could be explained")
     write_csv(folder / TABLE, COLUMNS, map(row_of, records))
@@ -142,33 +142,9 @@ def choose_folder(out: Path | None, overwrite: bool) -> Path:
     return out
 
 
-def describe(model: str, found: "Explanation", verdict: "StoredVerdict | None") -> str:
-    """The lines below a picture."""
-    from aib.evaluation.error import describe_samples
-
-    line = f"{model} · {describe_samples(found.samples)} · {found.scope}"
-    return f"{line}\n{verdict.line}" if verdict else line
-
-
-def write(
-    found: "Explanation", folder: Path, name: str, about: str, overwrite: bool
-) -> dict[str, Any]:
-    """Write the files of one image; returns its record."""
-    from aib.figures.saved import record, save
-
-    [picture] = save(found, folder, [name], subtitle=about, overwrite=overwrite)
-    return record(found) | {"picture": str(picture), "map": f"{name}.npy"}
-
-
 def row_of(record: dict[str, Any]) -> dict[str, Any]:
     """A row of the table; the cells of a box are empty where there is none."""
     return finite(record) | dict(zip(BOX, record["box"] or [None] * 4, strict=True))
-
-
-def show(found: "Explanation", record: dict[str, Any]) -> None:
-    """Print the likeliest classes of one image, and the file of its picture."""
-    classes = ", ".join(f"{name} {100 * p:.1f}%" for name, p in found.top(0, TOP))
-    print(f"{found.paths[0]}: {classes}; {found.certainty()}  {record['picture']}")
 
 
 COMMAND = explain

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
-from itertools import permutations, product
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -21,25 +20,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from aib.data import Batches
-    from aib.interpret.pictures import Side
     from aib.interpret.results import Study
     from aib.interpret.studies import Plan
+    from aib.models.baselines.evaluator import Evaluator
+    from aib.models.classifier import Classifier
     from aib.runs.run import Run
 
-DRAWN = ("modified.png", "modified_compared.png", "wrong_*_right_*.png")
+DRAWN = ("modified.png", "modified_compared.png")
 
 
 def interpret(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")] = (),
     /,
     run: Path | None = None,
-    model: str | None = None,
     data: str | None = None,
     split: str | None = None,
     root: str | None = None,
     backbone: str | None = None,
     foreign: str = "svhn",
-    foreign_root: str | None = None,
     images: int | None = None,
     subset: int = 256,
     quick: bool = False,
@@ -63,40 +61,34 @@ def interpret(
 
     Example: aib interpret runs/masked --evaluator runs/evaluator
 
-    Example: aib interpret --model timm:resnet50 --data folder:photos
-
     Args:
         runs: folders of runs or of saved models, or hf:owner/name of the Hub.
         run: a run, as in other commands.
-        model: a network as it is, for post-hoc maps: timm:NAME or torchvision:NAME with its
-            pretrained weights, or my_module:build, a function that returns your own.
         data: data set; by default the first run's own.
         split: train, val or test; by default test, or held-out images if there are none.
         root: folder of the data set's official files.
-        backbone: my_module:build, for runs of a network of your own; never imported unasked.
-        foreign: data set whose images occlude; the paper uses svhn.
-        foreign_root: folder of its files; by default --root, or the run's.
+        backbone: my_module:build, for runs of a network of your own.
+        foreign: data set whose images occlude.
         images: use this many images, chosen at random; all by default.
-        subset: images of the expensive parts (localisation, deletion, insertion, ROAD, post-hoc
-            maps, evaluator).
+        subset: images of the expensive parts, such as localisation and post-hoc maps.
         quick: skip the expensive parts.
         evaluator: run of `aib train PRESET --evaluator` that judges the maps.
-        csv: write the metrics of every image to this .csv file, with the names of image files.
-        out: folder for the results; by default each run's own, interpret/NAME for --model, and
-            hub/owner/name/COMMIT for a model of the Hub.
+        csv: write the metrics of every image to this .csv file.
+        out: folder for the results; by default each run's own.
         overwrite: replace an interpret.json that is there.
         batch_size: images per batch.
         workers: processes that decode large images.
         seed: random seed of the modifications and of the choice of images.
-        precision: precision of the forward passes; fp16 takes less time on a GPU.
-        device: cpu or cuda; whatever there is if not given.
+        precision: of the forward passes; fp16 takes less time on a GPU.
+        device: cpu or cuda; by default what there is.
         json: print JSON.
     """
     from aib.interpret.images import write_image_metrics
-    from aib.interpret.pictures import Side
-    from aib.interpret.runs import check_alike, feed_for, study_run
+    from aib.interpret.metrics.perturb import modifications
+    from aib.interpret.runs import feeds_for, foreign_images, study_run
+    from aib.interpret.studies import Plan
     from aib.models.weights import RESULT
-    from aib.runs.run import open_run
+    from aib.runs.run import open_runs
     from aib.system.environment import environment
 
     if csv is not None:
@@ -106,44 +98,45 @@ def interpret(
     if quick and evaluator is not None:
         raise AibError("--quick skips the parts that the evaluator needs: leave out one of them")
     runs = (*runs, *((run,) if run else ()))
+    if not runs:
+        raise AibError("name at least one run")
     with progress_bar(1) as tick:
         tick("opening runs and images", 0)
-        opened, name, root = open_all(runs, model, data, root, device, backbone)
-        feeds = [
-            feed_for(
-                one,
-                one.labelled(one.images(name, split, root, like=opened[0])),
-                images=images,
-                batch_size=batch_size,
-                workers=workers,
-                seed=seed,
-            )
-            for one in opened
-        ]
-        check_alike(feeds, opened)
+        opened = open_runs(runs, device, backbone)
+        settings = opened[0].settings
+        name = data or (settings.data if settings else None)
+        own_root = settings.root if settings else None
+        if name and opened[0].was_trained_on(name):
+            root = root or own_root
+        feeds = feeds_for(opened, name, split, root, images, batch_size, workers, seed)
         folders = result_folders(opened, out)
         for folder in folders:
             if (folder / RESULT).exists() and not overwrite:
                 raise AibError(f"{folder} has a study: write elsewhere with --out, or --overwrite")
             check_writable(folder / RESULT)
-        own_root = opened[0].settings.root if opened[0].settings else None
-        plan, notes = make_plan(foreign, foreign_root or root or own_root, subset, seed, precision)
+        others: Tensor | str | None = foreign_images(foreign, root or own_root, seed)
+        known = modifications(foreign)
+        notes: list[str] = []
+        if isinstance(others, str):
+            known = {n: m for n, m in known.items() if m.kind != "foreign"}
+            notes, others = [others], None
+        plan = Plan(known, others, subset, seed, precision=precision)
         if evaluator is not None:
-            judge = open_run(evaluator, device, backbone)
-            plan = with_evaluator(plan, judge, str(evaluator), opened, feeds[0].data.split)
-    pairs = list(zip(opened, feeds, strict=True))
-    options: dict[str, Any] = {"notes": notes, "expensive": not quick}
-    measured = [study_run(one, feed, plan, str(name), **options) for one, feed in pairs]
-    studies = {one.label: found for one, (found, _) in zip(opened, measured, strict=True)}
-    sides = [
-        Side(one.label, one.model, feed, metrics)
-        for (one, feed), (_, metrics) in zip(pairs, measured, strict=True)
-    ]
-    for folder, found in zip(folders, studies.values(), strict=True):
-        write_json(folder / RESULT, found.to_dict())
-    pictures = draw(sides, plan, folders)
+            judge = open_evaluator(evaluator, opened, feeds[0].data.split, device, backbone)
+            plan = replace(plan, evaluator=judge, evaluator_name=str(evaluator))
+    studies, per_image = {}, {}
+    for one, feed in zip(opened, feeds, strict=True):
+        study, metrics = study_run(one, feed, plan, str(name), notes, expensive=not quick)
+        studies[one.label], per_image[one.label] = study, metrics
+    for folder, study in zip(folders, studies.values(), strict=True):
+        write_json(folder / RESULT, study.to_dict())
+    pictures = draw(
+        {one.label: one.model for one in opened if per_image[one.label].has_maps},
+        dict(zip(studies, feeds, strict=True)),
+        plan,
+        dict(zip(studies, folders, strict=True)),
+    )
     if csv is not None:
-        per_image = {side.label: side.metrics for side in sides}
         write_image_metrics(csv, per_image, feeds[0].data)
     if json:
         results = {label: found.to_dict() for label, found in studies.items()}
@@ -154,86 +147,45 @@ def interpret(
     print("written: " + ", ".join(written + ([str(csv)] if csv else [])))
 
 
-def open_all(
-    runs: tuple[Path, ...],
-    model: str | None,
-    data: str | None,
-    root: str | None,
-    device: str | None,
-    backbone: str | None,
-) -> tuple[list[Run], str | None, str | None]:
-    """The runs, and the network of --model as the last of them; the name of their data, and the
-    folder of its files: the first run's, if it was trained on them and no other is named."""
-    from aib.interpret.runs import open_network
-    from aib.runs.run import open_runs
-
-    if not runs and model is None:
-        raise AibError("name at least one run, or a network with --model")
-    opened = open_runs(runs, device, backbone)
-    settings = opened[0].settings if opened else None
-    name = data or (settings.data if settings else None)
-    if settings and name and opened[0].was_trained_on(name):
-        root = root or settings.root
-    if model is not None:
-        if name is None:
-            raise AibError("name the data for --model with --data, such as folder:photos")
-        folder = Path("interpret") / re.sub(r"\W", "-", model)
-        opened.append(open_network(model, name, root, folder, device))
-    return opened, name, root
-
-
-def make_plan(
-    foreign: str, root: str | None, subset: int, seed: int, precision: Precision
-) -> tuple[Plan, list[str]]:
-    """What is measured; without the foreign images what needs none, and a note on why."""
-    from aib.interpret.metrics.perturb import modifications
-    from aib.interpret.runs import foreign_images
-    from aib.interpret.studies import Plan
-
-    others: Tensor | str | None = foreign_images(foreign, root, seed)
-    known, notes = modifications(foreign), []
-    if isinstance(others, str):
-        known = {n: m for n, m in known.items() if m.kind != "foreign"}
-        notes, others = [others], None
-    return Plan(known, others, subset, seed, precision=precision), notes
-
-
-def with_evaluator(plan: Plan, judge: Run, name: str, opened: list[Run], split: str) -> Plan:
-    """The plan with an evaluator, if it fits all runs."""
+def open_evaluator(
+    folder: Path, opened: list[Run], split: str, device: str | None, backbone: str | None
+) -> Evaluator:
+    """The evaluator of a run, if it fits all runs that it judges."""
     from aib.models.baselines.evaluator import Evaluator, check_evaluator
+    from aib.runs.run import open_run
 
+    judge = open_run(folder, device, backbone)
     for run in opened:
         check_evaluator(judge.model, run.model, judge.label)
     if split == "val":
         judge.check_same_holdout(opened[0])
     assert isinstance(judge.model, Evaluator)
-    return replace(plan, evaluator=judge.model, evaluator_name=name)
+    return judge.model
 
 
-def draw(sides: list[Side], plan: Plan, folders: list[Path]) -> list[Path]:
-    """Draw the maps of modified images, of each run and of all together, and for each pair of runs
-    where they disagree. Remove the pictures of earlier studies."""
+def draw(
+    models: dict[str, Classifier],
+    feeds: dict[str, Batches],
+    plan: Plan,
+    folders: dict[str, Path],
+) -> list[Path]:
+    """Draw the maps of modified images, of each run and of all together, in place of earlier ones.
+
+    All by the labels of the runs; `models` are those with maps.
+    """
     from aib.figures.picture import save_figure
-    from aib.interpret.pictures import disagreement, modified_grid
+    from aib.interpret.pictures import modified_grid
 
-    grid = partial(
-        modified_grid, modifications=plan.modifications, foreign=plan.foreign, seed=plan.seed
-    )
-    made, with_maps = {}, {}
-    for side, folder in zip(sides, folders, strict=True):
-        if side.metrics.has_maps:
-            made[folder / "figures" / "modified.png"] = grid({"map": side.model}, side.feed)
-            with_maps[side.label] = side.model
-    if len(with_maps) > 1:
-        made[folders[0] / "figures" / "modified_compared.png"] = grid(with_maps, sides[0].feed)
-    for (wrong, folder), (right, _) in permutations(zip(sides, folders, strict=True), 2):
-        figure = disagreement(wrong, right)
-        if figure is not None:
-            names = (side.label.replace("/", "_") for side in (wrong, right))
-            made[folder / "figures" / "wrong_{}_right_{}.png".format(*names)] = figure
-    for folder, pattern in product(folders, DRAWN):
-        for path in (folder / "figures").glob(pattern):
-            path.unlink()
+    made = {
+        folders[label] / "figures" / "modified.png": modified_grid({"map": one}, feeds[label], plan)
+        for label, one in models.items()
+    }
+    if len(models) > 1:
+        first = next(iter(folders))
+        compared = folders[first] / "figures" / "modified_compared.png"
+        made[compared] = modified_grid(models, feeds[first], plan)
+    for folder, name in product(folders.values(), DRAWN):
+        (folder / "figures" / name).unlink(missing_ok=True)
     for path, figure in made.items():
         save_figure(figure, path)
     return list(made)
@@ -262,13 +214,7 @@ def result_folders(opened: list[Run], out: Path | None) -> list[Path]:
     """The runs' own folders, or `out`, with one below it for each of several runs."""
     if out is None or len(opened) == 1:
         return [out or run.output for run in opened]
-    paths = [run.output.resolve() for run in opened]  # ".." is no name of a folder
-    names = [Path(run.repo or path).name for run, path in zip(opened, paths, strict=True)]
-    # Where two runs share a name their full paths tell them apart.
-    return [
-        out / (name if names.count(name) == 1 else str(path).strip("/").replace("/", "_"))
-        for name, path in zip(names, paths, strict=True)
-    ]
+    return [out / run.label.strip("/").replace("/", "_") for run in opened]
 
 
 COMMAND = interpret

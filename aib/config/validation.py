@@ -51,6 +51,7 @@ Modulation = Literal["gate", "residual"]
 NumAnchors = Annotated[int, at_least(2)]
 Precision = Literal["fp32", "bf16", "fp16"]
 Cache = Literal["auto", "memory", "none"]  # of decoded images
+Resize = Literal["squash", "crop"]
 Averaging = Literal["probabilities", "logits"]
 Format = Literal["onnx", "torch-export"]
 PosthocMethod = Literal["gradcam", "integrated_gradients"]

@@ -4,10 +4,9 @@
 """
 
 from aib.data.batches import Batch, Batches
-from aib.data.dataset import from_dataset
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.load import at_most, has_split, is_own, load, require_trainable, same_images
-from aib.data.own import adapt, as_images
+from aib.data.own import adapt, as_images, from_dataset
 from aib.data.prepared import Prepared
 from aib.data.specs import SPECS, Spec
 

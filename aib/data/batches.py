@@ -40,14 +40,12 @@ class Batches:
     To iterate over evaluation batches gives each as a `Batch` of uint8 pixels.
 
     `batch_size` is that of one process. Step t of all ranks together is step t of one process with
-    batch_size * world_size. Training drops the images that do not fill such a global batch;
-    evaluation, in one process, does not.
+    batch_size * world_size. Training drops the images that do not fill such a global batch.
 
     Images in memory move to the device once and are cropped there; files are decoded by `workers`
-    processes in every epoch, or for training once (`cache`, see decode_once). `indices` restricts
-    the data set to some of its images. `pad` (pixels, images in memory only) and `flip` default to
-    the data set's. With `alternate_flip` every second epoch mirrors exactly the images that the one
-    before did not.
+    processes in every epoch, or for training once (`cache`, see decode_once). `pad` (pixels, images
+    in memory only) and `flip` default to the data set's. With `alternate_flip` every second epoch
+    mirrors exactly the images that the one before did not.
     """
 
     def __init__(

@@ -1,39 +1,13 @@
 """Map-style data sets of other libraries: where items have image and label, and the classes."""
 
-import operator
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
-from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 
 KEYS = {"image": ("image", "img", "pixel_values"), "label": ("label", "labels")}
-
-
-def from_dataset(
-    dataset: Any, preprocessing: Preprocessing, num_classes: int, *, split: str = "train"
-) -> ImageSet:
-    """An ImageSet of a map-style data set whose images are PIL images or uint8 pixels.
-
-    Small images are read into memory, unless the data set has a `transform`, which may be random;
-    others are read on access.
-    """
-    image, label = find_columns(first_item(dataset))
-    try:  # also numpy's integers, and tensors of one
-        labels = torch.tensor([operator.index(value) for value in _labels(dataset, label)])
-    except TypeError as error:
-        raise AibError("the labels of the data must be integers") from error
-    names = names_of_classes(dataset, label) or preprocessing.class_names
-    policy = replace(preprocessing, class_names=names or tuple(map(str, range(num_classes))))
-    items = ImageItems(dataset, image, torch.arange(len(labels)))
-    images = ImageSet("custom", split, labels, policy, files=items)
-    small = policy.image_size <= SMALL_SIDE and inner_attribute(dataset, "transform") is None
-    return images.in_memory() if small else images
 
 
 def first_item(dataset: Any) -> Any:
@@ -54,7 +28,7 @@ def find_columns(item: Any) -> tuple[Any, Any]:
     raise AibError("an item of the data must be (image, label), or a dict with both")
 
 
-def _labels(dataset: Any, column: Any) -> list[Any]:
+def labels_of(dataset: Any, column: Any) -> list[Any]:
     """All labels; without reading the images where the data set lists them."""
     if isinstance(column, str) and hasattr(dataset, "features"):  # of Hugging Face
         return list(dataset[column])

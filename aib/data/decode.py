@@ -9,10 +9,10 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from aib.data.preprocessing import Resize
+from aib.config.validation import Resize
 from aib.errors import AibError, first_line
 
 # Above any photograph, and small enough for the memory of a worker process.
@@ -57,13 +57,11 @@ def open_mask(path: Path, values: Callable[[NDArray[np.uint8]], NDArray[np.uint8
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Width and height of an image file, from its header where that is enough."""
+    """Width and height of an image file, from its header unless it has to be turned."""
 
     def size(image: Image.Image) -> tuple[int, int]:
-        if image.format == "TIFF":  # its header is turned already in some versions of Pillow
-            return ImageOps.exif_transpose(image).size
-        turned = image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8)
-        return (image.height, image.width) if turned else image.size
+        ImageOps.exif_transpose(image, in_place=True)
+        return image.size
 
     return _open(path, size)
 

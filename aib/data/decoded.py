@@ -1,9 +1,8 @@
 """Decoded copies: large images decoded once, as uint8 squares that every epoch crops from.
 
-A copy holds each whole image squashed to C x C, and its aspect ratio. A random crop of an image,
-as `crop_image` takes it from the file, is a rectangle of the square: `crop_copies` samples that
-rectangle for a whole batch on the device. Area, aspect ratio and position of the crops are those
-of `crop_image`; only the resolution is limited to that of the copy.
+A copy holds each whole image squashed to C x C, and its aspect ratio. A random crop of an image, as
+`crop_image` takes it from the file, is a rectangle of the square: `crop_copies` samples it for a
+whole batch on the device.
 """
 
 import math

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import torch
 
+from aib.config.validation import Resize
 from aib.data.decode import open_rgb
 from aib.data.imageset import ImageFiles, ImageSet
 from aib.data.objects import from_user
-from aib.data.preprocessing import Preprocessing, Resize
+from aib.data.preprocessing import Preprocessing
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.errors import AibError
 

@@ -1,13 +1,21 @@
 """A user's own data in Python: what `aib.fit`, `aib.evaluate` and studies take."""
 
+import operator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, Subset
 
-from aib.data.dataset import find_columns, first_item, from_dataset
-from aib.data.imageset import ImageSet
+from aib.data.dataset import (
+    find_columns,
+    first_item,
+    inner_attribute,
+    labels_of,
+    names_of_classes,
+)
+from aib.data.imageset import SMALL_SIDE, ImageItems, ImageSet
 from aib.data.prepared import Prepared, prepare_batches
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
@@ -66,6 +74,27 @@ def as_images(
     """
     found = adapt(data, model, num_classes, batch_size=64, preprocessing=preprocessing)
     return found.to_images(model) if isinstance(found, Prepared) else found
+
+
+def from_dataset(
+    dataset: Any, preprocessing: Preprocessing, num_classes: int, *, split: str = "train"
+) -> ImageSet:
+    """An ImageSet of a map-style data set whose images are PIL images or uint8 pixels.
+
+    Small images are read into memory, unless the data set has a `transform`, which may be random;
+    others are read on access.
+    """
+    image, label = find_columns(first_item(dataset))
+    try:  # also numpy's integers, and tensors of one
+        labels = torch.tensor([operator.index(value) for value in labels_of(dataset, label)])
+    except TypeError as error:
+        raise AibError("the labels of the data must be integers") from error
+    names = names_of_classes(dataset, label) or preprocessing.class_names
+    policy = replace(preprocessing, class_names=names or tuple(map(str, range(num_classes))))
+    items = ImageItems(dataset, image, torch.arange(len(labels)))
+    images = ImageSet("custom", split, labels, policy, files=items)
+    small = policy.image_size <= SMALL_SIDE and inner_attribute(dataset, "transform") is None
+    return images.in_memory() if small else images
 
 
 def _part(data: Any) -> Any:

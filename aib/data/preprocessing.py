@@ -2,15 +2,22 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from aib.config.validation import Count, Positive, Rule, check_fields, parse_json, reject_unknown
+from aib.config.validation import (
+    Count,
+    Positive,
+    Resize,
+    Rule,
+    check_fields,
+    parse_json,
+    reject_unknown,
+)
 from aib.errors import AibError
 
-Resize = Literal["squash", "crop"]
 # Empty: unknown, as the model was trained on tensors that somebody else had normalised.
 THREE = Rule("(three in all, or none)", lambda values: len(values) in (0, 3))
 ROUNDING = 1e-3  # how far an interpolation in half precision may exceed the range 0..1
@@ -57,8 +64,7 @@ class Preprocessing:
         if not self.mean:
             raise AibError(
                 "it is not known how to normalise images for this model, which was trained on "
-                "tensors as they were given: set model.preprocessing = aib.Preprocessing("
-                "image_size, resize, mean, std), or name it in aib.fit(..., preprocessing=...)"
+                "tensors: set model.preprocessing, or name it in aib.fit(..., preprocessing=)"
             )
         mean, std = (torch.tensor(v, device=device).view(3, 1, 1) for v in (self.mean, self.std))
         return mean, std
@@ -98,6 +104,5 @@ def _check_range(pixels: Tensor) -> None:
     if pixels.dtype == torch.bool or not in_range:
         raise AibError(
             f"pixels must be integers in 0..255 or floats in 0..1, not {pixels.dtype} from "
-            f"{low:g} to {high:g}: convert them with .to(torch.uint8) or clamp them, and do "
-            "not normalise twice"
+            f"{low:g} to {high:g}: do not normalise twice"
         )

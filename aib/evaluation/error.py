@@ -1,6 +1,5 @@
 """Evaluation: error, NLL, calibration, KL and the mask's area and bits, with 95% intervals."""
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from aib.config.profiles import get_profile
 from aib.config.validation import Averaging, Precision, check_decided, parse_json
 from aib.data import Batches, ImageSet, Prepared, adapt
+from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import prepare_images
 from aib.models.classifier import Classifier, check_model
 from aib.models.gaussian import kl_to_standard_normal, nats_to_bits
@@ -98,15 +98,6 @@ def describe_evaluation(name: str, e: Evaluation) -> str:
     data, _, how = name.rpartition(f" {e.split}")
     how = how.removeprefix(f" {e.classes} {e.samples}").strip(" ,")
     return f"{data or e.data} {e.split}{MATCHING[e.classes]}" + (f", {how}" if how else "")
-
-
-def wilson_interval(errors: int, count: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share, in percent. It stays within [0, 100]."""
-    z = 1.959964  # the 97.5% quantile of the normal distribution
-    p, zz = errors / count, z * z
-    centre = (p + zz / (2 * count)) / (1 + zz / count)
-    half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)
-    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
 
 
 def evaluate(

@@ -89,6 +89,15 @@ def _by_threshold(values: Flat, prefix: str) -> dict[float, Estimate]:
     return {tau: Estimate.read(values, f"{prefix}{tau:g}") for tau in thresholds}
 
 
+def wilson_interval(errors: int, count: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share, in percent. It stays within [0, 100]."""
+    z = 1.959964  # the 97.5% quantile of the normal distribution
+    p, zz = errors / count, z * z
+    centre = (p + zz / (2 * count)) / (1 + zz / count)
+    half = z * math.sqrt(p * (1 - p) / count + zz / (4 * count * count)) / (1 + zz / count)
+    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
+
+
 def ratio_interval(
     numerators: Tensor, denominators: Tensor, *, resamples: int = 1000, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
@@ -97,13 +106,9 @@ def ratio_interval(
     Both are [N,F], one row per image; a mean over some images is such a ratio, with 0 / 0 for the
     images left out. Returns the lower and upper ends, float64 [F]; NaN where a metric is undefined.
     """
-
-    def ratio(sums: Tensor) -> Tensor:
-        above, below = sums.chunk(2, dim=1)  # [resamples,F] each
-        return above / below
-
     both = torch.cat([numerators, denominators], dim=1)
-    return interval(both, ratio, resamples=resamples, seed=seed)
+    count = numerators.shape[1]
+    return interval(both, lambda s: s[:, :count] / s[:, count:], resamples=resamples, seed=seed)
 
 
 def interval(

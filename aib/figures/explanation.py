@@ -9,7 +9,7 @@ from aib.figures.fonts import in_order
 from aib.figures.overlay import BITS_COLORS, SIGMA_COLORS, overlay
 from aib.figures.picture import image_tile, limits, magnified
 from aib.figures.row import Panel, draw_row
-from aib.figures.scale import FLAT, stretch_note
+from aib.figures.scale import FLAT
 
 if TYPE_CHECKING:
     from aib.models.explanation import Explanation
@@ -38,12 +38,10 @@ def panels(found: "Explanation", image: int = 0, *, opacity: float = OPACITY) ->
     if seen is not None:
         row.append(Panel("seen by the classifier", image_tile(seen[0])))
     low, high = limits(shown) if one.mask is None else (0.0, 1.0)  # a mask is a share
-    note = stretch_note(low, high) if one.method == "own" else ""
     name = "attention" if one.method == "own" else str(one.method).replace("_", " ")
-    title = f"{name} map" + (f"\n({note})" if note else "")
     scaled = (shown[0] - low) / max(high - low, FLAT)
     over = overlay(magnified(one.images[0]), scaled, alpha=opacity, scale=False)
-    row.append(Panel(title, over, (low, high), box=box))
+    row.append(Panel(f"{name} map", over, (low, high), box=box))
     if one.bits is not None:
         name = f"bits per pixel ({float(one.bits.sum()):,.0f} pass)"
         row.append(Panel(name, one.bits[0].numpy(), limits(one.bits), BITS_COLORS))

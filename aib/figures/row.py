@@ -67,19 +67,17 @@ def _draw_panel(panel: Panel, frame: Box, size: tuple[int, int]) -> Image.Image:
     text = _draw_text(panel.title, 14)
     ends = [_draw_text(f"{end:.3g}", 11) for end in (high, low) if panel.ends is not None]
     beside = GAP // 2 + BAR + 4 + max(end.width for end in ends) if ends else 0
-    deep = max(height, sum(end.height for end in ends))  # a low panel has a higher bar
-    start = text.height + GAP // 2  # of the bar; tile and bar end at the same height
-    # The title is centred above the tile.
-    margin = max((text.width - width) // 2, 0)
-    cell_size = margin + width + max(beside, margin), start + deep
+    start = text.height + GAP // 2  # of the tile
+    margin = max((text.width - width) // 2, 0)  # the title is centred above the tile
+    cell_size = margin + width + max(beside, margin), start + height
     cell = Image.new("RGB", cell_size, "white")
     cell.paste(text, (margin + (width - text.width) // 2, 0))
-    cell.paste(tile, (margin, start + deep - height))
+    cell.paste(tile, (margin, start))
     if ends:
         x = margin + width + GAP // 2
-        bar = Image.fromarray(color_table(panel.colors)[::-1, None]).resize((BAR, deep))
+        bar = Image.fromarray(color_table(panel.colors)[::-1, None]).resize((BAR, height))
         cell.paste(bar, (x, start))
-        for end, y in zip(ends, (0, deep - ends[1].height), strict=True):
+        for end, y in zip(ends, (0, height - ends[1].height), strict=True):
             cell.paste(end, (x + BAR + 4, start + y))
     return cell
 

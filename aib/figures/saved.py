@@ -54,8 +54,9 @@ def save(
 def record(found: "Explanation", image: int = 0) -> dict[str, Any]:
     """How one image was explained, in plain JSON types."""
     one = found[image].cpu()
-    top, shown = one.top(0), one.shown_map
-    pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest() if one.images else None
+    [region], shown, top = one.regions, one.shown_map, one.top(0)
+    assert shown is not None
+    pixels = hashlib.sha256(one.images[0].tobytes()).hexdigest()
     values: dict[str, Any] = {
         "image": str(one.paths[0]) if one.paths else None,
         "image_sha256": sha256(one.paths[0]) if one.paths else pixels,
@@ -69,19 +70,16 @@ def record(found: "Explanation", image: int = 0) -> dict[str, Any]:
         "gradcam_layer": one.layer,
         "samples": one.samples,
         "seed": one.seed,
-        "map_size": None if shown is None else list(shown.shape[1:]),
-        "map_range": None if shown is None else list(limits(shown)),
+        "map_size": list(shown.shape[1:]),
+        "map_range": list(limits(shown)),
+        "threshold": one.threshold,
+        "cut": one.cut,
+        "box": region.box and list(region.box),
+        "image_size": list(region.mask.shape[::-1]),
+        "seen_part": list(region.part),
     }
     if one.mask is not None and one.bits is not None:
         values |= {"mask_bits": float(one.bits.sum()), "area": float(one.mask.mean())}
-    for region in one.regions:
-        values |= {
-            "threshold": one.threshold,
-            "cut": one.cut,
-            "box": region.box and list(region.box),
-            "image_size": list(region.mask.shape[::-1]),
-            "seen_part": list(region.part),
-        }
     return values
 
 

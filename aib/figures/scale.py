@@ -7,14 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FLAT = 1e-6  # a map whose max - min is below this highlights nothing
-FAINT = 0.1  # of a map in [0, 1]: below this, colours over its own range exaggerate
-
-
-def stretch_note(low: float, high: float) -> str:
-    """What to add to the picture of an attention map whose colours span its own range."""
-    if high - low < FLAT:
-        return "flat: it highlights nothing"
-    return "faint: colours stretched" if high - low < FAINT else ""
 
 
 def enlarge(maps: Tensor, size: Sequence[int]) -> Tensor:

@@ -6,23 +6,21 @@ from aib.evaluation.intervals import Estimate
 from aib.figures.overlay import overlay
 from aib.interpret.images import ImageMetrics
 from aib.interpret.maps import explain, explain_batch, make_maps, own_maps
-from aib.interpret.metrics.controls import centre_gaussian, random_map
-from aib.interpret.metrics.encoding import map_encoding
-from aib.interpret.metrics.faithfulness import deletion_insertion
-from aib.interpret.metrics.localise import (
+from aib.interpret.measures.localisation import (
     Localisation,
     energy_inside,
     mask_auroc,
     pointing,
     resize_maps,
 )
-from aib.interpret.metrics.mask_use import mask_use
+from aib.interpret.measures.mask import mask_use
+from aib.interpret.measures.randomisation import randomise_layers
+from aib.interpret.measures.stability import InterpretabilityScore
+from aib.interpret.measures.swaps import map_encoding, map_reliance
+from aib.interpret.metrics.controls import centre_gaussian, random_map
+from aib.interpret.metrics.faithfulness import deletion_insertion, road
 from aib.interpret.metrics.perturb import Modification, modifications
 from aib.interpret.metrics.probe import probe
-from aib.interpret.metrics.reliance import map_reliance
-from aib.interpret.metrics.road import road
-from aib.interpret.metrics.sanity import randomise_layers
-from aib.interpret.metrics.score import InterpretabilityScore
 from aib.interpret.metrics.swap import swap_maps
 from aib.interpret.metrics.wsol import WSOL
 from aib.interpret.posthoc import gradcam, integrated_gradients

@@ -8,9 +8,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from aib.data import Batches, ImageSet, as_images
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError, first_line
+from aib.errors import AibError
 from aib.evaluation.matching import match_classes, prepare_images
-from aib.interpret.metrics.checks import class_logits
 from aib.interpret.posthoc import class_scores
 from aib.models.classifier import Classifier
 from aib.models.modes import evaluating
@@ -44,32 +43,27 @@ def prepare(
     model = getattr(model, "_orig_mod", model)  # a compiled one: hooks and copies need its layers
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     known = data.data if isinstance(data, Batches) else data if isinstance(data, ImageSet) else None
-    if isinstance(model, Classifier):
-        if preprocessing is not None:
-            raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
-    else:
+    if not isinstance(model, Classifier):
         policy = preprocessing or (known.preprocessing if known else None)
         if policy is None:
             raise AibError("a Dataset or DataLoader needs preprocessing=, as aib.Preprocessing")
         model = _as_classifier(model, known, policy, device)
-    images = known
-    if images is None:
-        images = as_images(data, model.preprocessing, model.num_classes)
+    elif preprocessing is not None:
+        raise AibError("an aib model has a preprocessing of its own: leave out preprocessing=")
     if isinstance(data, Batches):
-        _check_batches(model, images)
+        if not _fits(model, data.data):
+            raise AibError("the model takes other images or classes: give the ImageSet instead")
         return model, data
+    images = known or as_images(data, model.preprocessing, model.num_classes)
     return model, Batches(prepare_images(model, images)[1], BATCH_SIZE, device=device)
 
 
-def _check_batches(model: Classifier, images: ImageSet) -> None:
-    """Batches are used as they are, so their images and labels must be the model's."""
-    size, policy = images.preprocessing.image_size, model.preprocessing
-    if size != policy.image_size:
-        raise AibError(
-            f"the model takes {policy.image_size} pixels, not {size}: give the ImageSet instead"
-        )
-    if policy.class_names and "matched" in dict(match_classes(model, images)):
-        raise AibError("the model's classes are in another order: give the ImageSet instead")
+def _fits(model: Classifier, images: ImageSet) -> bool:
+    """Whether size and order of classes, as they are in batches, are the model's."""
+    policy = model.preprocessing
+    if images.preprocessing.image_size != policy.image_size:
+        return False
+    return not policy.class_names or "matched" not in dict(match_classes(model, images))
 
 
 def _as_classifier(
@@ -77,25 +71,13 @@ def _as_classifier(
 ) -> Classifier:
     """A network that is no aib model, with as many classes as the data."""
     side = policy.image_size
-    count = count_classes(network, torch.zeros(1, 3, side, side, device=device))
-    names = policy.class_names
+    with evaluating(network), torch.no_grad():
+        logits = class_scores(network(torch.zeros(1, 3, side, side, device=device)), 1)
+    if bool((logits >= 0).all() and (logits.sum() - 1).abs() < 1e-3):
+        raise AibError("the network gives probabilities, not logits: leave out its softmax")
+    count, names = logits.shape[1], policy.class_names
     if images is not None:
         if count != images.num_classes:
             raise AibError(f"the model has {count} classes and the data {images.num_classes}")
         names = names or images.class_names
     return ForeignClassifier(network, count, replace(policy, class_names=names))
-
-
-def count_classes(network: nn.Module, x: Tensor) -> int:
-    """The number of classes of a network, from its logits of normalised images."""
-    with evaluating(network), torch.no_grad():
-        try:
-            result = network(x)
-        except (RuntimeError, TypeError, ValueError, AssertionError) as error:
-            raise AibError(
-                f"{x.dtype} images {list(x.shape)} do not pass the network ({first_line(error)})"
-            ) from error
-    logits = class_logits(result, len(x))
-    if bool((logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all()):
-        raise AibError("the network gives probabilities, not logits: leave out its softmax")
-    return logits.shape[1]

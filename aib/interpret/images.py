@@ -6,19 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from aib.config.validation import check_decided, reject_unknown
-from aib.data import Batches, ImageSet
-from aib.evaluation.intervals import Estimate, finite_or_none, mean_estimates
-from aib.interpret.measure import Context, Measure, View, run_measures
-from aib.interpret.metrics.information import anchor_counts, entropy_bits
-from aib.interpret.metrics.localise import energy_inside, mask_auroc, pointing
+from aib.config.validation import check_decided
+from aib.data import ImageSet
+from aib.evaluation.intervals import finite_or_none
+from aib.interpret.measure import Context, Measure, View
+from aib.interpret.measures.localisation import energy_inside, mask_auroc, pointing
 from aib.interpret.metrics.similarity import min_max
 from aib.interpret.results import ClassMetrics, Information
-from aib.models.classifier import Classifier
+from aib.models import decision
 from aib.system.files import write_csv
-from aib.system.progress import Tick, silent
+
+
+def anchor_counts(indices: Tensor, num_anchors: int) -> Tensor:
+    """How often each map uses each anchor: indices [...,h,w] to integers [...,Q]."""
+    return F.one_hot(indices.flatten(-2).long(), num_anchors).sum(dim=-2)
+
+
+def entropy_bits(counts: Tensor) -> Tensor:
+    """Entropy of the distribution given by counts [...,Q]: [...], 0 to log2 Q.
+
+    2^H is the perplexity, the number of equally used anchors that has this entropy.
+    """
+    return decision.entropy_bits(counts.double() / counts.double().sum(dim=-1, keepdim=True))
 
 
 @dataclass(frozen=True)
@@ -45,31 +57,17 @@ class ImageMetrics:
         return None if values is None else finite_or_none(values.double().nanmean())
 
     @property
-    def perplexity(self) -> float | None:
-        """How many anchors all maps together use in effect."""
-        if self.anchor_shares is None:
-            return None
-        return 2 ** float(entropy_bits(torch.tensor(self.anchor_shares)))
-
-    @property
     def information(self) -> Information:
         """What latent and map carry."""
+        used = self.anchor_shares
         return Information(
             **{name: self.mean(name) for name in ("kl_bits", "entropy_bits", "energy_passed")},
-            perplexity=self.perplexity,
+            perplexity=2 ** float(entropy_bits(torch.tensor(used))) if used else None,
             contrast=self.mean("contrast"),
             flat_maps=self.mean("flat"),
             anchors=self.anchors,
-            anchor_shares=self.anchor_shares,
+            anchor_shares=used,
         )
-
-    def difference(self, one: str, other: str, *, seed: int = 0) -> Estimate:
-        """Mean of one column minus another, paired by image, with its interval; over the images
-        that define both."""
-        reject_unknown((one, other), self.columns, "no column is called")
-        both = self.columns[one].double() - self.columns[other].double()
-        both = both[~both.isnan()]
-        return mean_estimates(both[:, None], seed=seed)[0] if len(both) else Estimate()
 
     def with_subset(self, index: Tensor, added: Mapping[str, Tensor]) -> "ImageMetrics":
         """With further columns, measured on the images `index`: NaN for the others."""
@@ -139,8 +137,7 @@ class Images(Measure):
     def columns(self) -> dict[str, Tensor]:
         """The values named above."""
         found = {name: torch.cat(values).cpu() for name, values in self.parts.items()}
-        undecided = int(found["probability"].isnan().sum())
-        check_decided(undecided, len(found["probability"]))
+        check_decided(int(found["probability"].isnan().sum()), len(found["probability"]))
         return found
 
     def metrics(self, more: Mapping[str, Tensor] | None = None) -> ImageMetrics:
@@ -151,15 +148,6 @@ class Images(Measure):
         used = torch.cat(self.used).sum(0).double()
         shares = (used / used.sum()).tolist()
         return ImageMetrics(columns, self.anchors.float().tolist(), shares)
-
-
-@torch.no_grad()
-def measure_images(model: Classifier, feed: Batches, *, tick: Tick = silent) -> ImageMetrics:
-    """Measure all images of `feed` without noise, and nothing else."""
-    context = Context(model, frozenset())
-    images = Images(context)
-    run_measures(context, [images], feed, tick)
-    return images.metrics()
 
 
 def write_image_metrics(path: Path, runs: Mapping[str, ImageMetrics], data: ImageSet) -> None:

@@ -8,25 +8,12 @@ from torch import Tensor
 
 from aib.data import Batch, Batches
 from aib.errors import AibError, missing_extra
-from aib.interpret.maps import ImagesToMaps, given_maps, own_maps
+from aib.interpret.maps import ImagesToMaps, own_maps
 from aib.interpret.measure import MapMaker
 from aib.interpret.metrics.checks import check_finite, count_broken
 from aib.interpret.metrics.controls import centre_gaussian, random_map
 from aib.interpret.posthoc import gradcam_layer, has_captum, integrated_gradients, posthoc_maps
 from aib.models.classifier import Classifier
-
-NAMES = {
-    "own": "own map",
-    "gradcam": "Grad-CAM",
-    "integrated_gradients": "Integrated Gradients",
-    "centre": "centre Gaussian (control)",
-    "random": "random (control)",
-}
-
-
-def map_name(kind: str) -> str:
-    """A kind of map in words; a map that was given has its own name."""
-    return NAMES.get(kind, kind)
 
 
 def map_makers(
@@ -39,7 +26,7 @@ def map_makers(
 ) -> tuple[dict[str, MapMaker], str | None, list[str]]:
     """A function for each kind of map, the layer of Grad-CAM, and why a kind is left out."""
     makers: dict[str, MapMaker] = {
-        name: partial(_of_function, function) for name, function in given.items()
+        name: partial(given_maps, function) for name, function in given.items()
     }
     if has_maps:
         makers["own"] = lambda x, batch: own_maps(model, x)
@@ -79,8 +66,19 @@ def first_images(model: Classifier, feed: Batches, count: int) -> Tensor:
     return model.preprocessing.normalise(torch.cat([batch.images for batch in few]))
 
 
-def _of_function(function: ImagesToMaps, x: Tensor, batch: Batch) -> Tensor:
-    return given_maps(function, x)
+def given_maps(function: ImagesToMaps, x: Tensor, batch: Batch) -> Tensor:
+    """Maps [B,h,w] of a caller's function, which may take gradients; each scaled to at most 1.
+
+    A map is flat below a fixed contrast, and the gradient of a probability may be 1e-9 everywhere.
+    """
+    with torch.enable_grad():
+        made = function(x.detach().clone())  # it may write into its argument
+    size = list(getattr(made, "shape", ()))
+    if len(size) != 3 or size[0] != len(x) or 0 in size:
+        raise AibError(f"a function of maps must give [B,h,w] for {len(x)} images, not {size}")
+    maps = torch.as_tensor(made).detach().to(x)
+    largest = maps.abs().amax((1, 2), keepdim=True)  # [B,1,1]
+    return maps / largest.clamp_min(torch.finfo(maps.dtype).tiny)
 
 
 def _checked(kind: str, make: MapMaker, x: Tensor, batch: Batch) -> Tensor:

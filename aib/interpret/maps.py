@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from aib.config.validation import THRESHOLD, Fraction, Method, check, check_decided
 from aib.data.decode import centre_square, resized, to_image, to_tensor
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError, first_line
+from aib.errors import AibError
 from aib.figures.overlay import Array
 from aib.figures.picture import image_tile
 from aib.figures.row import Box
 from aib.figures.scale import enlarge
 from aib.interpret.metrics.components import largest_component_boxes
-from aib.interpret.metrics.information import energy_passed
 from aib.interpret.metrics.similarity import scaled_maps
 from aib.interpret.posthoc import gradcam_layer, has_captum, posthoc_maps
 from aib.models.classifier import Classifier, check_model, model_name
@@ -93,12 +92,10 @@ def explain(
 
 def _paths(source: Any) -> list[Path]:
     """The image files that a source names."""
-    if isinstance(source, str | Path):
-        return [Path(source)]
-    is_list = isinstance(source, list | tuple) and source
-    if not is_list or not all(isinstance(one, str | Path) for one in source):
+    sources = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(one, str | Path) for one in sources):
         return []
-    return [Path(one) for one in source]
+    return [Path(one) for one in sources]
 
 
 def _regions(found: Explanation, frames: Frames, threshold: float) -> tuple[Region, ...]:
@@ -182,30 +179,6 @@ def own_maps(model: nn.Module, x: Tensor) -> Tensor:
     return maps
 
 
-def given_maps(function: ImagesToMaps, x: Tensor) -> Tensor:
-    """Maps [B,h,w] of a caller's function, which may take gradients; each scaled to at most 1.
-
-    A map is flat below a fixed contrast, and the gradient of a probability may be 1e-9 everywhere.
-    """
-    with torch.enable_grad():
-        made = function(x.detach().clone())  # it may write into its argument
-    try:
-        maps = torch.as_tensor(made)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise AibError(
-            "a function of maps must give a tensor or an array [B,h,w], not a "
-            f"{type(made).__name__} ({first_line(error)})"
-        ) from error
-    maps = maps.detach().to(x)
-    if maps.ndim != 3 or len(maps) != len(x) or not maps.numel():
-        raise AibError(
-            f"a function of maps must give [B,h,w], one for each of {len(x)} images, "
-            f"not {list(maps.shape)}"
-        )
-    largest = maps.abs().amax((1, 2), keepdim=True)  # [B,1,1]
-    return maps / largest.clamp_min(torch.finfo(maps.dtype).tiny)
-
-
 def _read(model: Classifier, source: Any) -> tuple[Tensor, tuple[Array, ...], Frames]:
     """A source as normalised images [B,3,S,S] on the model's device, as pictures, and their frames.
 
@@ -243,3 +216,18 @@ def _read_photograph(policy: Preprocessing, source: Any) -> tuple[Tensor, Array,
         image = image.copy()  # `thumbnail` works in place
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
     return pixels, np.asarray(image), (size, part)
+
+
+def energy_passed(
+    features: Tensor, maps: Tensor, modulation: Literal["gate", "residual"]
+) -> Tensor:
+    """Energy of the modulated features over that of the features, per image [B].
+
+    Features f [B,C,h,w], maps a [B,h,w]. `gate` passes f a, a share of at most 1 for a in [0,1];
+    `residual` passes f (1 + a), which filters nothing: 1 to 4. NaN where the features are all 0.
+    """
+    factor = maps if modulation == "gate" else 1 + maps
+    # sum_c (f_c m)^2 = m^2 sum_c f_c^2: the modulated features themselves are not needed.
+    energy = features.float().square().sum(dim=1)  # [B,h,w]
+    passed = (energy * factor.float().square()).sum(dim=(1, 2))
+    return passed / energy.sum(dim=(1, 2))

@@ -22,6 +22,13 @@ from aib.models.explanation import Explanation
 from aib.system.progress import Tick
 
 MapMaker = Callable[[Tensor, Batch], Tensor]  # normalised images [B,3,H,W] to maps [B,h,w]
+NAMES = {
+    "own": "own map",
+    "gradcam": "Grad-CAM",
+    "integrated_gradients": "Integrated Gradients",
+    "centre": "centre Gaussian (control)",
+    "random": "random (control)",
+}
 
 
 @dataclass(frozen=True)
@@ -29,12 +36,11 @@ class Context:
     """What a study measures, the same in all passes."""
 
     model: Classifier
-    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, given, evaluator
+    has: frozenset[str]  # what there is: maps, takes_map, mask, objects, evaluator
     seed: int = 0
     modifications: Mapping[str, Modification] = field(default_factory=dict)
     foreign: Tensor | None = None  # uint8 [M,3,h,w], images that occlude
     makers: Mapping[str, MapMaker] = field(default_factory=dict)  # by kind of map
-    given: tuple[str, ...] = ()  # the kinds of map that the caller gave
     outlines: bool = True  # whether `batch.objects` are more than filled boxes
     evaluator: Evaluator | None = None
     evaluator_name: str = ""
@@ -124,3 +130,8 @@ def subset_size(studies: Mapping[str, Study]) -> str:
     """How many images the expensive measures saw."""
     counts = sorted({study.subset_images for study in studies.values()})
     return " or ".join(f"{count:,}" for count in counts)
+
+
+def map_name(kind: str) -> str:
+    """A kind of map in words; a map that was given has its own name."""
+    return NAMES.get(kind, kind)

@@ -1,9 +1,7 @@
 """Post-hoc maps by captum, for any classifier.
 
-captum is an extra: `pip install 'aib[posthoc]'`. Every function takes images x [B,C,H,W] and gives
-maps [B,H,W] for the class `target` (the predicted one by default). They attribute the raw class
-score, as published: the logit before any softmax, also for models that return log-probabilities as
-`Output.logits`.
+Every function takes images x [B,C,H,W] and gives maps [B,H,W] for the class `target` (the predicted
+one by default). They attribute the raw class score, as published: the logit before any softmax.
 """
 
 import importlib.util
@@ -20,7 +18,7 @@ from torch import Tensor, nn
 
 from aib.config.validation import PosthocMethod, check
 from aib.errors import AibError, missing_extra
-from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps, shape
+from aib.interpret.metrics.checks import check_batch, class_logits, resize_maps
 from aib.models.modes import evaluating
 from aib.models.networks.layers import find_layer
 from aib.models.types import Output, widen
@@ -42,7 +40,10 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
 
     Channels weighted by their mean gradient, summed, negative values set to 0.
     """
-    module = _module(model, layer)
+    module = layer
+    if not isinstance(module, nn.Module):
+        assert isinstance(model, nn.Module)
+        module = find_layer(model, str(layer))
     outputs: list[Any] = []
     with (
         _prepared(model, x, target) as (attr, forward, inputs, classes),
@@ -50,17 +51,9 @@ def gradcam(model: Network, x: Tensor, layer: nn.Module | str, target: Target = 
     ):
         method = attr.LayerGradCam(forward, module)
         maps = method.attribute(inputs, target=classes, relu_attributions=True)
-    if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(x):
-        found = shape(maps) if isinstance(maps, Tensor) else type(maps).__name__
-        raise AibError(
-            f"Grad-CAM needs a layer that gives [B,C,h,w] once for each of {len(x)} images; "
-            f"its map here is {found} (after several attention samples: use samples=(1, 1))"
-        )
-    if _grid_layout(outputs[0], x, least=1) == "nhwc":
-        raise AibError(
-            "Grad-CAM needs a layer that gives [B,C,h,w]; this one gives channels last, "
-            f"{list(outputs[0])}"
-        )
+    once = isinstance(maps, Tensor) and maps.ndim == 4 and len(maps) == len(x)
+    if not once or _grid_layout(outputs[0], x, least=1) == "nhwc":
+        raise AibError("Grad-CAM needs a layer that gives [B,C,h,w], once per image")
     return resize_maps(widen(maps.detach()[:, 0]), (x.shape[2], x.shape[3]))
 
 
@@ -105,7 +98,7 @@ def posthoc_maps(
     forward = partial(model, deterministic=True)
     with evaluating(model):
         if method == "gradcam":
-            module = _module(model, layer or gradcam_layer(model, x))
+            module = find_layer(model, layer or gradcam_layer(model, x))
             return gradcam(_classifier_pass(model, x), x, module, target)
         return integrated_gradients(forward, x, target, chunk=chunk)
 
@@ -117,9 +110,12 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
     """
     parts = (getattr(model, name, None) for name in _BESIDE)
     beside = {m for part in parts if isinstance(part, nn.Module) for m in part.modules()}
-    scripted = {m for m in model.modules() if isinstance(m, torch.jit.ScriptModule)}
-    hidden = beside | scripted
-    names = {m: name for name, m in model.named_modules() if name and m not in hidden}
+    scripted = torch.jit.ScriptModule  # does not show its layers
+    names = {
+        m: name
+        for name, m in model.named_modules()
+        if name and m not in beside and not isinstance(m, scripted)
+    }
     ran: list[tuple[str, str]] = []  # layers with a grid or tokens, and how these lie
 
     def record(module: nn.Module, _inputs: Any, output: Any) -> None:
@@ -138,11 +134,8 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
     embeds = len(grids) == 1 and once[-1] != grids[0]  # a transformer has one, before its tokens
     if not grids or embeds or grids[-1][1] != "nchw":
         raise AibError(
-            f"Grad-CAM needs a layer with at least {MIN_POSITIONS} x {MIN_POSITIONS} positions, "
-            "features [B,c,h,w], and this model has none"
-            + (" but for its first: it works on tokens" if embeds else "")
-            + (": its channels are last" if grids and not embeds else "")
-            + (": TorchScript does not show its layers" if scripted and not grids else "")
+            f"Grad-CAM needs a layer with features [B,c,h,w] of at least {MIN_POSITIONS} x "
+            f"{MIN_POSITIONS}, and this model has none"
         )
     return grids[-1][0]
 
@@ -190,14 +183,6 @@ def class_scores(result: Any, count: int) -> Tensor:
 def has_captum() -> bool:
     """Whether captum is installed."""
     return importlib.util.find_spec("captum") is not None
-
-
-def _module(model: Network, layer: nn.Module | str) -> nn.Module:
-    if isinstance(layer, nn.Module):
-        return layer
-    if not isinstance(model, nn.Module):
-        raise AibError(f"layer {layer!r} by name needs a module as model; pass the layer itself")
-    return find_layer(model, layer)
 
 
 @contextmanager

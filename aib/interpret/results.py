@@ -6,13 +6,8 @@ from typing import Any
 
 from aib.config.validation import parse_json
 from aib.errors import AibError
-from aib.evaluation.error import describe_split
 from aib.evaluation.intervals import Estimate, FlatResults
-from aib.interpret.metrics.encoding import Encoding
-from aib.interpret.metrics.mask_use import MaskUse
-from aib.interpret.metrics.reliance import HARM, ROOM, Reliance
-from aib.interpret.metrics.sanity import LayerChange
-from aib.interpret.metrics.transplant import Transplant
+from aib.interpret.measured import HARM, ROOM, Encoding, LayerChange, MaskUse, Reliance, Transplant
 from aib.interpret.verdict import Judged, Verdict, judge
 from aib.system.files import finite
 
@@ -149,7 +144,6 @@ class Study:
     gradcam_layer: str | None = None
     localisation: dict[str, Located] = field(default_factory=dict)  # by kind of map
     faithfulness: dict[str, Faithfulness] = field(default_factory=dict)
-    map_stability: dict[str, dict[str, Stability]] = field(default_factory=dict)  # maps given
     evaluator: EvaluatorResults | None = None
     randomised_layers: tuple[LayerChange, ...] = ()
     classes: tuple[ClassMetrics, ...] = ()
@@ -190,7 +184,8 @@ class Study:
         if self.split == "train":  # of a folder without splits too, whose images may be new ones
             text = f"{self.images:,} images of {self.data}{part}, split train"
         else:
-            text = f"{self.images:,} {describe_split(self.split or '')} images of {self.data}{part}"
+            split = {"val": "held-out"}.get(self.split or "", self.split)
+            text = f"{self.images:,} {split} images of {self.data}{part}"
         if self.evaluator is None or self.subset_images >= self.images:
             return text
         return f"{text}, by the evaluator on {self.subset_images:,} of them"

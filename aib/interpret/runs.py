@@ -1,76 +1,54 @@
 """The images on which runs are compared, and the study of one run."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from aib.config.options import is_library_name
 from aib.config.paper import has_papers_form
-from aib.data import Batches, ImageSet, has_split, load
+from aib.data import Batches, load
 from aib.data.files import locate, root_folder
 from aib.data.load import parse_name
 from aib.data.specs import spec_of
 from aib.data.split import sample_indices
 from aib.errors import AibError
-from aib.interpret.foreign import ForeignClassifier, count_classes
 from aib.interpret.images import ImageMetrics
 from aib.interpret.results import Study
 from aib.interpret.studies import Plan, study
-from aib.models.networks.by_name import build_network, classes_of, preprocessing_of
 from aib.runs.run import Run
-from aib.system.environment import environment, pick_device
+from aib.system.environment import environment
 
 MAX_FOREIGN = 2000  # images of a foreign set that has to be decoded from files
 
 
-def feed_for(
-    run: Run,
-    data: ImageSet,
-    *,
+def feeds_for(
+    runs: Sequence[Run],
+    name: str | None = None,
+    split: str | None = None,
+    root: str | None = None,
     images: int | None = None,
     batch_size: int = 256,
     workers: int = 0,
     seed: int = 0,
-) -> Batches:
-    """All images of the data, or a seeded sample of them, on the model's device."""
+) -> list[Batches]:
+    """All images of the data, or a seeded sample of them, for each run the same ones."""
     if images is not None and images < 2:
         raise AibError(f"--images must be at least 2, not {images}")
-    device = next(run.model.parameters()).device
-    indices = sample_indices(len(data), images, seed)
-    return Batches(data, batch_size, indices=indices, device=device, workers=workers)
-
-
-def open_network(name: str, data: str, root: str | None, out: Path, device: str | None) -> Run:
-    """A network as it is, by its name: of a library with its pretrained weights, or your own.
-
-    It gets the data's normalisation where it has none of its own, and its results go to `out`.
-    """
-    network = build_network(name, pretrained=is_library_name(name))
-    split = "test" if has_split(data, "test") else "train"
-    images = load(data, split, root=root, holdout=0)
-    policy = preprocessing_of(name, network) or images.preprocessing
-    count = count_classes(network, torch.zeros(1, 3, policy.image_size, policy.image_size))
-    names = classes_of(name, network, images.class_names)
-    policy = replace(policy, class_names=names if len(names) == count else ())
-    model = ForeignClassifier(network, count, policy)
-    model.recipe = {"kind": "custom", "name": name}
-    return Run(out, name, model.to(pick_device(device)).eval(), None)
-
-
-def check_alike(feeds: list[Batches], runs: list[Run]) -> None:
-    """Raise an error unless all runs see the same images with the same labels."""
-    for feed, run in zip(feeds[1:], runs[1:], strict=True):
-        first = feeds[0].data
-        if feed.data.preprocessing.image_size != first.preprocessing.image_size:
+    feeds: list[Batches] = []
+    for run in runs:
+        data = run.labelled(run.images(name, split, root, like=runs[0]))
+        first = feeds[0].data if feeds else data
+        if data.preprocessing.image_size != first.preprocessing.image_size:
             raise AibError(
-                f"{runs[0].label} takes images of {first.preprocessing.image_size} pixels and "
-                f"{run.label} of {feed.data.preprocessing.image_size}: compare them separately"
+                f"{runs[0].label} and {run.label} take images of other sizes: compare them "
+                "separately"
             )
-        if not torch.equal(feed.data.labels, first.labels):
+        if not torch.equal(data.labels, first.labels):
             raise AibError(f"{runs[0].label} and {run.label} do not know the same classes")
+        device = next(run.model.parameters()).device
+        indices = sample_indices(len(data), images, seed)
+        feeds.append(Batches(data, batch_size, indices=indices, device=device, workers=workers))
+    return feeds
 
 
 def foreign_images(name: str, root: str | None, seed: int = 0) -> Tensor | str:
@@ -93,8 +71,8 @@ def study_run(
     feed: Batches,
     plan: Plan,
     data: str,
-    *,
     notes: Sequence[str] = (),
+    *,
     expensive: bool = True,
 ) -> tuple[Study, ImageMetrics]:
     """The study of one run on `data`, with what it takes to repeat it."""

@@ -17,15 +17,15 @@ from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
 from aib.interpret.foreign import prepare
 from aib.interpret.images import ImageMetrics, Images
-from aib.interpret.kinds import NAMES, first_images, map_makers
+from aib.interpret.kinds import first_images, map_makers
 from aib.interpret.maps import ImagesToMaps, explain_batch
-from aib.interpret.measure import Context, MapMaker, Measure, run_measures
+from aib.interpret.measure import NAMES, Context, MapMaker, Measure, run_measures
 from aib.interpret.measures.evaluator import EvaluatorMeasure
 from aib.interpret.measures.faithfulness import FaithfulnessMeasure
 from aib.interpret.measures.localisation import LocalisationMeasure
 from aib.interpret.measures.mask import MaskMeasure
 from aib.interpret.measures.randomisation import RandomisationMeasure
-from aib.interpret.measures.stability import GivenStability, StabilityMeasure
+from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.measures.swaps import SwapMeasure
 from aib.interpret.measures.transplant import TransplantMeasure
 from aib.interpret.metrics.perturb import Modification, modifications
@@ -38,7 +38,7 @@ from aib.system.progress import Tick, progress_bar, silent
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
-    SwapMeasure, TransplantMeasure, StabilityMeasure, GivenStability, LocalisationMeasure,
+    SwapMeasure, TransplantMeasure, StabilityMeasure, LocalisationMeasure,
     FaithfulnessMeasure, EvaluatorMeasure, MaskMeasure, RandomisationMeasure,
 )  # fmt: skip
 ALL = modifications()
@@ -128,12 +128,14 @@ def study(
         "seed": plan.seed,
         **(origin or {}),
     }
+    table2 = {m: (name, str(origin["data"]).partition(":")[0], m) for m in plan.modifications}
+    paper = {m: PAPER_SCORES[key] for m, key in table2.items() if key in PAPER_SCORES}
     results = Study(
         model=name,
         images=each.images,
         accuracy=100 * (each.mean("correct") or 0.0),
         information=each.information,
-        paper=_paper_scores(name, origin, plan) if origin.get("papers_form") else {},
+        paper=paper if origin.get("papers_form") else {},
         own_localisation=OwnLocalisation(
             each.mean("pointing"), each.mean("energy_inside"), each.mean("auroc")
         ),
@@ -195,7 +197,6 @@ def _context(
         "takes_map": model.takes_map,
         "mask": isinstance(model, Masked) and model.takes_map,
         "objects": why_not is None,
-        "given": bool(maps),
         "evaluator": plan.evaluator is not None,
     }
     context = Context(
@@ -205,7 +206,6 @@ def _context(
         modifications=fitting,
         foreign=plan.foreign,
         makers=makers,
-        given=tuple(maps),
         outlines=not feed.data.has_only_boxes,
         evaluator=plan.evaluator,
         evaluator_name=plan.evaluator_name,
@@ -220,10 +220,3 @@ def no_objects(data: ImageSet) -> str | None:
     if data.files is not None and data.files.crops is not None:
         return "localisation is undefined: the images are cropped to the objects' boxes"
     return f"localisation needs masks or boxes, and {data.name} has neither"
-
-
-def _paper_scores(name: str, origin: Mapping[str, Any], plan: Plan) -> dict[str, float]:
-    """The paper's Table 2 for this model and data, where it has an entry."""
-    data = str(origin.get("data", "")).partition(":")[0]
-    known = {m: (name, data, m) for m in plan.modifications}
-    return {m: PAPER_SCORES[key] for m, key in known.items() if key in PAPER_SCORES}

@@ -6,8 +6,7 @@ Several runs stand side by side; they saw the same modified images.
 from collections.abc import Mapping
 
 from aib.figures.table import NOTHING, Table, number, table_of, without
-from aib.interpret.kinds import NAMES
-from aib.interpret.measure import subset_size
+from aib.interpret.measure import NAMES, subset_size
 from aib.interpret.measures.localisation import outside
 from aib.interpret.results import OwnLocalisation, Study
 from aib.interpret.studies import MEASURES

@@ -16,9 +16,7 @@ from typing import Literal
 
 from aib.errors import counted
 from aib.evaluation.intervals import Estimate
-from aib.interpret.metrics.encoding import SWAPS, Encoding
-from aib.interpret.metrics.reliance import ROOM, Drop, Reliance, points
-from aib.interpret.metrics.transplant import Transplant
+from aib.interpret.measured import ROOM, SWAPS, Drop, Encoding, Reliance, Transplant, points
 
 Name = Literal["faithful", "used", "encoding", "decorative", "undecided"]
 

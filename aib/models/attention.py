@@ -1,5 +1,6 @@
 """p(a|x): one score per position, with its uncertainty; and how it modulates the features."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -69,7 +70,11 @@ def sample_attention(
     else:
         a_q, indices, quantization, commitment = quantizer(a)
         attention = Attention(mu, sigma, a, a_q, indices, quantization, commitment, (mu,))
-    return attention if attention_map is None else attention.replaced_by(attention_map)
+    if attention_map is None:
+        return attention
+    if attention_map.shape != mu.shape:
+        raise AibError(f"attention_map must be {list(mu.shape)}, not {list(attention_map.shape)}")
+    return replace(attention, a_q=attention_map.to(a).expand_as(a), indices=None)
 
 
 def modulate(f: Tensor, a: Tensor, how: Modulation) -> Tensor:

@@ -28,7 +28,7 @@ class VariationalHead(nn.Module):
         """Embeddings [S*B,d] to the latent and to logits [S,M,B,C]."""
         s, m = samples
         e = e if self.norm is None else self.norm(e)
-        # float32: under bf16 autocast the KL would lose its small differences
+        # under bf16 autocast the KL would lose its small differences
         mu, raw_sigma = widen(self.encode(e)).unflatten(0, (s, -1)).chunk(2, dim=-1)  # [S,B,K]
         sigma = positive_sigma(raw_sigma)
         if deterministic:

@@ -6,7 +6,7 @@ S samples of the attention, and M samples of the latent for each of them.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -33,12 +33,6 @@ class Attention:
     def fixed(cls, mu: Tensor, maps: tuple[Tensor, ...] = ()) -> "Attention":
         """A deterministic map, as the baselines have it."""
         return cls(mu=mu, sigma=None, a=mu[None], a_q=mu[None], maps=maps or (mu,))
-
-    def replaced_by(self, given: Tensor) -> "Attention":
-        """A copy with the map `given` [B,h,w] in place of every sample."""
-        if given.shape != self.mu.shape:
-            raise AibError(f"attention_map must be {list(self.mu.shape)}, not {list(given.shape)}")
-        return replace(self, a_q=given.to(self.a_q).expand_as(self.a_q), indices=None)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from aib.evaluation.error import CalibrationBins
 from aib.figures.embed import COLORS, HOVER, page_style, to_svg
 from aib.interpret.images import Information
-from aib.interpret.measures.faithfulness import Faithfulness
-from aib.interpret.metrics.sanity import LayerChange
+from aib.interpret.measured import LayerChange
+from aib.interpret.results import Faithfulness
 
 SIZE = (4.4, 2.5)  # inches
 MAX_POINTS = 400  # of a curve; more than the pixels it has

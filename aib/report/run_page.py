@@ -1,6 +1,5 @@
 """The page of one run, or of several with a comparison."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,19 +49,13 @@ def _title(run: RunContent) -> str:
 
 def _comparison(runs: Sequence[RunContent]) -> Section:
     errors = [
-        {
-            "run": run.label,
-            "model": run.model,
-            "data": f"{run.settings.data}, {e.images:,} images" if e and run.settings else NOTHING,
-            "images": describe_split(e.split) if e else NOTHING,
-            "error %": number(e.top1_error if e else None, 2),
-            "paper %": _paper(run),
-        }
+        {"run": run.label, "model": run.model}
+        | _row(f"{run.settings.data} {e.split}", e, _paper(run))
         for run in runs
-        for e in [run.own_evaluation]
+        if run.settings and (e := run.own_evaluation)
     ]
     studies = {run.label: run.study for run in runs if run.study is not None}
-    shown = [blocks.table(table_of("Error", errors))]
+    shown = [blocks.table(table_of("Error", errors))] if errors else []
     for what, same in (
         ("errors", {_evaluated_images(run) for run in runs}),
         ("maps", {_studied_images(run) for run in runs}),
@@ -153,13 +146,9 @@ def _evaluation(run: RunContent) -> list[Markup]:
     ]
     shown = [blocks.table(table_of("Evaluation", rows))]
     if own and own.calibration_bins:
-        text = (
-            f"On {own.images:,} {describe_split(own.split)} images of {own.data} with "
-            f"{describe_samples(own.samples)}; {len(own.calibration_bins.images)} equal bins of "
-            "confidence."
-        )
-        charts = calibration_charts(own.calibration_bins)
-        shown += [blocks.charts(charts), blocks.text(text, soft=True)]
+        bins, how = own.calibration_bins, describe_samples(own.samples)
+        text = f"On {own.images:,} {describe_split(own.split)} images of {own.data} with {how}."
+        shown += [blocks.charts(calibration_charts(bins)), blocks.text(text, soft=True)]
     return shown
 
 
@@ -197,8 +186,6 @@ def _pictures(run: RunContent) -> list[Markup]:
     pictures = []
     for path in run.pictures:
         caption = CAPTIONS.get(path.stem, path.stem.replace("_", " "))
-        if pair := re.fullmatch("wrong_(.+)_right_(.+)", path.stem):
-            caption = f"Images that {pair[1]} gets wrong and {pair[2]} right, with both maps"
         pictures.append(blocks.picture(caption, png_uri(path.read_bytes())))
     return pictures
 

@@ -1,13 +1,15 @@
 """`fit`: train a model on data from Python, also into a folder, from which it can be resumed."""
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lightning.fabric import Fabric
 from torch.utils.data import DataLoader, Dataset
 
-from aib.config.settings import Settings
+from aib.config.settings import CHOICES, Settings
 from aib.data import ImageSet, Prepared
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
@@ -28,11 +30,10 @@ def fit(
     validation: ImageSet | Dataset | DataLoader | None = None,
     test: ImageSet | Dataset | DataLoader | None = None,
     preprocessing: Preprocessing | None = None,
-    run: str | Path | RunFolder | None = None,
+    run: str | Path | None = None,
     resume: bool = False,
     progress: bool = True,
     report: Reporter | None = None,
-    fabric: Fabric | None = None,
 ) -> Fitted:
     """Train `model` on `data` and return it with its last metrics.
 
@@ -65,26 +66,49 @@ def fit(
     held_out, unseen = (
         None if one is None else evaluation_images(one, model, s) for one in (validation, test)
     )
-    folder = RunFolder(Path(run)) if isinstance(run, str | Path) else run
-    fabric = fabric or start_fabric(s, folder.folder if folder else None)
+    training = {k: v for k, v in s.to_dict().items() if k not in CHOICES}
+    # The steps of an epoch depend on the number of images.
+    training["images"] = images.num_images if isinstance(images, Prepared) else len(images)
+    folder = None if run is None else Path(run)
+    fabric = start_fabric(s, folder)
     if report is None:
         report = make_reporter() if progress and fabric.is_global_zero else Reporter()
+    about, data_sets = {"training": training}, (images, held_out, unseen)
+    return run_training(model, s, data_sets, fabric, report, folder, about, resume=resume)
+
+
+def run_training(
+    model: Classifier,
+    s: Settings,
+    data: tuple[ImageSet | Prepared, ImageSet | Prepared | None, ImageSet | Prepared | None],
+    fabric: Fabric,
+    report: Reporter,
+    folder: Path | None,
+    about: dict[str, dict[str, Any]],
+    *,
+    recorded: Collection[str | int] | None = None,
+    resume: bool = False,
+) -> Fitted:
+    """Train in each of the processes, with everything prepared.
+
+    data: images to train on, held-out ones and test images. about: see `RunFolder.opened`;
+    `recorded` are the keys of the held-out images.
+    """
+    images, held_out, test = data
+    run = None if folder is None else RunFolder(folder)
     with ExitStack() as lock:
-        if folder is not None and folder is not run:  # `aib train` has opened its own
-            count = images.num_images if isinstance(images, Prepared) else len(images)
-            opened = folder.for_fit(model, s, count, resume)
+        if run is not None:
+            opened = run.opened(model, about, held_out=recorded, resume=resume)
             run_on_rank_zero(fabric, lambda: lock.enter_context(opened))
-        loop = Loop(model, images, s, held_out, folder, report, fabric)
+        loop = Loop(model, images, s, held_out, run, report, fabric)
         if resume:
             loop.restore()
-        elif folder is not None and fabric.is_global_zero:
-            folder.update_config(model)
         with SignalCatcher() as stop:
             fitted = loop.train(stop)
-        if folder is not None:  # all wait: a process that returned earlier might read the weights
-            run_on_rank_zero(fabric, lambda: folder.write_weights(fitted.model))
-        if unseen is not None and fabric.is_global_zero:
-            fitted = replace(fitted, test=loop.evaluate(fitted.model, unseen))
+        if run is not None:  # all wait: a process that returned earlier might read the weights
+            run_on_rank_zero(fabric, lambda: run.write_weights(fitted.model))
+        if test is not None and fabric.is_global_zero:
+            fitted = replace(fitted, test=loop.evaluate(fitted.model, test))
     return fitted
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from aib.config.settings import CHOICES, MACHINE, Settings
+from aib.config.settings import MACHINE, Settings
 from aib.errors import AibError
 from aib.models.classifier import Classifier
 from aib.models.weights import (
@@ -48,65 +48,54 @@ class RunFolder:
         if changes := describe_changes(stored, given, MAY_CHANGE):
             raise AibError(f"{self.folder} is a run with other settings: {changes}")
 
-    def make(self) -> None:
-        """Make the folder, if no run uses it."""
-        check_unused(self.folder)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise AibError(f"{self.folder} cannot be created: {error.strerror}") from error
-
-    def write_config(
-        self, model: Classifier, settings: Settings, held_out: Collection[str | int] | None = None
-    ) -> None:
-        """Write config.json of a run that `aib train` can resume, and the images held out."""
-        self._begin(model, {"settings": settings.to_dict()})
-        if held_out is not None:
-            write_held_out(self.folder, held_out)
-
     @contextmanager
-    def for_fit(
-        self, model: Classifier, settings: Settings, images: int, resume: bool
+    def opened(
+        self,
+        model: Classifier,
+        about: dict[str, dict[str, Any]],
+        *,
+        held_out: Collection[str | int] | None = None,
+        resume: bool = False,
     ) -> Iterator[None]:
-        """The folder of a training on data that only Python has: made, or checked, and locked.
+        """The folder made with its config.json or, to `resume`, compared with it; and locked.
 
-        Its config.json names no data, so that commands take it for a saved model.
+        about: a section of config.json: `settings` of `aib train`, or `training` of `fit`, on data
+            that only Python has, so that commands take the folder for a saved model.
         """
-        training = {k: v for k, v in settings.to_dict().items() if k not in CHOICES}
-        training["images"] = images  # that the steps of an epoch depend on
         if resume:
             require_checkpoint(self.checkpoint)
         else:
-            self.make()
+            check_unused(self.folder)
         with self.locked():
             if resume:
-                self._check_fit(model, training)
+                self._check(model, about)
             else:
-                self._begin(model, {"training": training})
+                self._begin(model, about, held_out)
             yield
 
-    def _check_fit(self, model: Classifier, training: dict[str, Any]) -> None:
+    def _check(self, model: Classifier, about: dict[str, dict[str, Any]]) -> None:
         """Raise unless the run was begun with these settings and this model."""
         stored = read_config(self.folder / CONFIG)
-        if "training" not in stored:
+        if not about.keys() <= stored.keys():
             raise AibError(f"resume {self.folder} with {how_to_resume(self.folder)}")
-        given = json.loads(json.dumps(model.config() | {"training": training}))
-        for part in ("training", "model", "preprocessing"):
-            self._check_same(stored[part], given[part])
+        given = json.loads(json.dumps(model.config() | about))
+        for section in (*about, "model", "preprocessing"):
+            self._check_same(stored[section], given[section])
 
-    def _begin(self, model: Classifier, about: dict[str, Any]) -> None:
-        """Write config.json; remove the records of an earlier start without a checkpoint."""
-        check_unused(self.folder)
+    def _begin(
+        self,
+        model: Classifier,
+        about: dict[str, dict[str, Any]],
+        held_out: Collection[str | int] | None,
+    ) -> None:
+        """Write config.json and split.json in place of those of a start without a checkpoint."""
+        check_unused(self.folder)  # another process may have trained meanwhile
         for name in (METRICS, SPLIT):
             (self.folder / name).unlink(missing_ok=True)
         config = model.config() | about | {"environment": environment()}
         write_json(self.folder / CONFIG, config)
-
-    def update_config(self, model: Classifier) -> None:
-        """Write what the model has learnt about its images: preprocessing and calibration."""
-        config, given = read_config(self.folder / CONFIG), model.config()
-        changed = {name: given[name] for name in ("preprocessing", "calibration")}
-        write_json(self.folder / CONFIG, config | changed)
+        if held_out is not None:
+            write_held_out(self.folder, held_out)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -141,8 +130,10 @@ class RunFolder:
         return rows
 
     def write_weights(self, model: Classifier) -> None:
-        """Write model.safetensors, which evaluation and explanation read."""
-        self.update_config(model)
+        """Write model.safetensors, and into config.json the calibration fitted meanwhile."""
+        config, learnt = read_config(self.folder / CONFIG), model.config()
+        changed = {name: learnt[name] for name in ("preprocessing", "calibration")}
+        write_json(self.folder / CONFIG, config | changed)
         write_weights(model, self.folder)
 
 

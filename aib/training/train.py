@@ -1,6 +1,5 @@
 """Train from settings: data, model, loop and the final evaluation."""
 
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -29,9 +28,10 @@ from aib.runs.run import find_model
 from aib.system.files import sha256
 from aib.training.checkpoint import require_checkpoint
 from aib.training.fabric import run_on_rank_zero, start_fabric
-from aib.training.fit import fit
+from aib.training.fit import evaluation_images, run_training
 from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
+from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.warm_start import VGG16, load_backbone, load_trained, mark_pretrained
 
@@ -50,75 +50,21 @@ def train(
     settings: Settings, folder: Path, *, resume: bool = False, report: Reporter | None = None
 ) -> Trained | None:
     """Train by these settings into `folder`. Processes other than the first return None."""
-    if resume:  # fail before any work is done
-        require_checkpoint(folder / CHECKPOINT)
-    else:
-        check_unused(folder)
-    if not settings.trains_network:
+    if not settings.trains_network:  # fail before any work is done
         find_entry(settings.model)
     if settings.evaluator:
         settings = evaluator_settings(settings)
     settings = with_test_images(settings)
+    if resume:
+        require_checkpoint(folder / CHECKPOINT)
+        RunFolder(folder).check_settings(settings)
+    else:
+        check_unused(folder)
     fabric = start_fabric(settings, folder)
     folder = fabric.broadcast(folder)  # each process made its own name, with the time
     report = report if report and fabric.is_global_zero else Reporter()
-    with ExitStack() as lock:
-        return _train(settings, RunFolder(folder), fabric, resume, report, lock)
-
-
-def _train(
-    settings: Settings,
-    run: RunFolder,
-    fabric: Fabric,
-    resume: bool,
-    report: Reporter,
-    lock: ExitStack,
-) -> Trained | None:
-    """`train` in each of the processes. `lock` holds the lock of the folder until the end."""
-    if resume:
-        run_on_rank_zero(fabric, lambda: lock.enter_context(run.locked()))
-        run.check_settings(settings)
-
-    recorded = read_held_out(run.folder) if resume else None
-    data = load_data(settings, "train", recorded)
-    own_validation = has_split(settings.data, "val")
-    has_validation = settings.holdout or own_validation
-    validation = load_data(settings, "val", recorded) if has_validation else None
-    held_out = validation.keys if validation and not own_validation else None
-    test: list[ImageSet] = []  # loaded now: an error in them is one before the training
-    if final_split(settings) == "test":
-        run_on_rank_zero(fabric, lambda: test.append(load_data(settings, "test")))
-    model = build_model(settings, data, resume=resume, report=report)
-    if resume:  # normalised as the weights expect, which need not be the data's own way
-        model.preprocessing = read_preprocessing(run.folder / CONFIG)
-    data = data.prepared_for(model.preprocessing)
-    if not resume:
-
-        def begin() -> None:
-            run.make()
-            lock.enter_context(run.locked())
-            run.write_config(model, settings, held_out)
-
-        run_on_rank_zero(fabric, begin)
-    loaded = [data, *([validation] if validation else []), *test]
-    for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
-        report.message(f"warning: {left_out}")
-    report.message(
-        f"{settings.model} on {settings.data}: {len(data):,} images, "
-        f"{counted(settings.epochs, 'epoch')}, {fabric.device}; writing to {run.folder}"
-    )
     try:
-        fitted = fit(
-            model,
-            data,
-            settings,
-            validation=validation,
-            test=test[0] if test else None,
-            run=run,
-            resume=resume,
-            report=report,
-            fabric=fabric,
-        )
+        fitted = _train(settings, folder, fabric, resume, report)
     except Interrupted:
         if not fabric.is_global_zero:
             return None  # the first process reports it; if this one failed, it would be killed
@@ -127,9 +73,47 @@ def _train(
         return None
     evaluation = fitted.test or fitted.validation
     assert evaluation is not None
-    evaluation = replace(evaluation, weights_sha256=sha256(run.folder / WEIGHTS))
-    write_evaluation(run.folder, reported(settings), evaluation.to_dict())
-    return Trained(run.folder, fitted.model, evaluation, fitted.seconds)
+    evaluation = replace(evaluation, weights_sha256=sha256(folder / WEIGHTS))
+    write_evaluation(folder, reported(settings), evaluation.to_dict())
+    return Trained(folder, fitted.model, evaluation, fitted.seconds)
+
+
+def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Reporter) -> Fitted:
+    """`train` in each of the processes."""
+    recorded = read_held_out(folder) if resume else None
+    data = load_data(s, "train", recorded)
+    own_validation = has_split(s.data, "val")
+    validation = load_data(s, "val", recorded) if s.holdout or own_validation else None
+    test: list[ImageSet] = []  # loaded now: an error in them is one before the training
+    if final_split(s) == "test":
+        run_on_rank_zero(fabric, lambda: test.append(load_data(s, "test")))
+    model = build_model(s, data, resume=resume, report=report)
+    if resume:  # normalised as the weights expect, which need not be the data's own way
+        model.preprocessing = read_preprocessing(folder / CONFIG)
+    data = data.prepared_for(model.preprocessing)
+    model.preprocessing = data.preprocessing
+    loaded = [data, *([validation] if validation else []), *test]
+    for left_out in dict.fromkeys(part.describe_skipped() for part in loaded if part.skipped):
+        report.message(f"warning: {left_out}")
+    report.message(
+        f"{s.model} on {s.data}: {len(data):,} images, {counted(s.epochs, 'epoch')}, "
+        f"{fabric.device}; writing to {folder}"
+    )
+    held_out, unseen = (
+        None if one is None else evaluation_images(one, model, s)
+        for one in (validation, test[0] if test else None)
+    )
+    return run_training(
+        model,
+        s,
+        (data, held_out, unseen),
+        fabric,
+        report,
+        folder,
+        {"settings": s.to_dict()},
+        recorded=validation.keys if validation and not own_validation else None,
+        resume=resume,
+    )
 
 
 def evaluator_settings(s: Settings) -> Settings:

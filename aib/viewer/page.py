@@ -111,7 +111,7 @@ def _inputs(examples: list[Example]) -> tuple[Any, ...]:
         elem_id="aib-picture",
     )
     _markdown("Click into the picture to hide a block of it.")
-    side = _slider("Size of a block, % of the shorter side", 5, 60, BLOCK, step=5)
+    side = gr.Slider(5, 60, BLOCK, label="Size of a block, % of the shorter side", step=5)
     return file, gallery, picture, side, gr.Button("Clear blocks", elem_id="aib-clear")
 
 
@@ -120,7 +120,7 @@ def _outputs(run: Run) -> tuple[gr.Slider, list[gr.components.Component]]:
     _markdown(f"### {panels.escape(run.label)} ({panels.escape(run.name)})")
     found = stored_verdict(run)
     _markdown(panels.verdict(found), visible=found is not None, elem_id="aib-verdict")
-    opacity = _slider("Opacity of the map, %", 0, 100, OPACITY, step=1, elem_id="aib-opacity")
+    opacity = gr.Slider(0, 100, OPACITY, label="Opacity of the map, %", elem_id="aib-opacity")
     parts = [
         gr.Label(label="decision", num_top_classes=panels.TOP, show_heading=False),
         _markdown(),
@@ -131,10 +131,6 @@ def _outputs(run: Run) -> tuple[gr.Slider, list[gr.components.Component]]:
     for name, part in zip(PARTS, parts, strict=True):
         part.elem_id = f"aib-{name}"
     return opacity, parts
-
-
-def _slider(label: str, low: int, high: int, value: int, **options: Any) -> gr.Slider:
-    return gr.Slider(low, high, value, label=label, buttons=[], **options)
 
 
 def _markdown(text: str = "", **options: Any) -> gr.Markdown:

@@ -8,10 +8,9 @@ import pytest
 
 from aib.cli import main
 from aib.commands import train as command
-from aib.commands.setting_flags import GROUPS, describe_fields
-from aib.config.options import ModelOptions
+from aib.commands.setting_flags import GROUPS
 from aib.config.presets import PRESETS
-from aib.config.settings import Settings, setting_types
+from aib.config.settings import Settings
 from tests.helpers import run_process
 
 
@@ -96,10 +95,3 @@ def test_the_help_is_short_and_names_every_setting_in_a_group(tmp_path: Path) ->
         for name in names:
             flag = name.replace("_", "-")
             assert f"--{flag} " in text or f"--no-{flag} " in text
-
-
-def test_every_setting_is_described_and_in_one_group() -> None:
-    grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(setting_types())
-    described = describe_fields(Settings) | describe_fields(ModelOptions)
-    assert set(grouped) <= set(described) and all(described.values())

@@ -49,7 +49,8 @@ def test_values_that_do_not_go_together_are_refused(values: dict, message: str) 
 
 def test_every_option_reaches_the_model_and_its_config() -> None:
     masked_only = {
-        "area", "map_size", "noise_std", "stretch", "sample_map", "quantise_map", "propose",
+        "area", "map_size", "map_stride", "noise_std", "stretch", "sample_map", "quantise_map",
+        "propose",
     }  # fmt: skip
     same = {n for n in OPTION_NAMES if getattr(OTHER_OPTIONS, n) == getattr(ModelOptions(), n)}
     assert same == masked_only | {"dropout", "pool_size"}  # of WRN, of VGG at 224

@@ -89,11 +89,6 @@ def test_a_damaged_set_is_an_error_that_names_the_file(
     assert re.search(message, error), error
 
 
-def test_more_images_than_fit_into_memory_are_an_error(capsys, monkeypatch):
-    monkeypatch.setattr("aib.data.imageset.machine_memory", lambda: 10**6)
-    assert "smaller images" in failure(capsys, "show", "shapes:count=20,image_size=512")
-
-
 def bad_images(folder):
     """A truncated JPEG, a file that is no image, a 1 x 1 image, two bombs, a link without its
     target; next to good ones."""

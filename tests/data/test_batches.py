@@ -107,17 +107,6 @@ def test_a_cut_out_blanks_exactly_its_square(side):
         assert torch.equal(image, expected)
 
 
-def test_cut_outs_change_only_training_images_and_not_their_crops(on_disk):
-    for data in (in_memory(), on_disk):
-        plain = Batches(data, 5, train=True, seed=2)
-        cut = Batches(data, 5, train=True, seed=2, cutout=9)
-        for (x, _), (z, _) in zip(plain.epoch(1), cut.epoch(1), strict=True):
-            differs = (x != z).any(1)
-            assert differs.any() and not (z * differs.unsqueeze(1)).any()
-        evaluated = [Batches(data, 5, cutout=side).epoch(0) for side in (0, 9)]
-        assert same(*evaluated)
-
-
 def test_evaluation_gives_every_image_once_in_order():
     data = shapes(23)
     batches = Batches(data, 10)

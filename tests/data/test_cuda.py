@@ -25,13 +25,6 @@ def test_the_gpu_gives_what_the_cpu_gives(train):
     assert close(cpu.epoch(1), gpu.epoch(1))
 
 
-def test_files_reach_the_gpu_through_pinned_memory(tmp_path):
-    official.write_folder(tmp_path, side=80)
-    data = load(f"folder:{tmp_path}:image_size=72", "train", holdout=0)
-    cpu, gpu = (Batches(data, 4, train=True, device=d, workers=2) for d in ("cpu", "cuda"))
-    assert close(cpu.epoch(0), gpu.epoch(0))
-
-
 @pytest.mark.parametrize("share", [0.25, 0.0])  # the copy is on the GPU, or stays on the host
 def test_a_decoded_copy_gives_what_it_gives_on_the_cpu(tmp_path, monkeypatch, share):
     monkeypatch.setattr(decoded, "DEVICE_SHARE", share)

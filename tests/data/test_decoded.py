@@ -95,15 +95,6 @@ def test_memory_decides_whether_there_is_a_copy(photos: ImageSet, monkeypatch) -
         decode_once(photos, "memory", processes=2)
 
 
-def test_crop_boxes_are_cut_before_the_copy(photos: ImageSet) -> None:
-    boxes = torch.tensor([[10.0, 20, 60, 45]]).repeat(6, 1)
-    data = replace(photos, files=replace(photos.files, crops=boxes))
-    copy = decode_once(data, "memory")
-    assert copy.ratios.tolist() == [2.0] * 6
-    image = Image.open(photos.files.paths[2]).crop((10, 20, 60, 45))
-    assert torch.equal(copy.images[2], to_tensor(image.resize((90, 90), Image.Resampling.BILINEAR)))
-
-
 def test_a_large_jpeg_is_decoded_reduced_and_looks_the_same(tmp_path: Path) -> None:
     path = tmp_path / "large.jpg"
     smooth(1600, 1200, 0).save(path, quality=95)

@@ -99,22 +99,6 @@ def test_photographs_of_formats_that_are_not_read_are_reported(tmp_path):
     assert message in images.describe_skipped()
 
 
-def test_a_file_is_decoded_once_to_find_out_whether_it_is_damaged(tmp_path, monkeypatch):
-    official.write_folder(tmp_path, per_class=5)
-    decoded = []
-
-    def counted(path, **options):
-        decoded.append(path.name)
-        return open_rgb(path, **options)
-
-    monkeypatch.setattr("aib.data.folder.open_rgb", counted)
-    sizes = [len(load(f"folder:{tmp_path}", split, holdout=0.2)) for split in ("train", "val")]
-    assert (sizes, len(decoded)) == ([12, 3], 15)
-    (tmp_path / "class_0" / "0.png").write_bytes(b"no longer a picture")
-    assert len(load(f"folder:{tmp_path}", "train", holdout=0)) == 14
-    assert decoded[15:] == ["0.png"]
-
-
 @pytest.mark.parametrize("layout", ["flat", "split"])
 def test_masks_lie_below_masks_at_the_path_of_their_image(tmp_path, layout):
     inner = "" if layout == "flat" else "train"

@@ -98,14 +98,6 @@ def test_large_images_are_read_on_access_and_labels_without_reading_images() -> 
     assert part.subset(torch.tensor([1])).pixels(0).equal(found.pixels(2))
 
 
-def test_a_transform_of_pil_images_is_applied_at_every_access() -> None:
-    shades = iter(range(100))
-    data = Photos(transform=lambda image: Image.new("L", (9, 9), next(shades)))
-    found = from_dataset(data, aib.Preprocessing(8), 4)
-    assert found.images is None  # small, but it may differ the next time
-    assert [int(found.pixels(3).unique()) for _ in range(2)] == [1, 2]  # 0 was the first look
-
-
 class RandomGrey(Dataset):
     """Images of one random grey level, as a random transform would make them."""
 
@@ -276,20 +268,10 @@ def test_a_data_set_of_hugging_face_is_read_by_its_columns() -> None:
     assert images.labels.tolist() == [0, 1, 2] * 3 and images.pixels(4).shape == (3, 80, 80)
 
 
-def test_what_changes_pixels_is_refused_for_tensors() -> None:
-    data = TensorDataset(normalised(), LABELS)
-    with pytest.raises(aib.AibError, match="cutout changes pixels"):
-        aib.fit(model(), data, SMALL.updated(cutout=4))
-    with pytest.raises(aib.AibError, match="several devices share out pixels"):
-        aib.fit(model(), data, SMALL.updated(devices=2))
-
-
-def test_classes_of_data_and_model_must_be_as_many() -> None:
-    for data in ({"data": image_set(24)}, {"data": pictures(), "validation": image_set(24)}):
-        with pytest.raises(aib.AibError, match="the data has 4 classes and the model 10"):
-            aib.fit(small_model(), **data)
-    with pytest.raises(aib.AibError, match="the data has 4 classes and the model 2"):
-        aib.evaluate(small_model(num_classes=2), image_set(24))
+@pytest.mark.parametrize("change", [{"cutout": 4}, {"devices": 2}])
+def test_tensors_are_neither_augmented_nor_shared_out(change: dict) -> None:
+    with pytest.raises(aib.AibError, match="neither augmented nor shared out"):
+        aib.fit(model(), TensorDataset(normalised(), LABELS), SMALL.updated(**change))
 
 
 def test_evaluate_prepares_an_image_set_for_the_model() -> None:

@@ -56,15 +56,6 @@ def test_the_mask_is_the_shape(block):
     assert area.min() > 0.02 and area.max() < 0.5
 
 
-def test_size_and_contrast_change_the_images():
-    kinds = [f"size={size}" for size in ("small", "medium", "large")]
-    kinds += [f"contrast={share},clutter=0" for share in (0.3, 1.5)]
-    sets = [load(f"shapes:count=200,{kind}", "test") for kind in kinds]
-    areas = [data.objects.float().mean() for data in sets[:3]]
-    assert areas[0] < areas[1] < areas[2]
-    assert sets[3].images.float().std() < sets[4].images.float().std()
-
-
 def accuracy_from_background(split: str) -> float:
     """Accuracy of the class with the nearest mean background colour in the training images."""
     train = load("shapes_spurious:count=1000", "train", holdout=0)

@@ -48,16 +48,6 @@ def test_a_sample_is_sorted_without_repeats_and_seeded():
     assert sample_indices(5, None, 0).tolist() == sample_indices(5, 9, 0).tolist() == [*range(5)]
 
 
-def test_train_and_val_share_no_image_and_make_up_the_whole():
-    whole = load("shapes:count=200", "train", holdout=0)
-    train, val = (load("shapes:count=200", s, holdout=0.25) for s in ("train", "val"))
-    assert len(train) == 150 and len(val) == 50
-    pictures = {image.numpy().tobytes() for image in whole.images}
-    parts = [{image.numpy().tobytes() for image in s.images} for s in (train, val)]
-    assert parts[0] | parts[1] == pictures and not parts[0] & parts[1]
-    assert torch.bincount(val.labels).tolist() == [5] * 10
-
-
 @pytest.mark.parametrize("kind", ["folder", "in memory", "known"])
 def test_a_recorded_part_is_found_again_whatever_the_seed_and_the_share(tmp_path, kind):
     photos = official.write_folder(tmp_path / "photos", per_class=6)

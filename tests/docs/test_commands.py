@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torchmetrics  # noqa: F401  (not beside a stand-in for torchvision)
 
 from aib import cli
 from aib.commands import train as train_command
@@ -124,7 +125,7 @@ def test_no_way_is_left_over():
 def test_a_training_has_valid_settings(text, monkeypatch):
     """Also those that cannot run here; the launcher must agree with the settings."""
     taken: list[Settings] = []
-    monkeypatch.setattr(train_command, "start", lambda settings, *rest: taken.append(settings))
+    monkeypatch.setattr(train_command, "start", lambda settings, *_: taken.append(settings))
     launcher, _, words = text.partition("aib ")
     assert cli.main(words.split()) == 0
     [settings] = taken

@@ -11,7 +11,7 @@ import aib
 from aib.interpret import api
 from tests.docs.blocks import PAGES, ROOT, blocks, links, name_of
 from tests.helpers import run_process
-from tools.site import for_the_site, linked, place
+from tools.site import for_the_site
 
 DOCS = ROOT / "docs"
 page_of = pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -42,11 +42,6 @@ def test_every_block_says_what_it_is(page):
     assert {language for language, _ in blocks(page)} <= {"sh", "python", "text"}
 
 
-def test_every_picture_of_the_docs_is_shown():
-    shown = {link.rpartition("/")[2] for page in PAGES for link in links(page)}
-    assert {p.name for p in DOCS.iterdir() if p.suffix in (".png", ".jpg")} <= shown
-
-
 def test_every_page_is_in_the_navigation_and_in_the_index():
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     named = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
@@ -72,23 +67,13 @@ def test_the_reference_has_every_public_name():
     [
         ("docs/method.md", "data.md#masks", "data.md#masks"),
         ("docs/method.md", "../aib/models/loss.py", "repository/aib/models/loss.py.md"),
-        ("docs/method.md", "../README.md#start", "repository/README.md#start"),
         ("docs/results/svhn.md", "../../results/svhn.json", "../repository/results/svhn.json"),
-        ("README.md", "docs/shapes.png", "../shapes.png"),
-        ("aib/models/backbones", "backbones/vgg.py", "backbones/vgg.py.md"),
         ("docs/method.md", "https://example.com/a.md", "https://example.com/a.md"),
         ("docs/method.md", "../missing.md", "../missing.md"),  # mkdocs reports it
     ],
 )
 def test_links_are_moved_with_their_targets(page, link, expected):
     assert for_the_site(page, f"see [it]({link}), x[0](y)") == f"see [it]({expected}), x[0](y)"
-
-
-def test_what_is_linked_becomes_part_of_the_site():
-    found = linked(["docs/method.md"])
-    assert {"aib/models/loss.py", "aib/models/backbones", "aib/models/backbones/vgg.py"} <= found
-    assert not any(path.startswith("docs/") for path in found)
-    assert len({place(path) for path in found}) == len(found)
 
 
 @pytest.mark.slow

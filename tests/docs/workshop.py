@@ -52,7 +52,7 @@ def write_package(folder: Path) -> None:
 def write_run(folder: Path) -> None:
     """A run of that name as training leaves it, with an untrained small model."""
     data_name = TRAINED_ON.get(re.split(r"[_-]", folder.name)[0], "shapes:count=64")
-    data = load(data_name, "train", holdout=0)
+    data = load(data_name, "train", holdout=0.2)
     model_name = MODELS.get(folder.name, "tiny_aib_qt")
     torch.manual_seed(0)
     model = aib.create_model(model_name, data.num_classes, width=0.25).eval()

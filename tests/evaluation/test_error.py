@@ -14,7 +14,8 @@ from aib.cli import main
 from aib.data import ImageSet
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError
-from aib.evaluation.error import EvaluationMetrics, default_batch, evaluate, wilson_interval
+from aib.evaluation.error import EvaluationMetrics, default_batch, evaluate
+from aib.evaluation.intervals import wilson_interval
 from aib.evaluation.matching import match_classes
 from aib.models.modes import passes_in
 from aib.runs.run import open_run

@@ -11,10 +11,10 @@ from PIL import Image, features
 import aib
 from aib.figures.explanation import panels
 from aib.figures.row import _draw_text
-from aib.figures.saved import distinct_names, record
+from aib.figures.saved import distinct_names
 from aib.interpret.maps import explain_batch
 from aib.models.masked import information_bits
-from tests.helpers import eval_model, photo, pixels, shapes
+from tests.helpers import eval_model, pixels, shapes
 from tests.interpret.planted import FromRed
 
 NAMES = shapes(2).preprocessing.class_names
@@ -34,20 +34,6 @@ def test_a_picture_shows_the_whole_range_of_a_map_but_a_mask_as_it_is():
     np.testing.assert_allclose(shown(map=0.1 + 0.2 * map), shown(map=map), atol=8)
     np.testing.assert_allclose(shown(mask=map), shown(map=map), atol=8)
     assert np.abs(shown(mask=0.1 + 0.2 * map) - shown(map=map)).max() > 50
-
-
-def test_stretched_colours_of_a_faint_attention_map_are_named():
-    """Of the model's own map, whose values lie in [0, 1]; a post-hoc map has a scale of its own."""
-    found = explained()
-    map = torch.linspace(0.4, 0.45, found.map.numel()).view_as(found.map)
-    for changed, title in (
-        ({"map": map}, "attention map\n(faint: colours stretched)"),
-        ({"map": 0 * map}, "attention map\n(flat: it highlights nothing)"),
-        ({"map": 2 * map - 0.4}, "attention map\n(faint: colours stretched)"),
-        ({"map": 9 * map}, "attention map"),
-        ({"map": map, "method": "gradcam"}, "gradcam map"),
-    ):
-        assert panels(replace(found, **changed))[1].title == title
 
 
 @pytest.mark.skipif(not features.check("raqm"), reason="needs Pillow with Raqm and FriBiDi")
@@ -133,12 +119,6 @@ def test_a_map_without_a_mask_is_cut_on_its_own_range():
     scaled = (map - map.min()) / (map.max() - map.min())
     assert np.array_equal(found.regions[0].mask, scaled > 0.25)
     assert 0 < found.regions[0].mask.mean() < 1
-
-
-def test_a_closed_map_has_no_box(tmp_path):
-    found = aib.explain(red_model(gain=0, offset=0), photo(), threshold=0.0)
-    assert record(found)["box"] is None and not found.regions[0].mask.any()
-    found.save(tmp_path)
 
 
 def test_saving_needs_maps_a_name_per_image_and_leave_to_overwrite(tmp_path):

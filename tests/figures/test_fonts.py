@@ -48,11 +48,6 @@ def test_explanations_and_figures_use_it(tmp_path):
     assert other.get_fontproperties().get_file() is None
 
 
-def test_many_texts_open_a_font_once():
-    opened = {id(fonts.text_font(14, f"cat {i}%")) for i in range(50)}
-    assert len(opened) == 1
-
-
 def test_a_character_that_no_font_has_is_a_box_without_a_warning(tmp_path, recwarn):
     figure = Figure()
     figure.text(0.5, 0.5, fonts.NO_CHARACTER)

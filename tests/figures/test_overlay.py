@@ -42,11 +42,6 @@ def test_a_small_map_is_resized_and_a_flat_one_not_spread():
     assert (abs(flat.astype(int) - 64) <= 1).all()
 
 
-def test_unscaled_maps_compare():
-    faint = overlay(IMAGE, RAMP, "gray", alpha=1, scale=False)
-    assert abs(int(faint.min()) - 51) <= 1 and abs(int(faint.max()) - 102) <= 1
-
-
 @pytest.mark.parametrize(
     ("image", "map", "message"),
     [

@@ -26,12 +26,6 @@ def test_a_box_is_drawn_where_it_lies_in_the_image():
     assert where(picture, CRIMSON) == (top + 20, top + 119, left + 20, left + 199)
 
 
-def test_a_box_smaller_than_a_drawn_pixel_is_a_mark():
-    large = (0, 0, 4000, 2000)
-    picture = np.asarray(draw_row([Panel("", GREEN, box=(500, 300, 501, 301))], large, title=""))
-    assert (picture == CRIMSON).all(-1).any()
-
-
 @pytest.mark.parametrize("ends", [(0.0, 4.0), (2.0, 2.0)])
 def test_values_have_the_colours_of_their_bar(ends):
     colors = color_table("magma")
@@ -43,16 +37,6 @@ def test_values_have_the_colours_of_their_bar(ends):
     top, bottom, *_ = where(picture[:, : SIDE + 16], colors[255])
     bar = picture[top : bottom + 1, SIDE + 30]  # the greatest value is above
     assert abs(bar[0] - colors[255]).max() < 8 and abs(bar[-1] - colors[0]).max() < 8
-
-
-def test_the_ends_of_a_bar_do_not_cover_each_other_beside_a_low_panel():
-    panel = Panel("", np.zeros((2, 140)), (-888.0, 888.0))
-    for frame in ((0, 0, 1400, 20), (0, 0, 140, 140)):
-        picture = np.asarray(draw_row([panel], frame, title=""))
-        beside = picture[:, SIDE + 16 + 8 + 12 :]  # the numbers
-        dark = (beside < 100).all(-1).any(1)  # rows with ink
-        lines = np.flatnonzero(np.diff(dark.astype(int)) == 1)
-        assert len(lines) == 2
 
 
 def test_the_picture_holds_all_of_a_long_title_and_any_name():

@@ -39,7 +39,7 @@ DATA = (
 VALUES: dict[str, list[str]] = {
     **dict.fromkeys("batch_size images subset port max_megabytes".split(), INTEGERS),
     **dict.fromkeys("threshold max_megapixels".split(), FLOATS),
-    **dict.fromkeys("root run resume foreign_root csv init out backbone".split(), PATHS),
+    **dict.fromkeys("root run resume csv init out backbone".split(), PATHS),
     **dict.fromkeys("data foreign".split(), DATA),
     **dict.fromkeys("device accelerator".split(), "cpu cuda cuda:9 cuda:-1 mps meta xla".split()),
     "seed": [*INTEGERS, "2147483648", "-99999999999999999999"],

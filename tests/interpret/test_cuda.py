@@ -16,9 +16,9 @@ from aib.interpret import (
     randomise_layers,
     swap_maps,
 )
+from aib.interpret.metrics.faithfulness import impute_linear
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.metrics.probe import jittered_gaussian
-from aib.interpret.metrics.road import impute_linear
 from aib.interpret.metrics.swap import draw_partners, shuffled
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -8,7 +8,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from aib.data import Batches
-from aib.interpret.images import Images, measure_images
+from aib.interpret.images import Images
 from aib.interpret.measure import Context, run_measures
 from aib.interpret.measures.stability import StabilityMeasure
 from aib.interpret.metrics.perturb import modifications
@@ -59,7 +59,7 @@ def test_a_modification_that_changes_nothing_scores_100(model):
 def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
     model = eval_model("tiny_dvib", DATA)
     found, stability = measure(model)
-    assert found.perplexity is None and found.mean("contrast") is None
+    assert found.information.perplexity is None and found.mean("contrast") is None
     images = [DATA.images, TEN["high-4"](DATA.images, torch.arange(20), seed=3)]
     with torch.no_grad():
         outs = [model(model.preprocessing.normalise(x), deterministic=True) for x in images]
@@ -76,7 +76,7 @@ def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
 
 
 def test_class_means_are_means_over_the_images_of_a_class(model):
-    found = measure_images(model, Batches(DATA, 8))
+    found, _ = measure(model, known={})
     bits = found.columns["kl_bits"]
     for row in found.by_class(DATA.class_names):
         here = DATA.labels == DATA.class_names.index(row.name)
@@ -87,6 +87,7 @@ def test_class_means_are_means_over_the_images_of_a_class(model):
 def test_a_metric_that_no_image_of_a_class_defines_is_none(model):
     """As in the file: a study that is read back equals the one that was written."""
     empty = replace(DATA, objects=torch.zeros_like(DATA.objects))
-    found = measure_images(model, Batches(empty, 5))
-    for row in found.by_class(DATA.class_names):
+    images = Images(Context(model, frozenset()))
+    run_measures(images.context, [images], Batches(empty, 5), silent)
+    for row in images.metrics().by_class(DATA.class_names):
         assert row.means["auroc"] is None and row.means["kl_bits"] is not None

@@ -8,7 +8,7 @@ import aib
 from aib.interpret import maps as maps_module
 from aib.interpret.maps import explain_batch, make_maps, own_maps
 from aib.interpret.posthoc import gradcam_layer
-from tests.helpers import SmallNet, eval_model, photo, pixels, shapes
+from tests.helpers import eval_model, photo, pixels, shapes
 
 X = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
@@ -35,13 +35,6 @@ def test_a_model_without_attention_has_a_decision_and_bits_and_nothing_else():
     assert seen.kl_bits.shape == (3,)
     with pytest.raises(aib.AibError, match="gradcam"):
         own_maps(eval_model("tiny_dvib"), X)
-
-
-def test_an_attached_model_is_explained_like_any_other():
-    model = aib.attach(SmallNet(4), "features", 4, quantizer=5, image_size=32, latent_dim=8).eval()
-    seen = explain_without_noise(model)
-    assert seen.map.shape == (3, 16, 16) and seen.energy_passed.shape == (3,)
-    assert gradcam_layer(model, X) == "tail.more.1"
 
 
 @pytest.mark.parametrize("method", ["own", "gradcam"])

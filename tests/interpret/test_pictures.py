@@ -1,26 +1,21 @@
 """The pictures of `aib interpret`."""
 
 from dataclasses import replace
-from itertools import pairwise
-from unittest.mock import Mock
 
 import numpy as np
-import pytest
-import torch
 
 from aib.data import Batches
 from aib.figures.picture import draw_mosaic, image_tile, map_tile, save_figure
 from aib.interpret.maps import explain_batch
-from aib.interpret.metrics.perturb import modifications
-from aib.interpret.pictures import Side, disagreement, modified_grid
-from tests.helpers import Numbers, eval_model, fill, shapes
+from aib.interpret.pictures import modified_grid
+from aib.interpret.studies import Plan
+from tests.helpers import eval_model, shapes
 
 
 def test_modified_images_stand_above_the_maps_of_each_model():
     models = {"paper's": eval_model("tiny_aib_qt"), "masked": eval_model("tiny_aib_masked")}
     feed = Batches(shapes(6), 3)
-    known = {n: m for n, m in modifications().items() if m.kind != "foreign"}
-    figure = modified_grid(models, feed, known, columns=2)
+    figure = modified_grid(models, feed, Plan(), columns=2)
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names[:4] == ["original", "paper's", "masked", "color-8"]
     assert names[4:6] == ["paper's", "masked"] and len(names) == 12
@@ -31,28 +26,8 @@ def test_modified_images_stand_above_the_maps_of_each_model():
     found = explain_batch(masked, masked.preprocessing.normalise(images), deterministic=True)
     assert found.mask is not None  # what is shown is what was applied
     assert (sheet[2 * 34 : 2 * 34 + 32, :32] == map_tile(found.mask[0])).all()
-    wide = modified_grid(models, feed, known, columns=5)  # more than a batch has
+    wide = modified_grid(models, feed, Plan(), columns=5)  # more than a batch has
     assert len(wide.axes[0].get_xticklabels()) == 5
-
-
-def test_where_two_models_disagree_the_masks_are_shown():
-    data, model = shapes(4), eval_model("tiny_aib_masked")
-    fill(model, Numbers(0))
-    model.stretch = 50.0  # most of each mask is 0 or 1
-    feed = Batches(data, 4)
-    label = data.labels.float()
-
-    def side(name, correct):
-        right = torch.full_like(label, float(correct))
-        columns = {"correct": right, "label": label.long(), "prediction": label.long()}
-        return Side(name, model, feed, Mock(has_maps=True, columns=columns))
-
-    figure = disagreement(side("a", False), side("b", True))
-    sheet = np.asarray(figure.axes[0].images[0].get_array())
-    x = model.preprocessing.normalise(data.images)
-    found = explain_batch(model, x, deterministic=True)
-    assert (sheet[34 : 34 + 32, :32] == map_tile(found.mask[0])).all()
-    assert "each map scaled to its own range" in figure.axes[0].get_title()
 
 
 def test_a_long_name_is_broken_into_lines():
@@ -60,7 +35,7 @@ def test_a_long_name_is_broken_into_lines():
     data = shapes(30)
     data = replace(data, preprocessing=replace(data.preprocessing, class_names=names))
     feed = Batches(data, 30)
-    figure = modified_grid({"model": eval_model("tiny_aib")}, feed, {}, columns=30)
+    figure = modified_grid({"model": eval_model("tiny_aib")}, feed, Plan({}), columns=30)
     shown = {text.get_text() for text in figure.axes[0].get_xticklabels()}
     assert {"american_pit_\nbull_terrier", "German\nShepherd Dog", "cat"} <= shown
 
@@ -72,12 +47,3 @@ def test_any_name_is_drawn_as_it_is(tmp_path):
     figure = draw_mosaic([[tile] * 3] * 3, names, names, "$1_or_$5 \udcff")
     save_figure(figure, tmp_path / "any.png")
     assert (tmp_path / "any.png").is_file()
-
-
-@pytest.mark.parametrize("name", ["automobile\nnot automobile", "WWWWWWWWW…", "cat"])
-def test_the_names_of_columns_do_not_overlap(name):
-    tile = np.zeros((32, 32, 3), np.uint8)
-    figure = draw_mosaic([[tile] * 8], ["image"], [name] * 8)
-    figure.canvas.draw()
-    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))

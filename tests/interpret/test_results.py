@@ -1,7 +1,6 @@
 """interpret.json: written, read back, and the older files of results/."""
 
 import json
-from dataclasses import fields
 
 import pytest
 
@@ -9,9 +8,8 @@ from aib.data import Batches
 from aib.errors import AibError
 from aib.evaluation.intervals import Estimate
 from aib.interpret.measures.evaluator import TITLE
-from aib.interpret.metrics.localise import METRICS
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.results import Located, Stability, Study
+from aib.interpret.results import Stability, Study
 from aib.interpret.studies import Plan, study
 from aib.interpret.tables import all_tables
 from tests.helpers import eval_model, shapes
@@ -73,11 +71,6 @@ def test_a_file_that_holds_another_type_is_an_error(change, said):
     assert Study.from_dict(stored) == Study("m", 4, 50.0, {})
     with pytest.raises(AibError, match=said):
         Study.from_dict(stored | change)
-
-
-def test_every_metric_of_localisation_is_stored():
-    """A result without a field would be left out of interpret.json unnoticed."""
-    assert {*METRICS} <= {one.name for one in fields(Located)}
 
 
 def test_an_undefined_value_is_none():

@@ -6,7 +6,7 @@ import torch
 from aib.data import Batches
 from aib.interpret.measure import Context, run_measures
 from aib.interpret.measures.swaps import SwapMeasure
-from aib.interpret.runs import feed_for, study_run
+from aib.interpret.runs import feeds_for, study_run
 from aib.interpret.studies import Plan
 from aib.runs.run import open_run
 from aib.system.progress import silent
@@ -16,7 +16,7 @@ from tests.helpers import eval_model, make_run, shapes
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # a CPU without bf16
 def test_a_study_in_half_precision_says_so_and_measures_nearly_the_same(tmp_path):
     run = open_run(make_run(tmp_path / "run", "tiny_aib_masked"), "cpu")
-    feed = feed_for(run, run.labelled(run.images("shapes:count=4")))
+    [feed] = feeds_for([run], "shapes:count=4")
     (full, maps), (half, maps_16) = (
         study_run(run, feed, Plan({}, subset=2, precision=precision), "shapes")
         for precision in ("fp32", "bf16")

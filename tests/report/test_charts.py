@@ -8,8 +8,8 @@ import pytest
 from aib.evaluation.error import CalibrationBins
 from aib.evaluation.intervals import Estimate
 from aib.interpret.images import Information
-from aib.interpret.measures.faithfulness import Faithfulness
-from aib.interpret.metrics.sanity import LayerChange
+from aib.interpret.measured import LayerChange
+from aib.interpret.results import Faithfulness
 from aib.report import charts
 from aib.report.charts import Line, bar_chart, faithfulness_charts, line_chart, thin_out
 from tests.helpers import HtmlPage

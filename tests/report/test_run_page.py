@@ -60,13 +60,17 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def page_text(run):
+    return page_of(run)
+
+
 @pytest.fixture
 def copy(run, tmp_path):
     return shutil.copytree(run, tmp_path / "copy")
 
 
-def test_the_page_has_every_part_and_is_self_contained(run):
-    page_of(run)
+def test_the_page_has_every_part_and_is_self_contained(run, page_text):
     text = (run / "report.html").read_text()
     page = HtmlPage(text)
     parts = {"summary", "maps", "evaluation", "trust", "training", "anchors", "classes"}
@@ -106,8 +110,8 @@ def test_results_and_pictures_of_other_weights_are_left_out(copy):
     assert text.count("not measured; run") == 2
 
 
-def test_each_metric_has_one_value_on_the_page(run):
-    text = page_of(run)
+def test_each_metric_has_one_value_on_the_page(page_text):
+    text = page_text
     cards = re.findall(r'<div class="value">([^<]+)</div><div class="what">([^<]+)</div>', text)
     shown = {what: value for value, what in cards}
     assert shown["calibration error"] == "3.00%"

@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 import aib
 from aib import cli
 from aib.interpret.stored import stored_verdict
-from aib.report.card import NO_TRUST, code, model_card, plain
+from aib.report.card import NO_TRUST, TRUST, code, model_card, plain
 from aib.runs.pretrained import packaged_models
 from aib.runs.run import Run, open_run
 from aib.system.files import read_json, sha256, without_folders, write_json
@@ -85,8 +85,8 @@ def test_a_run_is_uploaded_with_its_results_and_a_card(hub, run):
     assert files["model.safetensors"] == (run / "model.safetensors").read_bytes()
     assert files["maps.png"] == (run / "figures" / "modified.png").read_bytes()
     card = files["README.md"].decode()
-    assert "**faithful**: The map is faithful" in card
-    assert "The map may be shown as the evidence" in card
+    name = stored_verdict(open_run(run, "cpu")).verdict.name
+    assert f"**{name}**: " in card and TRUST[name] in card
     assert "| shapes test | 3,669 | 12.50 (" in card
     assert "![Images and their maps](maps.png)" in card
     assert "trained on: shapes." in card and "- Classes: disc, " in card

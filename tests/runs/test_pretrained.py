@@ -68,11 +68,6 @@ def test_the_folder_has_the_hugging_face_layout_and_nothing_pickled(folder, capf
     assert capfd.readouterr() == ("", "")
 
 
-def test_others_may_read_the_weights_as_they_may_every_file_of_the_folder(folder):
-    modes = {path.name: path.stat().st_mode for path in folder.iterdir()}
-    assert modes["model.safetensors"] == modes["config.json"]
-
-
 def test_preprocessing_is_saved_with_the_weights(tmp_path):
     preprocessing = aib.Preprocessing(48, "crop", (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), ("a", "é", "c"))
     model = aib.create_model("tiny_aib", num_classes=3, preprocessing=preprocessing)
@@ -87,14 +82,6 @@ def test_half_precision_weights_are_converted(folder):
     loaded = aib.from_pretrained(folder)
     assert {p.dtype for p in loaded.parameters()} == {torch.float32}
     assert loaded(images()).logits.isfinite().all()
-
-
-def test_a_folder_of_the_name_of_a_packaged_model_comes_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make().save_pretrained("pets_masked")
-    assert aib.from_pretrained("pets_masked").recipe["name"] == "tiny_aib_qt"
-    (tmp_path / "pets_masked/model.safetensors").unlink()
-    assert_refused("pets_masked", "has no model.safetensors")
 
 
 def test_weights_with_channels_last_are_written_in_the_usual_order(folder, tmp_path):

@@ -13,7 +13,6 @@ from aib.config.settings import Settings
 from aib.data import load
 from aib.runs.files import read_settings, write_evaluation, write_held_out
 from aib.runs.run import Run, find_model, open_run, open_runs
-from aib.system.files import write_whole
 from tests.data import official
 from tests.helpers import make_run, photo, shapes, small_model, start_run
 
@@ -116,44 +115,21 @@ def test_a_packaged_model_is_found_by_name_and_is_the_default(
         find_model(None)
 
 
-def in_processes(*calls: tuple) -> None:
-    """Call functions with their arguments, each in a process of its own, at the same time."""
-    fork = get_context("fork")
-    started = [fork.Process(target=call, args=args) for call, *args in calls]
-    for process in started:
-        process.start()
-    for process in started:
-        process.join()
-    assert [process.exitcode for process in started] == [0] * len(started)
-
-
 def add_evaluations(folder: Path, name: str) -> None:
     for i in range(30):
         write_evaluation(folder, f"{name} {i}", {"top1_error": 1.0})
 
 
 def test_two_processes_may_add_evaluations_at_the_same_time(tmp_path: Path) -> None:
-    in_processes((add_evaluations, tmp_path / "run", "a"), (add_evaluations, tmp_path / "run", "b"))
+    fork = get_context("fork")
+    args = [(tmp_path / "run", name) for name in "ab"]
+    started = [fork.Process(target=add_evaluations, args=one) for one in args]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0, 0]
     assert len(json.loads((tmp_path / "run/evaluation.json").read_text())) == 60
-
-
-def test_a_file_that_another_process_writes_meanwhile_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "result"
-
-    def write(partial: Path) -> None:
-        partial.write_text("ours")
-        in_processes((write_whole, path, lambda other: other.write_text("theirs")))
-        assert path.read_text() == "theirs"
-
-    write_whole(path, write)
-    assert path.read_text() == "ours" and list(tmp_path.iterdir()) == [path]
-
-
-def test_an_interrupted_run_is_named_as_such(tmp_path: Path) -> None:
-    folder = make_run(tmp_path / "run")
-    (folder / "model.safetensors").rename(folder / "checkpoint.pt")
-    with pytest.raises(aib.AibError, match=rf"interrupted run.*aib train --resume {folder}`"):
-        open_run(folder, "cpu")
 
 
 def test_evaluations_of_weights_that_were_replaced_are_left_out(tmp_path: Path) -> None:

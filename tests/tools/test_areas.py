@@ -2,7 +2,6 @@
 
 import pytest
 
-from aib.errors import AibError
 from tests.tools.test_results import ROOT, STORED
 from tools.areas import draw_areas, main
 
@@ -21,8 +20,3 @@ def test_each_panel_has_a_point_per_run_and_the_plain_network_s_mean(tmp_path):
     assert plain.get_ydata()[0] == pytest.approx(sum(errors) / len(errors))
     main([str(ROOT / "results" / "cub200_full.json"), str(tmp_path / "areas.png")])
     assert (tmp_path / "areas.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_one_area_makes_no_curve():
-    with pytest.raises(AibError, match="two areas"):
-        draw_areas([run for run in BIRDS if "area" not in run.recipe])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import aib
-from aib.config.paper import PAPER_ERRORS
 from aib.config.presets import get_preset
 from aib.config.settings import Settings
 from aib.runs.files import write_evaluation
@@ -72,16 +71,6 @@ def test_a_results_file_names_no_folder_of_the_machine(tmp_path, monkeypatch):
     assert portable({"command": typed})["command"] == left
 
 
-def test_runs_are_added_in_place_of_older_ones(tmp_path):
-    first = [finished_run(tmp_path / name, 4.0) for name in ("a", "b")]
-    folder = collected(tmp_path, first, "--title", "Title", "--note", "Old.")
-    more = [finished_run(tmp_path / "again" / name, 3.0) for name in ("a", "c")]
-    collected(tmp_path, more, "--note", "New.", "--add")
-    [file] = read_results(folder).files.values()
-    assert (file.title, file.note) == ("Title", "New.")
-    assert [(run.name, run.error) for run in file.runs] == [("a", 3.0), ("b", 4.0), ("c", 3.0)]
-
-
 def test_seeds_are_averaged_and_other_recipes_are_not(tmp_path):
     errors = (4.0, 5.0, 7.5)
     runs = [finished_run(tmp_path / f"s{i}", e, seed=i) for i, e in enumerate(errors)]
@@ -117,12 +106,6 @@ def test_maps_are_averaged_over_the_studies_of_a_recipe():
     assert (row["seeds"], row["map is"]) == ("3", "used")
 
 
-def test_masks_of_tuning_runs_have_the_error_of_the_same_held_out_images():
-    table = make_table(STORED, "masks", "cub200_area")
-    errors = [run.held_out["top1_error"] for run in STORED.files["cub200_area"].runs]
-    assert [row[table.head.index("error %")] for row in table.rows] == [f"{e:.2f}" for e in errors]
-
-
 def test_new_results_appear_between_the_markers(tmp_path):
     fast = {**get_preset("cifar10_fast").recipe, "model": "vgg_pan"}
     collected(tmp_path, [finished_run(tmp_path / f"s{i}", 5.0 + i, **fast, seed=i) for i in (0, 1)])
@@ -142,10 +125,3 @@ def test_an_unfinished_run_and_a_damaged_file_are_errors(tmp_path):
     (tmp_path / "some.json").write_text('{"kind": "runs", "title": "", "note": "", "runs": [{}]}')
     with pytest.raises(aib.AibError, match="not a complete results file"):
         read_results(tmp_path)
-
-
-def test_the_paper_s_errors_are_as_printed():
-    assert len(PAPER_ERRORS) == 12 * 6 - 4  # WRN and WRN-ABN have gaps
-    rows = {row[0]: row[1:] for row in make_table(STORED, "paper_errors").rows}
-    assert rows["`wrn`"] == ("4.00", "19.25", "26.50", "-", "-", "-")
-    assert rows["`wrn_aib_qt`"][-1] == "50.49"

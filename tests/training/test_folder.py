@@ -76,7 +76,7 @@ def test_a_folder_that_is_in_use_or_cannot_be_made_is_left_alone(tmp_path: Path)
         assert [p.name for p in (tmp_path / name).iterdir()] == [name]
     with pytest.raises(aib.AibError, match="is a file"):
         create(tmp_path / "file")
-    with pytest.raises(aib.AibError, match="/proc/run cannot be created"):
+    with pytest.raises(aib.AibError, match="/proc/run cannot be written"):
         create(Path("/proc/run"))
 
 
@@ -110,10 +110,10 @@ def test_a_full_disk_leaves_the_last_checkpoint_to_resume(
     data = load("shapes:count=96", "train", holdout=0)
     monkeypatch.setattr(RunFolder, "save", fill)
     with pytest.raises(aib.AibError, match=f"no space left in {run.folder}"):
-        fit(small_model(), data, SHORT, run=run)
+        fit(small_model(), data, SHORT, run=run.folder)
     assert load_checkpoint(run.checkpoint)["step"] == 3
     monkeypatch.undo()
-    assert fit(small_model(), data, SHORT, run=run, resume=True).steps == 6
+    assert fit(small_model(), data, SHORT, run=run.folder, resume=True).steps == 6
 
 
 @needs_full

@@ -11,10 +11,9 @@ from aib.cli import main
 from aib.config.own_images import own_images
 from aib.config.settings import Settings
 from aib.errors import AibError
-from aib.evaluation.error import Evaluation
 from aib.runs.pretrained import packaged_models
 from aib.training.freeze import FrozenLayers
-from aib.training.train import Trained, build_model, load_data, train
+from aib.training.train import build_model, load_data, train
 from tests.data import official
 from tests.helpers import RecordingReporter
 
@@ -99,7 +98,6 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
     assert started[3].optimizer == Settings().optimizer
     capsys.readouterr()
     main(["train", "--data", data, "--evaluator"])  # it must not know the map
-    assert "needs many images: --init vgg16:PATH" in capsys.readouterr().out
     main(["train", "--data", data, "--init", "vgg16:weights.npz"])  # has no map that could stay
     main(["train", "--data", data, "--freeze", "body"])
     main(["train", "--data", data, "--freeze"])
@@ -109,19 +107,5 @@ def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
         ("pets_masked", ("body",)),
         ("pets_masked", ()),
     ]
-    assert "many images" not in capsys.readouterr().out
     # What is trained already is changed in smaller steps than a new head.
     assert {s.lr for s in started[5:]} == {started[0].lr / 5}
-
-
-def test_a_frozen_map_that_opens_next_to_nothing_is_reported(tmp_path, capsys, monkeypatch) -> None:
-    def closed(settings, folder, **_):
-        found = Evaluation("folder:x", "val", "own", 9, 60.0, (40.0, 80.0), None, None, 1.4, 2.0,
-                           None, "4x1", "probabilities", area=0.01, mask_bits=300.0)  # fmt: skip
-        return Trained(folder, torch.nn.Identity(), found, 1.0)
-
-    monkeypatch.setattr("aib.training.train.train", closed)
-    command = ["train", "--data", f"folder:{tmp_path}", "--accelerator", "cpu"]
-    for freeze, reported in ((["body", "propose"], True), (["body"], False)):
-        assert main([*command, "--freeze", *freeze]) == 0
-        assert ("`--freeze body` trains it" in capsys.readouterr().out) == reported

@@ -29,7 +29,7 @@ from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
 from aib.training.train import train
-from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model, start_run
+from tests.helpers import SMALL, SmallNet, image_set, same_weights, small_model
 
 OPTIONS = (
     "--data shapes:count=96 --model tiny_aib_qt --width 0.25 --epochs 6 --batch-size 16 "
@@ -230,8 +230,8 @@ def test_a_finished_training_that_is_resumed_has_its_results(tmp_path: Path) -> 
 
 def test_a_run_is_not_resumed_with_more_images_than_it_had(tmp_path: Path) -> None:
     model = small_model(num_classes=4)
-    run = start_run(tmp_path / "run", model, SMALL)
+    run = RunFolder(tmp_path / "run")
     with pytest.raises(Interrupted, match="after step 3 of 10"):
-        fit(model, image_set(40), SMALL, run=run, report=StopAfter(3))
-    with pytest.raises(AibError, match="it is of 40 training images, and there are 48"):
-        fit(small_model(num_classes=4), image_set(48), SMALL, run=run, resume=True)
+        fit(model, image_set(40), SMALL, run=run.folder, report=StopAfter(3))
+    with pytest.raises(AibError, match="images was 40 and is now 48"):
+        fit(small_model(num_classes=4), image_set(48), SMALL, run=run.folder, resume=True)

@@ -101,13 +101,10 @@ class Page:
         return found - {""}  # data: has none
 
 
-def test_it_opens_with_an_example(page):
+def test_it_opens_with_an_example_and_explains_an_uploaded_picture(page, tmp_path):
     assert "%" in page.text("aib-decision") and "Entropy" in page.text("aib-details")
     assert len(page.pictures("aib-maps")) == 3
     assert "of 20 used" in page.text("aib-maps")
-
-
-def test_an_uploaded_picture_is_explained(page, tmp_path):
     photo(90, 60).save(tmp_path / "holiday.png")
     before = page.pictures("aib-maps")
     page.send(tmp_path / "holiday.png")
@@ -135,20 +132,3 @@ def test_a_click_hides_a_block_and_the_button_gives_it_back(page):
     page.until(lambda: page.pictures("aib-maps") == maps)
     page.until(lambda: page.text("aib-details") == details and page.text("aib-change") == "")
     assert page.pictures("aib-change-maps") == []
-
-
-def test_each_of_two_quick_clicks_counts(page):
-    def pick(*examples: int) -> None:
-        script = """examples.forEach((example, i) => setTimeout(() =>
-            document.querySelectorAll("#aib-examples button.thumbnail-item")[example].click(),
-            20 * i))"""
-        page.browser.execute_script(script.replace("examples", str([*examples]), 1))
-
-    first = page.pictures("aib-picture")
-    pick(2)
-    page.until(lambda: page.pictures("aib-picture") != first)
-    wanted = page.pictures("aib-picture")
-    pick(0)
-    page.until(lambda: page.pictures("aib-picture") == first)
-    pick(1, 2)
-    page.until(lambda: page.pictures("aib-picture") == wanted)

@@ -7,6 +7,7 @@ from matplotlib import colormaps
 
 from aib.data.preprocessing import Preprocessing
 from aib.interpret import maps as maps_module
+from aib.interpret.posthoc import has_captum
 from aib.interpret.stored import StoredVerdict
 from aib.interpret.verdict import Verdict
 from aib.models.explanation import Explanation
@@ -69,12 +70,7 @@ def test_a_masked_model_shows_the_mask_what_was_seen_and_the_bits():
     values = 255 * (np.linspace(-9, 9, 32)[:, None] * 0.2 + np.array(policy.mean))
     assert np.abs(saw[5] - values.clip(0, 255)).max() <= 1
     assert np.abs(tiles[2][0][0, -1] - colour(1.0, "cividis")).max() <= 1
-    area = "The mask opens 25% of the image and lets 6,144 bits through"
-    assert area in panels.details(found)
-    assert "The mask" not in panels.details(explanation())
-    closed = explanation(mask=torch.zeros(1, 32, 32), seen=seen, bits=0 * bits)
-    assert "nothing of the image was seen" in panels.details(closed)
-    assert "nothing of the image" not in panels.details(found)
+    assert "opens 25% of the image and lets 6,144 bits through" in panels.details(found)
 
 
 def test_levels_have_the_colours_of_their_rank_and_all_tiles_the_size_of_the_picture():
@@ -85,15 +81,6 @@ def test_levels_have_the_colours_of_their_rank_and_all_tiles_the_size_of_the_pic
     for at, value in (((0, 0), 1.0), ((0, 255), 7 / 19), ((127, 0), 0.0)):
         assert np.abs(levels[at] - colour(value)).max() <= 2
     assert np.array_equal(levels[-1, [0, -1]], [colour(0), colour(1)])  # the bar below it
-
-
-def test_the_opacity_mixes_map_and_picture():
-    for opacity in (0.0, 0.4, 1.0):
-        tile, caption = panels.maps(PICTURE, explanation(), opacity)[0]
-        for at, value in (((0, 0), 1.0), ((255, 255), 0.0)):
-            mixed = opacity * colour(value) + (1 - opacity) * PICTURE[at[0] // 8, at[1] // 8]
-            assert np.abs(tile[at] - mixed).max() <= 1
-        assert caption == "attention map, 0 to 1"
 
 
 def test_what_the_blocks_change():
@@ -109,24 +96,11 @@ def test_what_the_blocks_change():
     text = panels.change_text(before, found([0.1, 0.8, 0.1], other))
     assert "The decision changes: ant to bee." in text
     tiles = panels.change_maps(before, found([0.7, 0.2, 0.1], other))
-    expected = np.array([colour(0), colour(1), colour(1, "RdBu_r")])
-    assert np.array([tile[panels.SIDE - 1, 0] for tile, _ in tiles]) == pytest.approx(
-        expected, abs=1
-    )
+    corners = np.array([tile[panels.SIDE - 1, 0] for tile, _ in tiles])
+    assert np.abs(corners - [colour(0), colour(1), colour(1, "RdBu_r")]).max() <= 1
     *_, (unchanged, _) = panels.change_maps(before, before)
     assert unchanged[0, 0] == pytest.approx(colour(0.5, "RdBu_r"), abs=1)  # white
     assert panels.change_maps(before, found([0.7, 0.2, 0.1], None)) == []
-
-
-def test_the_change_of_a_masked_model_is_that_of_its_mask():
-    """The map behind it stays above 0 where the mask is closed."""
-    masks = torch.full((2, 1, 32, 32), 0.5)
-    masks[1], masks[1, ..., 0] = 0, 0.9  # both on the scale 0 to 0.9, the difference on -0.5 to 0.5
-    tiles = panels.change_maps(*(explanation(mask=mask) for mask in masks))
-    expected = np.array([colour(5 / 9), colour(1), colour(0.9, "RdBu_r")])
-    assert np.array([tile[panels.SIDE - 1, 0] for tile, _ in tiles]) == pytest.approx(
-        expected, abs=1
-    )
 
 
 def test_class_names_cannot_become_markup():
@@ -143,15 +117,9 @@ def test_a_map_that_misleads_has_a_warning(name, sign):
     assert text.startswith(f"{sign}**Map: {name}.**") and r"measured on \<b\>" in text
 
 
+@pytest.mark.skipif(not has_captum(), reason="needs the extra `posthoc`")
 def test_a_model_without_attention_has_grad_cam_or_says_so(tmp_path, monkeypatch):
-    def show():
+    for name, count in (("Grad-CAM", 1), ("no map", 0)):
         found = viewer(tmp_path, "tiny_dvib").show(photo(), "photo").now
-        return panels.details(found), len(panels.maps(PICTURE, found, 0.5))
-
-    monkeypatch.setattr(maps_module, "has_captum", lambda: False)
-    text, count = show()
-    assert "no attention: no map" in text and count == 0
-    monkeypatch.undo()
-    pytest.importorskip("captum")
-    text, count = show()
-    assert "Grad-CAM" in text and count == 1
+        assert name in panels.details(found) and len(panels.maps(PICTURE, found, 0.5)) == count
+        monkeypatch.setattr(maps_module, "has_captum", lambda: False)

@@ -3,11 +3,10 @@
 import io
 import socket
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from aib.viewer.serve import address_of, answers_to
+from aib.viewer.serve import answers_to
 
 pytest.importorskip("gradio")
 
@@ -121,12 +120,6 @@ def test_loopback_names_are_answered(visitor, host):
 )
 def test_names_of_a_server_that_others_reach(header, host, address, answered):
     assert answers_to(header, host, address) is answered
-
-
-@pytest.mark.parametrize("host", ["::", "::1"])
-def test_the_address_of_a_server_on_ipv6_is_one(host):
-    listener = SimpleNamespace(family=socket.AF_INET6, getsockname=lambda: (host, 7860, 0, 0))
-    assert address_of(listener) == "http://[::1]:7860"
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ from torch import Tensor
 from aib.errors import AibWarning
 from aib.evaluation.intervals import Estimate, mean_estimates, ratio_interval
 from aib.figures.table import NOTHING, Table, table_of
-from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View, subset_size
+from aib.interpret.measure import Context, Measure, View, map_name, subset_size
+from aib.interpret.measures.swaps import guessing
 from aib.interpret.metrics.faithfulness import ranked_pixels
-from aib.interpret.metrics.reliance import guessing
 from aib.interpret.results import KEPT, EvaluatorResults, KeptCurve, Study
 from aib.models.modes import evaluating
 

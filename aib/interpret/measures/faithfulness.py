@@ -9,10 +9,8 @@ from torch import Tensor
 
 from aib.evaluation.intervals import Estimate, mean_estimates
 from aib.figures.table import Table, table_of, without_empty_columns
-from aib.interpret.kinds import map_name
-from aib.interpret.measure import Context, Measure, View, subset_size
-from aib.interpret.metrics.faithfulness import Curve, deletion_insertion
-from aib.interpret.metrics.road import road
+from aib.interpret.measure import Context, Measure, View, map_name, subset_size
+from aib.interpret.metrics.faithfulness import Curve, deletion_insertion, road
 from aib.interpret.results import Faithfulness, Study
 
 

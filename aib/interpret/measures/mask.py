@@ -1,15 +1,152 @@
-"""Does closed mean closed? A masked model's mask, and the accuracy with the mask changed."""
+"""Does closed mean closed? What a mask lets through, and how far its values encode the decision.
+
+Nothing in training moves m from 0.1 to 0, and an average over many pixels of 0.1 restores what
+they show. So the mask is measured, and the model is run with the mask changed in ways that keep
+where it is open: a model that loses accuracy reads the values of the mask, not only the pixels.
+"""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
 from aib.errors import AibWarning
+from aib.evaluation.intervals import Estimate
 from aib.figures.table import Table, number, table_of
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.mask_use import MaskSums
+from aib.interpret.measured import MaskUse
+from aib.interpret.measures.swaps import paired_drop
+from aib.interpret.metrics.seeded import Stream, normal
 from aib.interpret.results import Study
-from aib.models.masked import Masked
+from aib.models.masked import Masked, information_bits
+from aib.models.modes import evaluating
+from aib.models.types import Noise, Output, widen
+
+FAINT = 0.1  # values below it are set to 0
+HALF = 0.5  # bits through values below it are counted
+NOISE_SAMPLES = 4  # passes with new noise for each image
+CHANGED = ("without_faint", "rounded", "shifted", "blurred")
+NEARLY_CLOSED = 0.02  # an image of which the mask keeps less shows nearly nothing
+SHARES = (
+    "closed", "open", "area", "accuracy", "prediction_changes", "probability_std", "nearly_closed",
+)  # fmt: skip
+
+
+class MaskSums:
+    """Sums over the images of a masked model's measurements; they stay on the device."""
+
+    def __init__(self, model: Masked, *, seed: int = 0) -> None:
+        self.model, self.seed, self.images = model, seed, 0
+        self.sums: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Measure a batch of normalised images [B,3,H,W] with labels [B].
+
+        Passes are deterministic, with the one fixed noise, except those that compare noise
+        samples: an image's noise comes from the seed and its index.
+        """
+        with evaluating(self.model):
+            for name, values in _measure(self.model, x, y, self.images, self.seed).items():
+                self.sums[name] = self.sums.get(name, 0) + values.double().sum()
+        self.images += len(x)
+
+    def result(self) -> MaskUse:
+        """The means over all images."""
+        images = self.images
+        found = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
+        results: dict[str, Any] = {name: 100 * found[name] / images for name in SHARES}
+        results |= {name: _drop(found, name, images) for name in CHANGED}
+        bits = found["bits"]
+        faint_bits = 100 * found["faint_bits"] / bits if bits else None
+        return MaskUse(images=images, bits=bits / images, faint_bits=faint_bits, **results)
+
+
+def mask_use(model: Masked, batches: Iterable[tuple[Tensor, Tensor]], *, seed: int = 0) -> MaskUse:
+    """Measure the mask on batches of normalised images and labels, (x [B,3,H,W], y [B])."""
+    sums = MaskSums(model, seed=seed)
+    for x, y in batches:
+        sums.add(x, y)
+    return sums.result()
+
+
+def _measure(model: Masked, x: Tensor, y: Tensor, first: int, seed: int) -> dict[str, Tensor]:
+    """One value per image of a batch, [B] each."""
+    own = model(x, deterministic=True)
+    assert own.mask is not None and own.attention is not None
+    m, a = own.mask[0], own.attention.a_q[0].clamp(0, 1)  # [B,H,W], [B,h,w]
+    bits = information_bits(x, m, model.noise_std)
+    prediction = own.logits.argmax(-1)
+    right = prediction == y
+    index = torch.arange(first, first + len(x), device=x.device)
+
+    def correct(**given: Tensor) -> Tensor:
+        return model(x, deterministic=True, **given).logits.argmax(-1) == y
+
+    changed = {
+        "without_faint": correct(mask=m.where(m >= FAINT, 0)),
+        "rounded": correct(mask=(m >= HALF).to(m)),
+        "shifted": correct(attention_map=shift(a, index)),
+        "blurred": correct(attention_map=blur(a)),
+    }
+    noise = noise_samples(own, x, index, seed)
+    each = model(x, samples=(NOISE_SAMPLES, 1), noise=noise).sample_logits.flatten(0, 1)  # [n,B,C]
+    wanted = prediction.expand(NOISE_SAMPLES, -1)[..., None]  # [n,B,1]
+    probability = widen(each).softmax(-1).gather(-1, wanted)[..., 0]  # [n,B]
+    varies = (each.argmax(-1) != each[0].argmax(-1)).any(0)
+    columns = {
+        "closed": (m == 0).double().mean((1, 2)),
+        "open": (m == 1).double().mean((1, 2)),
+        "area": m.double().mean((1, 2)),
+        "nearly_closed": m.double().mean((1, 2)) < NEARLY_CLOSED,
+        "bits": bits.double().sum((1, 2)),
+        "faint_bits": bits.where(m < HALF, 0).double().sum((1, 2)),
+        "accuracy": right,
+        "prediction_changes": varies,
+        "probability_std": probability.std(0),
+    }
+    for name, now in changed.items():
+        columns |= {f"{name} lost": right & ~now, f"{name} gained": now & ~right}
+    return columns
+
+
+def noise_samples(out: Output, x: Tensor, index: Tensor, seed: int) -> Noise:
+    """Noise for images x and the output of a pass, the same for an image in any batch."""
+    assert out.attention is not None
+
+    def sample(stream: Stream, like: Tensor) -> Tensor:
+        """Noise for values [B,...]: [n,B,...]"""
+        rows = [NOISE_SAMPLES * index + i for i in range(NOISE_SAMPLES)]
+        drawn = [normal(seed, stream, row, like[0].numel()).view_as(like) for row in rows]
+        return torch.stack(drawn).to(like)
+
+    z = None if out.latent is None else sample(Stream.NOISE_Z, out.latent.mu[0])[:, None]
+    return Noise(sample(Stream.NOISE_A, out.attention.mu), z, sample(Stream.NOISE_X, x))
+
+
+def shift(a: Tensor, index: Tensor) -> Tensor:
+    """Maps [B,h,w] moved by one cell, image by image right, down, left and up; edges repeat."""
+    padded = F.pad(a[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]  # [B,h+2,w+2]
+    h, w = a.shape[1:]
+    corners = ((1, 0), (0, 1), (1, 2), (2, 1))  # of the window: top, left
+    moved = torch.stack([padded[:, top : top + h, left : left + w] for top, left in corners])
+    return moved[index % 4, torch.arange(len(a), device=a.device)]
+
+
+def blur(a: Tensor) -> Tensor:
+    """Maps [B,h,w] averaged over 3 x 3 cells; edges repeat."""
+    return F.avg_pool2d(F.pad(a[:, None], (1, 1, 1, 1), mode="replicate"), 3, 1)[:, 0]
+
+
+def _drop(sums: dict[str, float], name: str, images: int) -> Estimate:
+    """Points of accuracy lost, with a 95% interval."""
+    lost, gained = int(sums[f"{name} lost"]), int(sums[f"{name} gained"])
+    found = paired_drop(sums["accuracy"] / images, lost, gained, images)
+    return Estimate(100 * found.drop, 100 * found.low, 100 * found.high)
+
 
 MAX_NEARLY_CLOSED = 5  # percent of the images, from which on there is a warning
 

@@ -1,4 +1,11 @@
-"""Do maps stay put when a modification leaves the prediction unchanged? (The paper's Table 2.)"""
+"""The interpretability score: do maps stay the same when a modification keeps the prediction?
+
+The paper gives neither a threshold nor the normalisation of its cosine. Here maps are min-max
+scaled, the primary threshold is 0.9, and 0.85 and 0.95 are always reported too.
+
+A constant map scores 100, because nothing in it can move. So the score comes with the centred
+cosine, the maps' contrast and the number of flat maps.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,12 +13,87 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aib.figures.table import Table, number, table_of, without
-from aib.interpret.kinds import map_name
+from aib.errors import AibError
+from aib.figures.scale import FLAT
+from aib.figures.table import Table, number, table_of
 from aib.interpret.maps import explain_batch
 from aib.interpret.measure import Context, Measure, View
-from aib.interpret.metrics.score import PRIMARY_TAU, TAUS, InterpretabilityScore
+from aib.interpret.metrics.metric import BootstrapMetric
+from aib.interpret.metrics.similarity import centred_cosine, cosine, min_max
 from aib.interpret.results import Stability, Study
+
+PRIMARY_TAU = 0.9
+TAUS = (0.85, PRIMARY_TAU, 0.95)
+PER_IMAGE = ("cosine", "centred", "consistent", "contrast", "contrast_modified")  # states
+
+
+class InterpretabilityScore(BootstrapMetric):
+    """Share of prediction-consistent images whose maps agree, and what it takes to judge it.
+
+    `compute` returns scalar tensors by name. With an interval (`NAME_low`, `NAME_high`):
+
+    - `score_TAU`: percentage of prediction-consistent images (same argmax, right or wrong) whose
+      scaled maps have a cosine of at least TAU; flat against flat agrees, flat against not flat
+      does not;
+    - `centred_TAU`: the same with the centred cosine, over the images where it is defined;
+    - `centred_mean`: the centred cosine's mean over those images, -1 to 1;
+    - `prediction_consistent`: percentage of all images.
+
+    Without: `images`, `centred_undefined` (prediction-consistent images with a flat map),
+    `contrast` and `contrast_modified` (max - min, mean over all images), `flat` and
+    `flat_modified` (counts over all images). A metric over no image at all is NaN.
+    """
+
+    cosine: list[Tensor]
+    centred: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # One float per image: a process without data contributes an empty float tensor.
+        for name in PER_IMAGE:
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(
+        self, maps: Tensor, maps_modified: Tensor, predictions: Tensor, predictions_modified: Tensor
+    ) -> None:
+        """Add maps [B,h,w] and predicted classes [B] of the images and of the modified images."""
+        if not predictions.shape == predictions_modified.shape == maps.shape[:1]:
+            raise AibError(f"there must be one predicted class for each of the {len(maps)} maps")
+        before, after = min_max(maps), min_max(maps_modified)
+        self.count_broken(before.contrast + after.contrast)
+        values = (
+            cosine(before, after),
+            centred_cosine(before, after),
+            (predictions == predictions_modified).float(),
+            before.contrast,
+            after.contrast,
+        )
+        for name, column in zip(PER_IMAGE, values, strict=True):
+            getattr(self, name).append(column)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The values named above."""
+        raw, centred, consistent, contrast, contrast_modified = map(self.per_image, PER_IMAGE)
+        defined = consistent * ~centred.isnan()
+        every = torch.ones_like(consistent)
+        # Each metric is a sum over images divided by another: the counted ones, among which.
+        parts: dict[str, tuple[Tensor, Tensor]] = {}
+        for tau in TAUS:
+            least = tau - 1e-6  # in float32 a cosine of exactly 0.9 may be below 0.9
+            parts[f"score_{tau:g}"] = (100 * consistent * (raw >= least), consistent)
+            parts[f"centred_{tau:g}"] = (100 * defined * (centred >= least), defined)
+        parts["centred_mean"] = (defined * centred.nan_to_num(), defined)
+        parts["prediction_consistent"] = (100 * consistent, every)
+        return {
+            **self.ratios(parts),
+            "centred_undefined": (consistent * centred.isnan()).sum(),
+            "contrast": contrast.mean(),
+            "contrast_modified": contrast_modified.mean(),
+            "flat": (contrast.float() < FLAT).sum(),  # float32, as in `min_max`
+            "flat_modified": (contrast_modified.float() < FLAT).sum(),
+            "images": torch.tensor(len(contrast), device=contrast.device),
+        }
+
 
 TITLE = "Do maps stay put?"
 
@@ -24,7 +106,7 @@ class StabilityMeasure(Measure):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.decisions: dict[str, list[Tensor]] = {}  # "MODIFICATION correct" and "... consistent"
-        self.scores: dict[tuple[str, str], InterpretabilityScore] = {}  # by map and modification
+        self.scores: dict[str, InterpretabilityScore] = {}  # by modification
 
     @property
     def cost(self) -> int:
@@ -43,41 +125,31 @@ class StabilityMeasure(Measure):
             }
             for what, values in decisions.items():
                 self.decisions.setdefault(f"{name} {what}", []).append(values)
-            for kind, (old, new) in self.maps(view, x, before.map, after.map).items():
+            if before.map is not None and after.map is not None:
                 score = InterpretabilityScore(seed=self.context.seed).to(x.device)
-                score = self.scores.setdefault((kind, name), score)
-                score.update(old, new, before.prediction, after.prediction)
-
-    def maps(
-        self, view: View, x: Tensor, before: Tensor | None, after: Tensor | None
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Maps before and after the modification, by kind."""
-        return {} if before is None or after is None else {"own": (before, after)}
+                score = self.scores.setdefault(name, score)
+                score.update(before.map, after.map, before.prediction, after.prediction)
 
     def columns(self) -> dict[str, Tensor]:
         """Decisions and cosines under each modification."""
         found = {name: torch.cat(parts).cpu() for name, parts in self.decisions.items()}
-        for (_, name), score in self.scores.items():
+        for name, score in self.scores.items():
             found[f"{name} cosine"] = torch.cat(score.cosine).cpu()
             found[f"{name} centred"] = torch.cat(score.centred).cpu()
         return found
 
     def fields(self) -> dict[str, Any]:
         """`stability`, by modification."""
-        return {"stability": self.results("own")}
+        return {"stability": {name: self._result(name) for name in self.context.modifications}}
 
-    def results(self, kind: str) -> dict[str, Stability]:
-        """What each modification did to one kind of map."""
-        return {name: self._result(kind, name) for name in self.context.modifications}
-
-    def _result(self, kind: str, name: str) -> Stability:
+    def _result(self, name: str) -> Stability:
         parts = {what: self.decisions[f"{name} {what}"] for what in ("correct", "consistent")}
         shares = {
             what: 100 * float(torch.cat(part).double().mean()) for what, part in parts.items()
         }
         values = {"accuracy": shares["correct"], "prediction_consistent": shares["consistent"]}
-        if (kind, name) in self.scores:
-            values |= {k: float(v) for k, v in self.scores[kind, name].compute().items()}
+        if name in self.scores:
+            values |= {k: float(v) for k, v in self.scores[name].compute().items()}
         return Stability.from_flat(values)
 
     @staticmethod
@@ -86,47 +158,16 @@ class StabilityMeasure(Measure):
         rows = []
         for name in dict.fromkeys(name for study in studies.values() for name in study.stability):
             for label, study in studies.items():
-                for kind, by_name in {"own": study.stability, **study.map_stability}.items():
-                    found = by_name.get(name)
-                    if found and found.centred_mean:
-                        paper = study.paper.get(name) if kind == "own" else None
-                        row = {"modification": name, "map": map_name(kind), "run": label}
-                        rows.append(row | _cells(found, paper))
+                found = study.stability.get(name)
+                if found and found.centred_mean:
+                    row = {"modification": name, "run": label}
+                    rows.append(row | _cells(found, study.paper.get(name)))
         note = (
             "Score: share of the images with unchanged prediction whose map keeps its cosine, with "
             "a 95% interval. A constant map scores 100: read it with the centred cosine, the "
             "contrast and the number of flat maps. The paper does not give its threshold."
         )
-        table = table_of(TITLE, rows, note)
-        several = any(study.map_stability for study in studies.values())
-        return [table if several else without(table, "map")]
-
-
-class GivenStability(StabilityMeasure):
-    """The maps of the caller's functions, on the subset."""
-
-    needs = frozenset({"given"})
-    subset = True
-
-    def maps(
-        self, view: View, x: Tensor, before: Tensor | None, after: Tensor | None
-    ) -> dict[str, tuple[Tensor, Tensor]]:
-        """Maps before and after the modification, by kind."""
-        makers = self.context.makers
-        return {k: (view.maps[k], makers[k](x, view.batch)) for k in self.context.given}
-
-    def columns(self) -> dict[str, Tensor]:
-        """None: those of all images have these names."""
-        return {}
-
-    def fields(self) -> dict[str, Any]:
-        """`map_stability`, by kind of map."""
-        return {"map_stability": {kind: self.results(kind) for kind in self.context.given}}
-
-    @staticmethod
-    def tables(studies: Mapping[str, Study]) -> list[Table]:
-        """None: the other class has them."""
-        return []
+        return [table_of(TITLE, rows, note)]
 
 
 def _cells(found: Stability, paper: float | None) -> dict[str, str]:

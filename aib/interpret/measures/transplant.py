@@ -1,18 +1,161 @@
-"""Does the decision follow the pixels or the map? Objects under the maps of other images."""
+"""Transplant: the map of image A over the object of image B.
 
-from collections.abc import Mapping
+A map may hold a code for the class that the classifier reads only where some object lies under it:
+with a foreign map such a model fails like an honest one. So an object is put under the foreign
+map. B, predicted as another class than A, is resampled by a shift and a scale per axis until the
+box of its own map fits the box of A's. An honest model now says B, a code in the map says A.
+
+Two controls say what the resampling costs (B under its own resampled map), and what a foreign
+outline costs (B under the map of a third image C of B's predicted class, fitted to the same box).
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from aib.evaluation.intervals import Estimate, mean_estimates
 from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
+from aib.interpret.measured import Transplant
 from aib.interpret.metrics.seeded import Stream, random_words
-from aib.interpret.metrics.transplant import ENOUGH, mask_boxes, mass_boxes, transplant
+from aib.interpret.metrics.swap import draw_partners
 from aib.interpret.results import Study
 from aib.models.masked import Masked
 from aib.models.types import Attention
+
+OPEN = 0.5  # of a mask: its box holds the pixels from here on
+MASS = 0.8  # of a map that is no mask: its box holds this share
+SCALES = 0.5, 2.0  # of an object, per axis; others are skipped
+ENOUGH = 100  # pairs; fewer say nothing
+
+
+def mask_boxes(masks: Tensor) -> Tensor:
+    """The box [B,4] (left, top, right, bottom, from 0 to 1) of each mask's open pixels.
+
+    NaN where a mask opens none.
+    """
+    opened = masks >= OPEN
+    ends = [_ends(opened.any(dim)) for dim in (1, 2)]  # of columns, of rows: [B,2] each
+    return torch.stack([ends[0][:, 0], ends[1][:, 0], ends[0][:, 1], ends[1][:, 1]], dim=1)
+
+
+def _ends(line: Tensor) -> Tensor:
+    """Where the first and the last True of each row [B,n] begin and end, from 0 to 1."""
+    count = line.shape[1]
+    at = torch.arange(count, device=line.device).expand_as(line)
+    low = at.masked_fill(~line, count).amin(1)
+    high = (at + 1).masked_fill(~line, 0).amax(1)
+    ends = torch.stack([low, high], dim=1).double() / count
+    return ends.masked_fill(~line.any(1, keepdim=True), torch.nan)
+
+
+def mass_boxes(maps: Tensor) -> Tensor:
+    """The smallest box [B,4] with 80% of each map's positive mass; NaN where there is none."""
+    height, width = maps.shape[1:]
+    top, bottom = torch.triu_indices(height + 1, height + 1, 1, device=maps.device)
+    left, right = torch.triu_indices(width + 1, width + 1, 1, device=maps.device)
+    area = (bottom - top)[:, None] * (right - left)  # [boxes by rows, boxes by columns]
+    boxes = []
+    for one in maps.double().clamp_min(0):
+        sums = F.pad(one.cumsum(0).cumsum(1), (1, 0, 1, 0))  # mass above and left
+        rows = sums[bottom] - sums[top]
+        mass = rows[:, right] - rows[:, left]
+        fits = (mass >= MASS * sums[-1, -1] * (1 - 1e-9)) & (sums[-1, -1] > 0)
+        row, column = divmod(int(area.masked_fill(~fits, height * width + 1).argmin()), len(left))
+        ends = [left[column] / width, top[row] / height, right[column] / width]
+        box = torch.stack([*ends, bottom[row] / height])
+        boxes.append(box.where(sums[-1, -1] > 0, torch.nan))
+    return torch.stack(boxes).double()
+
+
+def fits(source: Tensor, target: Tensor) -> Tensor:
+    """Whether an object in box `source` [B,4] can be moved into `target` [B,4]: bool [B]."""
+    scale = (target[:, 2:] - target[:, :2]) / (source[:, 2:] - source[:, :2])
+    return ((scale >= SCALES[0]) & (scale <= SCALES[1])).all(1)  # False for NaN
+
+
+def place(values: Tensor, source: Tensor, target: Tensor, outside: Tensor) -> Tensor:
+    """Resample [B,C,H,W] so that what lies in box `source` lies in `target`.
+
+    What comes from beyond the frame is `outside` [B,C,H,W].
+    """
+    scale = (source[:, 2:] - source[:, :2]) / (target[:, 2:] - target[:, :2])  # [B,2]
+    # At p the result has what the input has at source + scale (p - target), p from 0 to 1;
+    # `affine_grid` counts from -1 to 1.
+    shift = 2 * (source[:, :2] - scale * target[:, :2]) + scale - 1
+    theta = torch.cat([torch.diag_embed(scale), shift[:, :, None]], dim=2).to(values)  # [B,2,3]
+    grid = F.affine_grid(theta, list(values.shape), align_corners=False)
+    moved = F.grid_sample(values, grid, padding_mode="border", align_corners=False)
+    inside = (grid.abs() <= 1).all(-1)[:, None]
+    return torch.where(inside, moved, outside)
+
+
+def transplant(
+    predict: Callable[[Tensor, Tensor], Tensor],
+    images: Callable[[Tensor], Tensor],
+    maps: Callable[[Tensor], Tensor],
+    own: Tensor,
+    index: Tensor,
+    boxes: Tensor,
+    *,
+    noise_std: float = 1.0,
+    batch_size: int = 64,
+    seed: int = 0,
+) -> Transplant:
+    """Transplant objects among N images.
+
+    `predict(x, m)` gives the predicted class of images under maps; `images(i)` and `maps(i)` give
+    the normalised images [B,3,H,W] and the maps [B,h,w] of positions i. `own` [N] are the
+    predictions under the own maps, `index` [N] the images' positions in their data set, and
+    `boxes` [N,4] the boxes of the maps.
+    """
+    partners = draw_partners(index, own, seed=seed)
+    b = partners.other_class
+    c, d = partners.same_class[b], partners.other_class[b]
+    there = (b >= 0) & (c >= 0)
+    a = torch.arange(len(own), device=own.device)[there]
+    b, c, d = b[there], c[there], d[there]
+    usable = fits(boxes[b], boxes[a]) & fits(boxes[c], boxes[a])
+    a, b, c, d = (one[usable] for one in (a, b, c, d))
+    if len(a) < ENOUGH:
+        return Transplant(len(a), len(own) - len(a))
+    rows = []
+    for i in torch.arange(len(a)).split(batch_size):
+        x, box, target = images(b[i]), boxes[b[i]], boxes[a[i]]
+        generator = torch.Generator().manual_seed(seed + int(i[0]))
+        noise = noise_std * torch.randn(x.shape, generator=generator).to(x)
+        x = place(x, box, target, noise)
+        fitted = [_place_map(maps(k[i]), boxes[k[i]], target) for k in (b, c)]
+        found = predict(x, maps(a[i]))
+        rows.append(
+            torch.stack(
+                [
+                    found == own[b[i]],
+                    found == own[a[i]],
+                    found == own[d[i]],
+                    predict(x, fitted[0]) == own[b[i]],
+                    predict(x, fitted[1]) == own[b[i]],
+                ],
+                dim=1,
+            )
+        )
+    values = torch.cat(rows).double()
+    estimates = mean_estimates(values, seed=seed)
+    # An image D of A's class says nothing about chance; of two classes one is right by chance.
+    other = own[d] != own[a]
+    estimates[2] = Estimate(0.5, 0.5, 0.5)
+    if bool(other.any()):
+        estimates[2] = mean_estimates(values[other][:, 2:3], seed=seed)[0]
+    return Transplant(len(a), len(own) - len(a), *estimates)
+
+
+def _place_map(maps: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    one = maps[:, None]
+    return place(one, source, target, torch.zeros_like(one))[:, 0].clamp(0, 1)
+
 
 IMAGES = 2048  # of a random choice at most: their pixels stay in memory
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from aib.errors import AibError, counted
@@ -53,19 +52,19 @@ def class_logits(result: Any, count: int) -> Tensor:
     return logits
 
 
-def check_pixels(images: Tensor) -> None:
-    """Check images before normalisation: uint8 [N,3,H,W]."""
-    if images.ndim != 4 or images.shape[1] != 3 or images.numel() == 0:
-        raise AibError(
-            f"images must have the shape [N,3,H,W] with N, H, W >= 1, not {shape(images)}"
-        )
-    if images.dtype != torch.uint8:
-        raise AibError(f"images must be uint8 pixels from before normalisation, not {images.dtype}")
-
-
 def check_batch(x: Tensor) -> None:
     """Check a classifier's input: [B,C,H,W], floating point."""
     if x.ndim != 4 or x.numel() == 0:
         raise AibError(f"x must have the shape [B,C,H,W] with no side 0, not {shape(x)}")
     if not x.is_floating_point():
         raise AibError(f"x must be floating point (normalised images), not {x.dtype}")
+
+
+def check_objects(objects: Tensor, count: int) -> None:
+    """Check one mask per image: [B,H,W], bool or integers."""
+    if objects.ndim != 3 or objects.numel() == 0 or len(objects) != count:
+        raise AibError(f"masks must have the shape [{count},H,W], not {shape(objects)}")
+    if objects.is_floating_point() or objects.is_complex():
+        raise AibError(
+            f"masks must be bool or integers (threshold them first), not {objects.dtype}"
+        )

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from aib.data.objects import boxes_to_objects
 from aib.errors import AibError
-from aib.interpret.metrics.checks import check_pixels
 from aib.interpret.metrics.seeded import Stream, integers
 
 Kind = Literal["color", "foreign", "high", "low"]
@@ -38,7 +37,8 @@ class Modification:
         self, images: Tensor, index: Tensor, *, seed: int = 0, foreign: Tensor | None = None
     ) -> Tensor:
         """uint8 [N,3,H,W] to uint8 [N,3,H,W]; `index` [N] is each image's index in its data set."""
-        check_pixels(images)
+        if images.dtype != torch.uint8:
+            raise AibError(f"images must be uint8, from before normalisation, not {images.dtype}")
         if self.kind == "color":
             return occlude_color(images, index, int(self.amount), seed=seed)
         if self.kind in ("high", "low"):
@@ -70,7 +70,7 @@ def block_corners(index: Tensor, size: tuple[int, int], p: int, *, seed: int = 0
     compared at nearly the same positions.
     """
     height, width = size
-    if not 1 <= p <= min(height, width):
+    if p > min(size):
         raise AibError(f"a block of {p} x {p} does not fit inside an image of {height} x {width}")
     return integers(seed, Stream.OCCLUSION, index, (height - p + 1, width - p + 1))
 

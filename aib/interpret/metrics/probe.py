@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aib.errors import AibError
 from aib.figures.scale import FLAT
 from aib.interpret.metrics.controls import centre_gaussian
 from aib.interpret.metrics.seeded import Stream, random_words, uniform
@@ -25,8 +24,6 @@ def probe(
     Both are classes [n] on the CPU. The halves depend on the images' `index` and the seed alone.
     The global random numbers are left as they were.
     """
-    if len(maps) < 2:
-        raise AibError("the probe needs at least 2 images, not 1")
     order = random_words(seed, Stream.PROBE, index.cpu(), 1)[:, 0].argsort(stable=True)[:IMAGES]
     train, rest = (half.to(maps.device) for half in order.tensor_split([(len(order) + 1) // 2]))
     size = (min(maps.shape[1], SIDE), min(maps.shape[2], SIDE))

@@ -123,9 +123,8 @@ class Swapping:
         self.num_classes = logits.shape[1]
         found = {"maps": maps, "index": batch.index, "labels": batch.labels}
         found |= {"own": logits.argmax(1), "changed": is_changed(logits, self._decide(x, maps))}
-        shares = None
-        if batch.objects is not None:
-            shares = covered(batch.objects, (maps.shape[1], maps.shape[2]))  # [B,h,w]
+        size = (maps.shape[1], maps.shape[2])
+        shares = None if batch.objects is None else covered(batch.objects, size)  # [B,h,w]
         if shares is not None:
             found["objects"] = shares
         for name, values in found.items():
@@ -152,8 +151,6 @@ class Swapping:
     def stored(self) -> dict[str, Tensor]:
         """What the first pass stored, of all images; checked once."""
         if not self.whole:
-            if not self.parts:
-                raise AibError("there are no images: batches is empty")
             self.whole = {name: torch.cat(parts) for name, parts in self.parts.items()}
             if len(self.whole["maps"]) < 2:
                 raise AibError("a map of another image needs at least 2 images, not 1")

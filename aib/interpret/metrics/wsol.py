@@ -20,11 +20,9 @@ import torch
 from torch import Tensor
 
 from aib.data.objects import object_and_counted
-from aib.errors import AibError
 from aib.evaluation.intervals import interval
-from aib.interpret.metrics.checks import shape
+from aib.interpret.metrics.checks import check_objects
 from aib.interpret.metrics.components import connected_components
-from aib.interpret.metrics.localise import check_objects
 from aib.interpret.metrics.metric import BootstrapMetric
 from aib.interpret.metrics.similarity import scaled_maps
 
@@ -130,10 +128,6 @@ def box_ious(scores: Tensor, boxes: Tensor) -> Tensor:
     `scores` [B,H,W] are in [0,1]; `boxes` [B,4] or [B,n,4] in pixels are clipped to the image.
     """
     batch, height, width = scores.shape
-    if boxes.ndim not in (2, 3) or boxes.shape[-1] != 4 or len(boxes) != batch:
-        raise AibError(
-            f"boxes must have the shape [{batch},4] or [{batch},n,4], not {shape(boxes)}"
-        )
     limit = torch.tensor([width, height, width, height], device=scores.device).double()
     target = boxes.double().to(scores.device).reshape(batch, -1, 4).clamp_min(0).minimum(limit)
     none = ~(target[..., 2:] > target[..., :2]).all(dim=-1).any(dim=1, keepdim=True)  # [B,1]

@@ -1,7 +1,6 @@
 """Networks by name: "timm:resnet50", "torchvision:resnet50", or "my_module:build" for your own.
 
-timm and torchvision are no requirements of aib. A function of the user's own is imported only
-where the user names it, never because a file does: to import a module runs its code.
+A function of the user's own is imported only where the user names it, never because a file does.
 """
 
 import fnmatch
@@ -85,22 +84,6 @@ def preprocessing_of(name: str, network: nn.Module) -> Preprocessing | None:
         transforms = models.get_model_weights(model).DEFAULT.transforms()
         size, mean, std = transforms.crop_size[0], transforms.mean, transforms.std
     return Preprocessing(int(size), "crop", tuple(map(float, mean)), tuple(map(float, std)))
-
-
-def classes_of(name: str, network: nn.Module, like: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """A library network's own classes, if known; WordNet's numbers if those in `like` are."""
-    if not is_library_name(name):
-        return ()
-    models, model = _find(name)
-    if models.__name__ != "timm":
-        return tuple(models.get_model_weights(model).DEFAULT.meta["categories"])
-    subset = models.data.infer_imagenet_subset(network)
-    if subset is None:
-        return ()
-    info = models.data.ImageNetInfo(subset)
-    if any(re.fullmatch(r"n\d{8}", one) for one in like):
-        return tuple(info.label_names())
-    return tuple(text.partition(",")[0] for text in info.label_descriptions())
 
 
 def list_networks(pattern: str) -> list[str]:

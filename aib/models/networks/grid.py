@@ -29,15 +29,9 @@ class ToGrid(nn.Module):
             f = f[:, self.prefix :].unflatten(1, (self.side, self.side))
         return f.permute(0, 3, 1, 2)
 
-    def extra_repr(self) -> str:
-        return self.layout
-
 
 def read_grid(shape: Sequence[int]) -> ToGrid | None:
-    """The reading of features of this shape, for square images; None if they form no grid.
-
-    A grid is square, as the images are. Where both orders fit, channels are first.
-    """
+    """The reading of features of this shape; None if they form no square grid."""
     if len(shape) == 4 and shape[2] == shape[3] > 1:
         return ToGrid("nchw")
     if len(shape) == 4 and shape[1] == shape[2] > 1:

@@ -8,9 +8,8 @@ from torch import nn
 from aib.config.validation import reject_unknown
 from aib.errors import AibError
 
-# The default layer `at`, and the names of the networks that have it; the first that fits counts.
-# It is the last one with a stride of 16: 14 x 14 positions of 224 x 224 pixels. In a transformer of
-# one grid it is the last block. A number below zero counts a layer's children from their end.
+# The default layer `at`, and the networks that have it; the first that fits counts. It is the last
+# one with a stride of 16, or a transformer's last block; -1 is a layer's last child.
 DEFAULTS = {
     "timm": {
         "blocks.3": "*mobilenetv3_small*",
@@ -45,8 +44,9 @@ DEFAULTS = {
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
     """A layer by its dotted name; an unknown name is an error."""
-    layers = dict(network.named_modules())
-    reject_unknown([name], layers, f"{type(network).__name__} has no layer")
+    layers = dict(network.named_modules())  # the network itself is ""
+    if name:
+        reject_unknown([name], filter(None, layers), f"{type(network).__name__} has no layer")
     return layers[name]
 
 

@@ -79,7 +79,7 @@ def test_the_blur_is_scipy_s():
 
 def test_bad_input_is_named():
     x, maps = torch.rand(2, 3, 8, 8), torch.rand(2, 4, 4)
-    with pytest.raises(AibError, match="3 maps for 2 images"):
+    with pytest.raises(AibError, match="one map for each of 2 images, not 3"):
         deletion_insertion(lambda x: x.mean((2, 3)), x, torch.rand(3, 4, 4))
     with pytest.raises(AibError, match=r"\[2,classes\], not \[2\]"):
         deletion_insertion(lambda x: x.mean((1, 2, 3)), x, maps)

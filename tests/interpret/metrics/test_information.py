@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aib.interpret.metrics.information import anchor_counts, energy_passed, entropy_bits
+from aib.interpret.images import anchor_counts, entropy_bits
+from aib.interpret.maps import energy_passed
 
 
 @settings(max_examples=30, deadline=None)

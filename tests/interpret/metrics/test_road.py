@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from aib.interpret.metrics.faithfulness import removal_order
-from aib.interpret.metrics.road import FRACTIONS, impute_linear, road
+from aib.interpret.metrics.faithfulness import FRACTIONS, impute_linear, removal_order, road
 
 
 def dense_solution(image: torch.Tensor, removed: torch.Tensor) -> torch.Tensor:

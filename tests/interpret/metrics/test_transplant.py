@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from aib.interpret import Plan, study
-from aib.interpret.metrics.transplant import fits, mask_boxes, mass_boxes, place
+from aib.interpret.measures.transplant import fits, mask_boxes, mass_boxes, place
 from tests.interpret import planted
 from tests.interpret.planted import CLASSES, GLYPH, SIDE
 

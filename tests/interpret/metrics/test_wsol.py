@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from aib.errors import AibError
 from aib.interpret import WSOL, boxes_to_objects
 from aib.interpret.metrics.wsol import IOUS, STEPS, average_precision, box_ious
 from tests.interpret.metrics.test_components import box, flood_fill, flood_fills
@@ -144,8 +143,6 @@ def test_boxes_beyond_the_image_are_clipped_and_the_best_of_several_counts():
     metric = WSOL(resamples=5)
     metric.update(whole, whole.bool(), several)
     assert float(metric.compute()["max_box_acc"]) == pytest.approx(2 / 3)
-    with pytest.raises(AibError, match=r"\[1,4\] or \[1,n,4\]"):
-        box_ious(whole, torch.zeros(2, 4))
 
 
 def test_an_iou_of_exactly_the_limit_is_right():
@@ -185,12 +182,3 @@ def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
         max(sum(column) / 7 for column in zip(*drawn, strict=True))
     )
     assert float(found["pxap"]) == pytest.approx(slow_pxap(maps[1:], objects[1:]))
-
-
-def test_broken_maps_are_an_error():
-    metric = WSOL()
-    maps, objects = cases(2)
-    maps[0, 0, 0] = float("nan")
-    metric.update(maps, objects)
-    with pytest.raises(AibError, match="maps of 1 image "):
-        metric.compute()

@@ -103,7 +103,7 @@ def test_what_cannot_be_attached_is_an_error(options, message):
 
 def test_an_attached_network_does_not_load_into_another_one(tmp_path):
     attached(DenseNet, "features").save_pretrained(tmp_path)
-    with pytest.raises(aib.AibError, match=r"from a ResNet: .* has no layer"):
+    with pytest.raises(aib.AibError, match="ResNet has no layer 'classifier'"):
         aib.from_pretrained(tmp_path, backbone=ResNet())
     attached().save_pretrained(tmp_path)
     with pytest.raises(aib.AibError, match="profile is 'paper' in the file and 'released' in"):

@@ -11,8 +11,7 @@ from torch import nn
 import aib
 from aib.cli import main
 from aib.config.settings import Settings
-from aib.errors import AibWarning
-from aib.models.networks.by_name import build_network, classes_of, list_networks
+from aib.models.networks.by_name import build_network, list_networks
 from aib.models.networks.grid import layer_grids
 from aib.models.networks.layers import default_layer
 from aib.training.train import build_model, load_data
@@ -227,29 +226,6 @@ def test_an_own_network_is_imported_only_where_the_user_names_it(photos, capsys,
     assert aib.from_pretrained("run", backbone="my_module:build").recipe["backbone"] == flags[1]
 
 
-def test_a_network_as_it_is_is_interpreted(photos, hub, tmp_path, capsys):
-    """Its classes are matched by WordNet's numbers, and its post-hoc maps measured."""
-    name = "timm:resnet18"
-    for i, folder in enumerate(sorted((tmp_path / "photos/test").iterdir())):
-        (folder / "damaged.jpg").touch()
-        folder.rename(folder.with_name(libraries.SYNSETS[i + 1]))
-    data = "folder:photos/test:image_size=32"
-    command = f"interpret --model {name} --data {data} --subset 4".split()
-    with pytest.warns(AibWarning, match="3 unreadable"):
-        assert main(command) == 0, capsys.readouterr().err
-    found = json.loads(
-        (tmp_path / "interpret" / name.replace(":", "-") / "interpret.json").read_text()
-    )
-    assert found["model"] == name and found["images"] == 6
-    assert {"gradcam", "integrated_gradients"} <= set(found["faithfulness"])
-    network = build_network(name, pretrained=True).eval()
-    data = aib.data.load(data, holdout=0)
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (libraries.MEAN, libraries.STD))
-    predicted = network((data.images / 255 - mean) / std).argmax(1)
-    right = (predicted == data.labels + 1).float().mean()
-    assert found["accuracy"] == pytest.approx(100 * float(right))
-
-
 def test_networks_and_their_layers_are_listed(hub, capsys):
     assert list_networks("timm:*_tiny_*") == ["timm:vit_tiny_patch16_224"]
     assert "torchvision:raft_large" not in list_networks("torchvision:"), "no classifier"
@@ -285,12 +261,3 @@ def test_layers_inside_blocks_and_without_a_grid_are_not_listed(hub):
 )
 def test_the_first_pattern_that_fits_gives_the_layer(name, at):
     assert default_layer(name) == at
-
-
-def test_classes_are_wordnets_numbers_where_the_data_has_them(hub):
-    network = build_network("timm:resnet18")
-    assert classes_of("timm:resnet18", network) == tuple(libraries.CATEGORIES)
-    assert classes_of("timm:resnet18", network, ("n01443537",)) == tuple(libraries.SYNSETS)
-    assert classes_of("torchvision:resnet18", network) == tuple(libraries.CATEGORIES)
-    network.num_classes = 7  # no known subset of ImageNet
-    assert classes_of("timm:resnet18", network) == ()

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from aib.errors import AibError
-from aib.interpret.metrics.mask_use import MaskUse, mask_use
+from aib.interpret.measured import MaskUse
+from aib.interpret.measures.mask import mask_use
 from aib.interpret.metrics.seeded import Stream, normal
 from aib.models.latent import LinearHead
 from aib.models.masked import Masked
@@ -163,5 +163,3 @@ def test_without_a_change_the_interval_is_that_of_none_in_so_many_images():
     x[:, 0] = 1  # fully open
     found = mask_use(model, [(x, y)]).rounded
     assert (found.low, found.high) == pytest.approx((-196 / (N + 2), 196 / (N + 2)), rel=1e-4)
-    with pytest.raises(AibError, match="there are no images"):
-        mask_use(model, [])

@@ -6,8 +6,7 @@ from torch import nn
 
 import aib
 from aib.interpret.maps import own_maps
-from aib.interpret.metrics.sanity import randomise, randomise_layers
-from tests.helpers import eval_model
+from aib.interpret.measures.randomisation import randomise, randomise_layers
 from tests.models.networks.small import ViT
 
 
@@ -94,34 +93,6 @@ def test_the_layout_of_the_weights_in_memory_does_not_choose_the_random_ones(net
         assert one.spearman == pytest.approx(other.spearman, abs=1e-3), one.layer
 
 
-def test_random_layers_keep_the_signal_of_a_deep_network():
-    """With weights that shrink it, the map would be flat, whatever was learnt."""
-    model = eval_model("vgg_aib_qt", width=0.1)
-    [*_, last] = randomise_layers(model, lambda m, x: m(x, deterministic=True).attention.mu, X32)
-    assert last.flat == 0 and abs(last.pearson) < 0.9
-    steep = copy.deepcopy(model)
-    for module in steep.modules():
-        if isinstance(module, nn.Conv2d | nn.BatchNorm2d):
-            randomise(module)
-    before, after = (m(X32, deterministic=True).attention.mu.detach() for m in (model, steep))
-    contrast = [float((mu.amax((1, 2)) - mu.amin((1, 2))).mean()) for mu in (before, after)]
-    assert contrast[1] > contrast[0] / 3
-
-
-def test_statistics_of_a_first_pass_are_randomised_too():
-    model = eval_model("tiny_aib_masked", width=0.5, propose="twice")
-    for buffer in model.first_pass.buffers():
-        buffer.fill_(7)
-    [change] = [c for c in randomise_layers(model, own_maps, X32) if c.layer == "first_pass"]
-    assert change.pearson is None or change.pearson < 0.99
-    randomise(model.first_pass)
-    fresh = dict(
-        eval_model("tiny_aib_masked", width=0.5, propose="twice").first_pass.named_buffers()
-    )
-    for name, buffer in model.first_pass.named_buffers():
-        assert torch.equal(buffer, fresh[name]), name
-
-
 def test_a_map_that_turns_flat_is_counted(net):
     found = randomise_layers(net, lambda m, x: x[:, 0] * float(m.gain.value.detach() == 2), X)
     [gain] = [change for change in found if change.layer == "gain"]
@@ -144,11 +115,3 @@ def test_maps_that_random_weights_make_nan_have_no_similarity():
 
     change = randomise_layers(Net(), attend, torch.rand(2, 3, 8, 8))[-1]
     assert (change.cosine, change.pearson, change.spearman) == (None, None, None)
-
-    def first(model, x):
-        made = model.attend(x)
-        return torch.cat([attend(model, x)[:1], made[1:]]) if len(x) == 2 else made
-
-    net, x = Net(), torch.rand(2, 3, 8, 8)
-    both, alone = (randomise_layers(net, first, part)[-1] for part in (x, x[1:]))
-    assert both.cosine == pytest.approx(alone.cosine, rel=1e-4)  # without the map that is NaN

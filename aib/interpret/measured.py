@@ -1,0 +1,151 @@
+"""What the measurements of one model's map found: plain values, for results, verdict and tables."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aib.evaluation.intervals import Estimate, FlatResults
+
+SWAPS = ("same_class", "other_class")
+# A drop of accuracy below one point counts as no harm: a choice, named in every verdict.
+HARM = 0.01
+ROOM = 5  # accuracy above chance, in multiples of the harm, below which there is nothing to lose
+# The verdict's rules (`cleared`, `reads_the_map`).
+MARGIN = 0.02  # above chance, that the map may be followed
+FOLLOWED = 0.6  # of the second control's decisions, at least
+FOREIGN = 0.5  # of the first control's decisions that the second keeps, at least
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Accuracy with the model's own maps minus that with the replaced ones, with its interval."""
+
+    accuracy: float  # with the replaced maps
+    drop: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """In percentage points, with the interval."""
+        return f"{points(self.drop)} ({points(self.low)} to {points(self.high)})"
+
+
+@dataclass(frozen=True)
+class Reliance:
+    """Accuracy with the maps replaced (shares, 0 to 1)."""
+
+    images: int
+    accuracy: float  # with the model's own maps
+    replaced: dict[str, Drop]  # by their mean, shuffled in space, by another image's
+    harm: float  # the least drop that counts
+    chance: float  # accuracy of guessing the most frequent class
+    masked: bool = False  # the model masks pixels, and was trained with its own masks only
+
+
+def points(share: float) -> str:
+    """Percentage points, to the hundredth; a zero has no sign."""
+    return f"{round(100 * share, 2) + 0.0:.2f}"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the map says about the class (shares, 0 to 1)."""
+
+    swaps: dict[str, Drop]  # map of an image of the same, of another predicted class; may lack one
+    left_out: dict[str, int]  # images that have no such partner
+    follows: Estimate  # under a map of another class: the prediction is the class of that map
+    follows_chance: float
+    blank: Estimate  # accuracy with a blank image under the image's own map
+    probe: dict[str, Estimate]  # accuracy of a small CNN that sees: map, mask, centre
+    probe_chance: float  # of naming the most frequent class
+    probe_images: int  # scored
+    variation: float  # mean absolute difference between an image's map and another image's
+
+    @property
+    def reference(self) -> str:
+        """What the probe on the map has to beat: silhouettes where there are masks."""
+        return "mask" if "mask" in self.probe else "centre"
+
+
+class _Ends(NamedTuple):
+    value: float
+    low: float
+    high: float
+
+
+def _ends_of(estimate: Estimate | None) -> _Ends:
+    """An estimate's numbers; where it was not measured all are 0."""
+    found = estimate or Estimate()
+    value = found.value or 0.0
+    ends = (value if end is None else end for end in (found.low, found.high))
+    return _Ends(value, *ends)
+
+
+@dataclass(frozen=True)
+class Transplant(FlatResults):
+    """How often the decision follows the pixels, and how often the map: shares of the pairs."""
+
+    pairs: float
+    skipped: float  # images without a box, or with a scale out of range
+    pixels: Estimate | None = None  # B's prediction
+    map: Estimate | None = None  # A's prediction
+    chance: Estimate | None = None  # the prediction of an image that is neither
+    own_map: Estimate | None = None  # first control: B under its own map
+    foreign_map: Estimate | None = None  # second control: B under C's map
+
+    @property
+    def measured(self) -> bool:
+        """Whether there were enough pairs."""
+        return self.pixels is not None
+
+    @property
+    def cleared(self) -> bool:
+        """Whether the map hands over no class: it is followed no more often than by chance."""
+        pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
+        own, foreign = _ends_of(self.own_map), _ends_of(self.foreign_map)
+        return (
+            self.measured
+            and own.low > chance.high  # else resampling alone makes the model guess
+            and map.low <= chance.value + MARGIN
+            and pixels.value >= FOLLOWED * foreign.value
+            and foreign.value >= FOREIGN * own.value
+        )
+
+    @property
+    def reads_the_map(self) -> bool:
+        """Whether the decision follows the map instead of the pixels, beyond the intervals."""
+        pixels, map, chance = (_ends_of(one) for one in (self.pixels, self.map, self.chance))
+        half = 0.5 * _ends_of(self.foreign_map).value
+        return self.measured and map.low > chance.high and pixels.value <= half
+
+
+@dataclass(frozen=True)
+class MaskUse(FlatResults):
+    """What the mask of a masked model lets through, in percent."""
+
+    images: float
+    closed: float  # pixels with m = 0 exactly
+    open: float  # pixels with m = 1
+    area: float  # mean of m
+    bits: float  # per image, at most
+    accuracy: float  # with the model's mask
+    without_faint: Estimate  # points of accuracy lost with m < 0.1 set to 0
+    rounded: Estimate  # the same with m rounded to 0 or 1
+    shifted: Estimate  # the map moved by one cell
+    blurred: Estimate  # the map averaged over 3 x 3 cells
+    prediction_changes: float  # images whose prediction differs between 4 noise samples
+    probability_std: float  # of the predicted class's probability, mean over images
+    nearly_closed: float | None = None  # images whose mask keeps less than 2% of the pixels
+    faint_bits: float | None = None  # bits through pixels with m < 0.5; None without any bits
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """Similarity of the map to the original one, mean over images, once `layer` is random."""
+
+    layer: str
+    # None where no image defines it, as where all maps became NaN
+    cosine: float | None  # of the min-max scaled maps
+    pearson: float | None  # the centred cosine
+    spearman: float | None
+    flat: int  # images whose map is flat before or after: pearson and spearman leave them out
