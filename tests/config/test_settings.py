@@ -61,13 +61,6 @@ def test_every_option_reaches_the_model_and_its_config() -> None:
     assert by_keyword.recipe == recipe
 
 
-def test_an_unused_option_is_an_error() -> None:
-    data = ImageSet.from_tensors(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.arange(2))
-    settings = Settings(model="tiny_aib").updated(width=0.25, dropout=0.0)
-    with pytest.raises(aib.AibError, match="tiny_aib has no dropout: dropout changes nothing"):
-        build_model(settings, data)
-
-
 def test_settings_survive_json() -> None:
     s = Settings(milestones=(1, 2), ema=0.5, loggers=("tensorboard",), options=OTHER_OPTIONS)
     values = json.loads(json.dumps(s.to_dict()))

@@ -1,8 +1,6 @@
 """Validation of values and JSON against annotations."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
@@ -15,7 +13,6 @@ from aib.config.validation import (
     check,
     check_fields,
     parse_json,
-    reject_unknown,
 )
 from aib.evaluation.error import CalibrationBins, Evaluation, read_evaluations
 from aib.system.files import write_json
@@ -106,21 +103,3 @@ def test_an_evaluation_is_read_back(tmp_path):
     assert read_evaluations(tmp_path / "evaluation.json") == {"shapes test": evaluation}
     assert bins.error == pytest.approx(100 * (0.4 / 4 + 3 * 0.1 / 4))
     assert read_evaluations(tmp_path / "missing.json") == {}
-
-
-def test_without_a_close_name_or_a_command_some_of_many_names_are_listed():
-    with pytest.raises(AibError, match="^no class 'x'; there are aa, bb$"):
-        reject_unknown(["x"], ["aa", "bb"], "no class")
-    names = [f"name{i}" for i in range(40)]
-    with pytest.raises(AibError, match=r"there are name0, .*, name11, \.\.\.$"):
-        reject_unknown(["x"], names, "no class")
-
-
-def test_an_evaluation_of_an_older_version_is_read(tmp_path):
-    """This one is of a time without bins and masks; results/ still holds such evaluations."""
-    path = Path(__file__).parents[2] / "results" / "cifar10_small.json"
-    stored = json.loads(path.read_text())["runs"][0]["evaluations"]
-    write_json(tmp_path / "evaluation.json", stored)
-    [evaluation] = read_evaluations(tmp_path / "evaluation.json").values()
-    assert evaluation.top1_error == stored["cifar10 test"]["top1_error"]
-    assert evaluation.calibration_bins is None and evaluation.area is None

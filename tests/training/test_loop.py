@@ -239,16 +239,6 @@ def test_the_optimizer_state_of_a_moved_anchor_is_zeroed_in_place(optimizer: Any
     assert all(not value.any() for value in state.values())
 
 
-@pytest.mark.parametrize(("count", "left_out"), [(40, 0), (43, 3), (46, 6)])
-def test_images_left_out_of_each_epoch_are_counted(count: int, left_out: int) -> None:
-    """Parts of 4 would leave out 2 of 46, but a step takes two of them."""
-    seen = RecordingReporter()
-    fit(tiny(), image_set(count), replace(SMALL, epochs=1, accumulate=2), report=seen)
-    messages = [text for text in seen.messages if "left out" in text]
-    assert bool(messages) == bool(left_out)
-    assert all(text.startswith(f"{left_out} of {count} training images") for text in messages)
-
-
 def test_bf16_training_is_close_to_fp32_and_keeps_float32_weights() -> None:
     one = replace(SMALL, epochs=1)
     exact = fit(attached(), image_set(), one)

@@ -3,7 +3,6 @@
 import math
 from copy import deepcopy
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 import torch
@@ -83,17 +82,6 @@ def test_a_rate_on_the_device_gives_the_same_steps_and_a_compatible_state() -> N
     assert usual.param_groups[0]["lr"] == 0.05 and not usual.param_groups[0]["fused"]
 
 
-def test_the_state_of_adamw_is_loaded() -> None:
-    model = aib.create_model("tiny", width=0.25)
-    first, second = (make_optimizer(model, Settings(optimizer="adamw")) for _ in range(2))
-    for p in model.parameters():
-        p.grad = torch.ones_like(p)
-    first.step()
-    load_optimizer_state(second, first.state_dict())
-    for p, state in first.state.items():
-        assert all(torch.equal(value, second.state[p][name]) for name, value in state.items())
-
-
 def test_the_papers_vgg_schedule_halves_every_25_epochs() -> None:
     s = Settings()
     for epoch in range(200):
@@ -120,16 +108,6 @@ def test_warmup_is_linear_and_cosine_ends_at_zero() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert learning_rate(s, 50, 5) == pytest.approx(0, abs=1e-9)
     assert learning_rate(replace(s, warmup=0.5), 0, 10) == pytest.approx(0.2 * 0.4)
-
-
-@pytest.mark.parametrize("schedule", ["steps", "cosine"])
-def test_a_warmup_that_ends_between_two_steps_does_not_exceed_the_peak(
-    schedule: Literal["steps", "cosine"],
-) -> None:
-    s = Settings(schedule=schedule, warmup=0.5, epochs=10, lr=0.4)
-    rates = [learning_rate(s, step, 5) for step in range(50)]
-    assert rates[:3] == pytest.approx([0.4 / 2.5, 0.4 * 2 / 2.5, 0.4])
-    assert max(rates) == pytest.approx(0.4)
 
 
 def test_beta_rises_linearly_to_its_value() -> None:

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import aib
-from aib.cli import main
 from aib.config.own_images import own_images
 from aib.config.settings import Settings
 from aib.errors import AibError
@@ -68,44 +67,3 @@ def test_a_packaged_model_is_started_from_by_its_name(tmp_path, monkeypatch) -> 
     assert model.num_classes == 3
     with pytest.raises(AibError, match=r"the name of a packaged model \(pets_masked"):
         build_model(s.updated(init="pets"), load_data(s, "train"))
-
-
-@pytest.mark.parametrize(("gpu", "size"), [(False, 112), (True, 224)])
-def test_a_model_that_suits_the_machine_is_chosen_if_none_is_named(
-    tmp_path, capsys, monkeypatch, gpu: bool, size: int
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
-    started: list[Settings] = []
-    command = "aib.commands.train.start"
-    monkeypatch.setattr(command, lambda settings, *_: started.append(settings))
-    data = f"folder:{tmp_path}/my photos"
-    main(["train", "--data", data, "--epochs", "3"])
-    flags = "--model vgg_aib_masked --init pets_masked --freeze body propose"
-    said = f"no --model given and {'a' if gpu else 'no'} GPU: {flags} --data '{data}:"
-    assert capsys.readouterr().out == f"{said}image_size={size}'\n"
-    main(["train", f"--data={data}:resize=crop", "--accelerator", "cpu"])
-    main(["train", "--data", f"{data}:image_size=50", "--accelerator", "cpu"])
-    main(["train", "--data", data, "--model", "wrn"])
-    main(["train", "--data", "shapes"])
-    assert [(s.model, s.data) for s in started] == [
-        ("vgg_aib_masked", f"{data}:image_size={size}"),
-        ("vgg_aib_masked", f"{data}:resize=crop,image_size=112"),
-        ("tiny_aib_masked", f"{data}:image_size=50"),
-        ("wrn", data),
-        (Settings().model, "shapes"),
-    ]
-    assert started[0].epochs == 3 and started[1].optimizer == "adamw"  # a recipe for the model
-    assert started[3].optimizer == Settings().optimizer
-    capsys.readouterr()
-    main(["train", "--data", data, "--evaluator"])  # it must not know the map
-    main(["train", "--data", data, "--init", "vgg16:weights.npz"])  # has no map that could stay
-    main(["train", "--data", data, "--freeze", "body"])
-    main(["train", "--data", data, "--freeze"])
-    assert [(s.init, s.freeze) for s in started[5:]] == [
-        (None, ()),
-        ("vgg16:weights.npz", ()),
-        ("pets_masked", ("body",)),
-        ("pets_masked", ()),
-    ]
-    # What is trained already is changed in smaller steps than a new head.
-    assert {s.lr for s in started[5:]} == {started[0].lr / 5}

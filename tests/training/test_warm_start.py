@@ -279,22 +279,6 @@ def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
     assert ignored == expected[name]
 
 
-def test_a_masked_wrn_at_224_takes_the_parts_that_it_divides_otherwise(tmp_path: Path) -> None:
-    """Its first pass runs the stem and the first layer of the tail."""
-    torch.manual_seed(1)
-    trained = aib.create_model("wrn", 4, 224, width=0.02)
-    trained(torch.randn(8, 3, 32, 32))  # moves the statistics of BatchNorm
-    trained.eval().save_pretrained(tmp_path)
-    model = aib.create_model("wrn_aib_masked", 4, 224, width=0.02).eval()
-    report = load_trained(model, tmp_path / "model.safetensors")
-    x = torch.randn(3, 3, 32, 32)
-    with torch.no_grad():
-        deep = trained.tail[0](trained.stem(x))
-        assert torch.equal(model.first_pass(model.body, x), deep)
-        assert torch.equal(model.body(x), trained.tail[1](deep))
-    assert {one.split(".")[0] for one in report.fresh} == {"propose", "head"}
-
-
 def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path) -> None:
     """Body and first pass compute what the network itself does, in plain torch."""
     torch.manual_seed(1)
