@@ -69,7 +69,7 @@ def assert_same_function(path, model, size=32):
             np.testing.assert_allclose(value, expected[name], atol=1e-4 * scale, err_msg=name)
 
 
-@pytest.mark.parametrize("name", aib.list_models("*"))
+@pytest.mark.parametrize("name", aib.list_models("*", image_size=32))
 def test_one_pass_gives_the_outputs_that_a_model_has(name):
     model, pixels = filled_model(name), random_pixels(2)
     with torch.no_grad():

@@ -31,7 +31,9 @@ def judge_of(evaluator):
 
 def view(rows, maps):
     """What a measure sees of a batch."""
-    return SimpleNamespace(x=X[rows], batch=Mock(labels=DATA.labels[rows]), maps={"own": maps})
+    decided = Mock(prediction=DATA.labels[rows])
+    batch = Mock(labels=DATA.labels[rows])
+    return SimpleNamespace(x=X[rows], batch=batch, maps={"own": maps}, explanation=decided)
 
 
 def test_accuracy_and_area_equal_those_of_a_brute_force():

@@ -90,7 +90,7 @@ def test_the_packaged_model_has_no_examples_and_shows_its_verdict():
     parts = {part["props"].get("elem_id"): part["props"] for part in page["components"]}
     assert not parts["aib-examples"]["visible"] and parts["aib-verdict"]["visible"]
     # its study is beside it
-    assert "**Map: faithful.** The map is faithful" in parts["aib-verdict"]["value"]
+    assert "**Map: used.** The decision uses the map" in parts["aib-verdict"]["value"]
 
 
 def test_the_page_fetches_from_nowhere_else_limits_uploads_and_is_no_api(tmp_path, monkeypatch):

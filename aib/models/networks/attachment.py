@@ -87,6 +87,7 @@ def attach(
         modulation = get_modulation(chosen.modulation, chosen.profile)
         latent_dim = chosen.latent_dim or LATENT_DIM
         chosen = replace(chosen, latent_dim=latent_dim, modulation=modulation)
+    chosen = replace(chosen, noise_std=chosen.noise_std or 1.0)
     model = _build(form, site, chosen, quantizer, num_classes)
     policy = preprocessing or own or Preprocessing()
     model.preprocessing = replace(policy, image_size=image_size)
