@@ -52,7 +52,7 @@ def demo() -> int:
     steps = (
         ["train", "shapes_masked", "--out", str(run)],
         ["interpret", str(run), "--images", "1000", "--quick"],
-        ["report", str(run), "--images", "500"],
+        ["report", str(run)],
     )
     for words in steps:
         print(f"\n$ aib {' '.join(words)}", flush=True)

@@ -89,7 +89,7 @@ class Transplant(FlatResults):
     skipped: float  # images without a box, or with a scale out of range
     pixels: Estimate | None = None  # B's prediction
     map: Estimate | None = None  # A's prediction
-    chance: Estimate | None = None  # the prediction of an image that is neither
+    chance: Estimate | None = None  # the prediction of an unrelated image
     own_map: Estimate | None = None  # first control: B under its own map
     foreign_map: Estimate | None = None  # second control: B under C's map
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aib.evaluation.intervals import Estimate, mean_estimates
+from aib.evaluation.intervals import mean_estimates
 from aib.figures.table import Table, table_of
 from aib.interpret.measure import Context, Measure, View
 from aib.interpret.measured import Transplant
@@ -114,7 +114,7 @@ def transplant(
     """
     partners = draw_partners(index, own, seed=seed)
     b = partners.other_class
-    c, d = partners.same_class[b], partners.other_class[b]
+    c, d = partners.same_class[b], partners.another[b]
     there = (b >= 0) & (c >= 0)
     a = torch.arange(len(own), device=own.device)[there]
     b, c, d = b[there], c[there], d[there]
@@ -144,11 +144,6 @@ def transplant(
         )
     values = torch.cat(rows).double()
     estimates = mean_estimates(values, seed=seed)
-    # An image D of A's class says nothing about chance; of two classes one is right by chance.
-    other = own[d] != own[a]
-    estimates[2] = Estimate(0.5, 0.5, 0.5)
-    if bool(other.any()):
-        estimates[2] = mean_estimates(values[other][:, 2:3], seed=seed)[0]
     return Transplant(len(a), len(own) - len(a), *estimates)
 
 
