@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from aib.config.options import OPTION_NAMES, ModelOptions
 from aib.config.validation import (
+    Budget,
     Cache,
     Count,
     Fraction,
@@ -56,7 +57,7 @@ class Settings:
     backbone: str | None = None
     """Your network, module:function."""
     init: str | None = None
-    """Start from a run, model or vgg16:PATH."""
+    """Start from a run, a model, FAMILY:PATH (vgg16, lite0, lite2) or a network's own weights."""
 
     # --- loss
     beta: NonNegative = 0.01
@@ -67,6 +68,8 @@ class Settings:
     """Weight of the commitment term."""
     lambda_area: NonNegative = 5.0
     """Weight of a mask's area above its budget."""
+    budget: Budget | None = None
+    """Of the area: for the mean over images (default for photographs), or for each image."""
     beta_warmup: NonNegative = 0.0
     """Epochs over which beta rises from 0."""
     label_smoothing: Fraction = 0.0

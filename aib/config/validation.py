@@ -53,6 +53,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 Cache = Literal["auto", "memory", "none"]  # of decoded images
 Resize = Literal["squash", "crop"]
 Averaging = Literal["probabilities", "logits"]
+Budget = Literal["mean", "image"]  # of the area: for the mean over images, or for each image
 Format = Literal["onnx", "torch-export"]
 PosthocMethod = Literal["gradcam", "integrated_gradients"]
 Method = Literal["own", PosthocMethod]

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aib.config.profiles import get_profile
-from aib.config.validation import Averaging, ProfileName
+from aib.config.validation import Averaging, Budget, ProfileName
 from aib.errors import AibError
 from aib.models.gaussian import kl_released, kl_to_standard_normal
 from aib.models.types import LossTerms, Output, widen
@@ -22,12 +22,15 @@ def aib_loss(
     *,
     area: float | Tensor = 1.0,
     lambda_area: float = 5.0,
+    budget: Budget = "image",
     profile: ProfileName = "paper",
 ) -> LossTerms:
     """L = nll + beta KL + lambda_q quantization + lambda_c commitment (+ auxiliary), in nats.
 
     Masked models add lambda_area * mean_i relu(area_i - area): what each mask opens beyond its
-    budget `area`; 1 is no budget. The released profile takes nll, KL and auxiliary in bits.
+    budget `area`; 1 is no budget. With budget="mean" it is lambda_area * relu(mean_i area_i -
+    area): large objects may take what small ones leave. The released profile takes nll, KL and
+    auxiliary in bits.
 
     Labels `y` are class indices [B] or probabilities [B,C]. Terms that a model does not have are
     zero. As tensors, `beta` and `area` may change without recompiling a compiled step.
@@ -52,7 +55,8 @@ def aib_loss(
         mean_area = widen(out.mask).mean()
         if out.attention is not None:
             opened = area_per_image(out.attention.mu, out.mask)  # [B]
-            mean_area, excess = opened.mean(), F.relu(opened - area).mean()
+            mean_area = opened.mean()
+            excess = F.relu((mean_area if budget == "mean" else opened) - area).mean()
 
     auxiliary = zero if out.aux_logits is None else cross_entropy(out.aux_logits, y)
     unit = 1 / math.log(2) if rules.bits else 1.0

@@ -1,11 +1,13 @@
 """The file format of saved models: model.safetensors + config.json, nothing executable."""
 
 import hashlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
@@ -13,13 +15,17 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from aib.data.preprocessing import Preprocessing
-from aib.errors import AibError
+from aib.errors import AibError, first_line
 from aib.system.files import quoted, read_json, write_whole
 
 SCHEMA = 1
 WEIGHTS, CONFIG, CHECKPOINT = "model.safetensors", "config.json", "checkpoint.pt"
 METRICS, EVALUATION, RESULT = "metrics.jsonl", "evaluation.json", "interpret.json"
 SPLIT, LOCK = "split.json", ".lock"
+_pickled = partial(torch.load, map_location="cpu", weights_only=True)
+READERS: dict[str, Callable[[Path], Any]] = {  # of weights that others made
+    ".npz": np.load, ".safetensors": load_file, ".pth": _pickled, ".pt": _pickled,
+}  # fmt: skip
 RECORDS = (EVALUATION, RESULT, METRICS, SPLIT)  # that a model on the Hub may have
 
 
@@ -63,6 +69,18 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name."""
     with reading(path):
         return load_file(path)
+
+
+def read_any(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file of any maker by name; no code in the file is executed."""
+    if path.suffix not in READERS:
+        raise AibError(f"{path} cannot be read: weights are {', '.join(READERS)} files")
+    try:
+        found = dict(READERS[path.suffix](path))
+        return {name: torch.as_tensor(value) for name, value in found.items()}
+    except Exception as error:  # a damaged file raises any kind
+        reason = first_line(error)
+        raise AibError(f"{path} cannot be read as weights by name: {reason}") from error
 
 
 def load_tensors(

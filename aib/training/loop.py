@@ -174,7 +174,7 @@ class Loop:
             "beta": beta_at(s, self.step - 1, self.steps_per_epoch),
         }
         if not self.take_step.model.takes_mask:
-            del row["excess"], row["mask_bits"]
+            del row["excess"], row["mask_bits"], row["closed_share"]
         if self.quantizer is not None:
             row["perplexity"] = float(self.quantizer.perplexity())
         now = time.monotonic()  # after `pop_means`, which waited for the device

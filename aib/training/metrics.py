@@ -9,7 +9,7 @@ from torch import Tensor
 from aib.errors import AibError
 from aib.models.types import LossTerms
 
-MEANS = (*LossTerms.__dataclass_fields__, "mask_bits")  # of each step, as logged
+MEANS = (*LossTerms.__dataclass_fields__, "mask_bits", "closed_share")  # of each step, as logged
 NEVER = torch.iinfo(torch.int64).max
 
 
@@ -46,6 +46,13 @@ class MetricSums:
             return
         bad = all_reduce(self.bad.to(torch.int64), dist.ReduceOp.MAX).tolist()
         raise not_finite(first, [n for n, flag in zip(self.NAMES, bad, strict=True) if flag])
+
+
+def average_over_ranks(value: Tensor) -> Tensor:
+    """The mean of a value over all processes, without a gradient."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return value
+    return all_reduce(value.clone(), dist.ReduceOp.SUM) / dist.get_world_size()
 
 
 def all_reduce(tensor: Tensor, operation: Any) -> Tensor:

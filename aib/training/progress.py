@@ -108,6 +108,6 @@ def format_metrics(row: dict[str, Any]) -> str:
     if row["auxiliary"]:
         parts.append(f"aux {row['auxiliary']:.3f}")
     if row.get("mask_bits") is not None:
-        parts.append(f"area {row['area']:.0%} passes {row['mask_bits']:,.0f} bits")
+        parts.append(f"area {row['area']:.0%}, {row['closed_share']:.0%} of masks closed")
     rate = row["images_per_second"]
     return "  ".join([*parts, f"{rate:,.0f} img/s" if rate >= 10 else f"{rate:.1f} img/s"])

@@ -13,15 +13,18 @@ from torch import Tensor, nn
 from aib.config.options import STRETCH
 from aib.config.profiles import get_profile
 from aib.config.settings import Settings
+from aib.config.validation import Budget
+from aib.evaluation.error import CLOSED
 from aib.models.classifier import Classifier
 from aib.models.loss import aib_loss
 from aib.models.masked import Masked
 from aib.models.modes import autocast
 from aib.models.registry import find_entry
+from aib.models.types import widen
 from aib.training.cuda_graph import CapturedStep
 from aib.training.ema import WeightAverage, estimate_batch_norm
 from aib.training.freeze import FrozenLayers
-from aib.training.metrics import MEANS, not_finite
+from aib.training.metrics import MEANS, average_over_ranks, not_finite
 from aib.training.optim import (
     area_at,
     beta_at,
@@ -31,6 +34,8 @@ from aib.training.optim import (
     stretch_at,
 )
 
+AREA = MEANS.index("area")
+
 
 class Objective(nn.Module):
     """Model and loss in one forward pass: what is compiled, and what data parallelism wraps."""
@@ -39,21 +44,45 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
         self.weights = {name: getattr(s, name) for name in ("lambda_q", "lambda_c", "lambda_area")}
+        self.budget = budget_of(model, s)
         self.kl_weight = kl_weight(model)
         self.label_smoothing = s.label_smoothing
 
-    def forward(self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss to minimise, and [total, other terms ..., mask bits, wrong predictions]."""
+    def forward(
+        self, x: Tensor, y: Tensor, beta: Tensor, area: Tensor, before: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The loss to minimise, and the metrics that are logged: `MEANS` and wrong predictions.
+
+        before: [sum of the mean areas, number] of the parts of this batch that came before.
+        """
         out = self.model(x)
         target = smooth_labels(y, self.model.num_classes, self.label_smoothing)
-        beta, profile = beta * self.kl_weight, self.model.profile
-        terms = aib_loss(out, target, beta, area=area, profile=profile, **self.weights)
-        wrong = (out.logits.detach().argmax(-1) != y).sum()
-        passed = torch.zeros_like(terms.total)
+        passed = closed = torch.zeros((), device=x.device)
         if isinstance(self.model, Masked) and out.mask is not None:
             passed = self.model.mask_bits(x, out.mask).mean()
-        logged = [*terms.detached().values(), passed, wrong.float()]
+            opened = widen(out.mask.detach()).mean((0, 2, 3))  # [B]
+            closed = (opened < CLOSED).float().mean()
+            if self.budget == "mean":  # of the whole batch: this part may use what others leave
+                mean = average_over_ranks((opened.mean() + before[0]) / (before[1] + 1))
+                area = area + opened.mean() - mean
+        terms = aib_loss(
+            out,
+            target,
+            beta * self.kl_weight,
+            area=area,
+            budget=self.budget,
+            profile=self.model.profile,
+            **self.weights,
+        )
+        wrong = (out.logits.detach().argmax(-1) != y).sum()
+        logged = [*terms.detached().values(), passed, closed, wrong.float()]
         return terms.total, torch.stack(logged)
+
+
+def budget_of(model: Classifier, s: Settings) -> Budget:
+    """The budget of the settings; by default that of the mean for photographs and networks."""
+    small = model.recipe.get("kind") == "named" and model.recipe["image_size"] == 32
+    return s.budget or ("image" if small else "mean")
 
 
 def smooth_labels(y: Tensor, num_classes: int, share: float) -> Tensor:
@@ -111,6 +140,7 @@ class TrainingStep:
         # Tensors: floats would be compiled into the step, or captured with it.
         self.beta = torch.zeros((), device=fabric.device)
         self.area = torch.ones((), device=fabric.device)
+        self.before = torch.zeros(2, device=fabric.device)
         # The budget and the final stretch of a masked model's map.
         self.budget = float(self.model.recipe.get("area", 1.0))
         self.final_stretch = float(getattr(self.model, "stretch", STRETCH))
@@ -178,8 +208,11 @@ class TrainingStep:
         accumulate = self.settings.accumulate
         more = part < accumulate - 1
         with self.fabric.no_backward_sync(self.objective, enabled=more):
-            loss, metrics = self.objective(x, y, self.beta, self.area)
+            loss, metrics = self.objective(x, y, self.beta, self.area, self.before)
             self.fabric.backward(loss / accumulate)
+        if accumulate > 1:
+            self.before += torch.stack([metrics[AREA], torch.ones_like(metrics[AREA])])
+            self.before *= more  # the next part belongs to another batch
         return metrics * self.share
 
     def update(self) -> Tensor:

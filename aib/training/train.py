@@ -1,5 +1,6 @@
 """Train from settings: data, model, loop and the final evaluation."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,14 @@ from aib.evaluation.error import Evaluation
 from aib.models.classifier import Classifier
 from aib.models.networks.attachment import attach, attach_options
 from aib.models.registry import create_model, evaluator_name, family, find_entry
-from aib.models.weights import CHECKPOINT, CONFIG, WEIGHTS, read_preprocessing
+from aib.models.weights import (
+    CHECKPOINT,
+    CONFIG,
+    READERS,
+    WEIGHTS,
+    read_config,
+    read_preprocessing,
+)
 from aib.runs.files import (
     final_split,
     measured_split,
@@ -33,7 +41,13 @@ from aib.training.folder import RunFolder, check_unused
 from aib.training.interrupt import Interrupted
 from aib.training.loop import Fitted
 from aib.training.progress import Reporter
-from aib.training.warm_start import VGG16, load_backbone, load_trained, mark_pretrained
+from aib.training.warm_start import (
+    FAMILIES,
+    is_backbone,
+    load_backbone,
+    load_trained,
+    mark_pretrained,
+)
 
 
 @dataclass(frozen=True)
@@ -118,10 +132,10 @@ def _train(s: Settings, folder: Path, fabric: Fabric, resume: bool, report: Repo
 
 def evaluator_settings(s: Settings) -> Settings:
     """Settings that train the evaluator of a model: the same but for the map and its options."""
-    if s.init is not None and not s.init.startswith(VGG16):
+    if s.init is not None and not is_backbone(s.init) and not own_weights(s):
         raise AibError(
-            f"an evaluator must not know the map that it judges: start it from {VGG16}PATH or from "
-            f"random weights, not from {s.init}"
+            "an evaluator must not know the map that it judges: start it from ImageNet's weights "
+            f"({', '.join(FAMILIES)}:PATH) or from random ones, not from {s.init}"
         )
     default = asdict(ModelOptions())
     # `tiny` has another stem with propose="twice".
@@ -144,7 +158,7 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
         num_classes=data.num_classes,
         masked=s.masked,
         evaluator=s.evaluator,
-        pretrained=s.pretrained,
+        pretrained=own_weights(s) or s.pretrained,
         download=download,
         image_size=own.image_size if given else None,
         **attach_options(s.options),
@@ -152,6 +166,19 @@ def _attach(s: Settings, data: ImageSet, download: bool) -> Classifier:
     policy = model.preprocessing if is_library else own
     model.preprocessing = replace(policy, resize=own.resize, class_names=own.class_names)
     return model
+
+
+def own_weights(s: Settings) -> Path | None:
+    """The file that --init names if it holds weights by a network's own names, not aib's."""
+    if s.init is None or not s.trains_network:
+        return None
+    path = Path(s.init).expanduser()
+    if path.suffix not in READERS:
+        return None
+    with suppress(AibError):  # beside the weights of a model of aib lies its config
+        read_config(path.parent / CONFIG)
+        return None
+    return path
 
 
 def with_test_images(s: Settings) -> Settings:
@@ -181,17 +208,20 @@ def build_model(
         model = create_model(s.model, data.num_classes, size, options=s.options)
         model.preprocessing = data.preprocessing
     if resume:
-        if s.init is not None and s.init.startswith(VGG16):
+        if s.init is not None and is_backbone(s.init):
             mark_pretrained(model)
-    elif s.init is not None:
+    elif s.init is not None and not own_weights(s):
         load_init(model, s.init, report or Reporter())
     return model
 
 
 def load_init(model: Classifier, init: str, report: Reporter) -> None:
-    """Load VGG-16's convolutions, or the weights of a run, a file or a packaged model."""
-    if init.startswith(VGG16):
-        loaded = load_backbone(model, Path(init.removeprefix(VGG16)).expanduser())
+    """Load weights of ImageNet from a file, or those of a run, a file or a packaged model."""
+    if is_backbone(init):
+        family, _, file = init.partition(":")
+        if not str(model.recipe.get("name")).startswith(FAMILIES[family]):
+            raise AibError(f"weights of {family} do not fit {model.recipe.get('name')}")
+        loaded = load_backbone(model, Path(file).expanduser())
     else:
         path = find_model(Path(init))
         path = path / WEIGHTS if path.is_dir() else path

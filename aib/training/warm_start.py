@@ -1,32 +1,30 @@
-"""Weights to start a training from: a trained model's, or VGG-16's convolutions at 224 pixels."""
+"""Weights to start a training from: a trained model's, or those of ImageNet from a file."""
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
-from aib.errors import AibError, first_line
+from aib.errors import AibError
+from aib.models.backbones.propose import CopyProposal
 from aib.models.classifier import Classifier
+from aib.models.latent import LinearHead
 from aib.models.masked import Masked
 from aib.models.weights import (
     CONFIG,
     load_tensors,
+    read_any,
     read_preprocessing,
     read_tensors,
     unique_tensors,
 )
 
-VGG16 = "vgg16:"  # --init vgg16:PATH
+FAMILIES = {"vgg16": "vgg", "lite0": "lite0", "lite2": "lite2"}  # --init FAMILY:PATH: backbone
 SAME_FORM = "; give the model, the image size and the options it was trained with"
-LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
+VGG_LAYERS = "features."  # how torchvision and timm begin the names of VGG's convolutions
 
 
 @dataclass(frozen=True)
@@ -48,27 +46,68 @@ class LoadedWeights:
 
 
 def load_backbone(model: Classifier, path: str | Path) -> LoadedWeights:
-    """Load ImageNet's VGG-16 into a `vgg` model for 224 x 224 images.
+    """Load ImageNet's VGG-16 or EfficientNet-Lite into a model for 224 x 224 images.
 
-    path: a state dict of torchvision's or timm's `vgg16`, as .safetensors, .pth or .npz. Its fully
-        connected layers are ignored.
+    path: a state dict, as .safetensors, .pth or .npz. For the `vgg` models torchvision's or timm's
+        `vgg16`, whose fully connected layers are ignored. For `lite0` and `lite2` timm's
+        `tf_efficientnet_lite0` or that of the package efficientnet-lite-pytorch, which has other
+        names in the same order; the head is loaded if the model has as many classes.
 
-    The model then expects ImageNet's mean and std, and `Settings.lr_backbone` is the learning rate
-    of what was loaded.
+    A masked model that looks with a copy of its first layers gets their weights, too. The model
+    then expects pixels normalised as for these weights, and `Settings.lr_backbone` is the learning
+    rate of what was loaded.
     """
     path = Path(path)
-    prefix, layers = backbone_of(model)
-    found = _read(path)
-    tensors = {name: value for name, value in found.items() if name.startswith(LAYERS)}
-    load_tensors(nn.ModuleDict({LAYERS[:-1]: layers}), tensors, path)
+    found = read_any(path)
+    prefix, network = backbone_of(model)
+    if model.recipe["name"].startswith("vgg"):
+        kept = {name: value for name, value in found.items() if name.startswith(VGG_LAYERS)}
+        load_tensors(nn.ModuleDict({VGG_LAYERS[:-1]: network}), kept, path)
+        model.preprocessing = replace(model.preprocessing, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+        ignored = [name for name in found if name not in kept]
+    else:
+        ignored = _load_lite(model, network, found, path)
+    copy_to_proposal(model, prefix)
     mark_pretrained(model)
-    model.preprocessing = replace(model.preprocessing, mean=IMAGENET_MEAN, std=IMAGENET_STD)
     names = [name for name, _ in model.named_parameters()]
     return LoadedWeights(
-        loaded=tuple(name for name in names if name.startswith(prefix)),
-        fresh=tuple(name for name in names if not name.startswith(prefix)),
-        ignored=tuple(name for name in found if name not in tensors),
+        loaded=tuple(name for name in names if name in model.pretrained_names),
+        fresh=tuple(name for name in names if name not in model.pretrained_names),
+        ignored=tuple(ignored),
     )
+
+
+def _load_lite(
+    model: Classifier, network: nn.Module, found: dict[str, Tensor], path: Path
+) -> list[str]:
+    """Load an EfficientNet-Lite, and its head where it fits; return the names without use."""
+    head = [name for name in found if name.startswith(("classifier.", "_fc."))]
+    own = [name for name in found if name not in head]
+    counters = {name for name in network.state_dict() if name.endswith("num_batches_tracked")}
+    if "conv_stem.weight" in found:
+        kept = {name: found[name] for name in own}
+    else:  # the same tensors in the same order, by other names
+        kept = dict(zip(network.state_dict(), (found[name] for name in own), strict=False))
+    load_tensors(network, kept, path, fresh=counters - kept.keys())
+    if not _keeps_head(model):
+        return head
+    weight, bias = (found[name] for name in sorted(head, reverse=True))
+    load_tensors(model.get_submodule("head"), {"weight": weight, "bias": bias}, path)
+    return []
+
+
+def _keeps_head(model: Classifier) -> bool:
+    """Whether the head is a Linear for ImageNet's classes, as that of EfficientNet-Lite."""
+    head = getattr(model, "head", None)
+    lite = str(model.recipe.get("name")).startswith("lite")
+    return lite and isinstance(head, LinearHead) and head.norm is None and head.out_features == 1000
+
+
+def copy_to_proposal(model: Classifier, prefix: str) -> None:
+    """Give the copy that finds the map the weights of the network that it copies."""
+    trunk = getattr(model.propose, "trunk", None) if isinstance(model, Masked) else None
+    if isinstance(trunk, CopyProposal):
+        trunk.copy_from(model.get_submodule(prefix.removesuffix(".")))
 
 
 def load_trained(model: Classifier, path: Path) -> LoadedWeights:
@@ -99,6 +138,8 @@ def load_trained(model: Classifier, path: Path) -> LoadedWeights:
     kept = {name: value for name, value in weights.items() if name not in other}
     fresh = (*other, *missing)
     load_tensors(model, kept, path, fresh=fresh, advice=SAME_FORM)
+    if missing:
+        copy_to_proposal(model, "body" if model.recipe["kind"] == "attached" else "body.0")
     with suppress(AibError):  # without a config it is not known which images the weights expect
         saved = read_preprocessing(path.with_name(CONFIG))
         if saved.mean:
@@ -128,33 +169,26 @@ def _is_per_class(saved: Tensor, wanted: Tensor, num_classes: int) -> bool:
     return saved.ndim == wanted.ndim and all(b in (a, num_classes) for a, b in pairs)
 
 
+def is_backbone(init: str) -> bool:
+    """Whether this is FAMILY:PATH, weights of ImageNet in a file."""
+    return init.partition(":")[0] in FAMILIES
+
+
 def backbone_of(model: Classifier) -> tuple[str, nn.Module]:
-    """The convolutions that VGG-16's fit into, and how the names of their parameters begin."""
-    recipe = model.recipe
-    name, size = str(recipe.get("name", type(model).__name__)), recipe.get("image_size")
-    if not name.startswith("vgg") or size != 224:
+    """The part that ImageNet's weights fit into, and how the names of its parameters begin."""
+    name, size = str(model.recipe.get("name", type(model).__name__)), model.recipe.get("image_size")
+    if size != 224 or not any(name.startswith(family) for family in FAMILIES.values()):
         what = f"{name} for images of {size}" if size else name
-        raise AibError(f"weights of VGG-16 fit the vgg models for images of 224, not {what}")
+        raise AibError(
+            f"weights of ImageNet fit the vgg and lite models for images of 224, not {what}"
+        )
     prefix = "body.0." if model.takes_mask else "stem."
     return prefix, model.get_submodule(prefix[:-1])
 
 
 def mark_pretrained(model: Classifier) -> None:
-    """Note which parameters are VGG-16's, for `lr_backbone`."""
-    prefix, layers = backbone_of(model)
-    model.pretrained_names = frozenset(prefix + name for name, _ in layers.named_parameters())
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by name; no code in the file is executed."""
-    pickled = partial(torch.load, map_location="cpu", weights_only=True)
-    readers: dict[str, Callable[[Path], Any]]
-    readers = {".npz": np.load, ".safetensors": load_file, ".pth": pickled, ".pt": pickled}
-    if path.suffix not in readers:
-        raise AibError(f"{path} cannot be read: weights are {', '.join(readers)} files")
-    try:
-        found = dict(readers[path.suffix](path))
-        return {name: torch.as_tensor(value) for name, value in found.items()}
-    except Exception as error:  # a damaged file raises any kind
-        reason = first_line(error)
-        raise AibError(f"{path} cannot be read as weights by name: {reason}") from error
+    """Note which parameters are those of ImageNet, for `lr_backbone`."""
+    prefix, _ = backbone_of(model)
+    prefixes = [prefix, "propose.trunk.stages.", *(["head."] if _keeps_head(model) else [])]
+    names = (name for name, _ in model.named_parameters())
+    model.pretrained_names = frozenset(n for n in names if n.startswith(tuple(prefixes)))

@@ -98,15 +98,13 @@ def test_closed_pixels_cannot_change_the_logits(name, seed, share):
 
 @pytest.mark.parametrize(("network", "head"), [(ResNet, "fc"), (ViT, "head"), (Swin, "head")])
 def test_with_everything_open_an_attached_model_is_the_callers_network(network, head):
-    """What the caller's network gives to its own head, through BatchNorm and the new layer."""
+    """What the caller's network gives to its own head, through the new layer."""
     at = {"fc": "layer2", "head": "norm"}[head]
     plain, x, embeddings = network().eval(), images(), []
     model = attach(plain, at)
     plain.get_submodule(head).register_forward_pre_hook(lambda _, e: embeddings.append(*e))
     plain(x)
-    logits = nn.functional.linear(
-        model.head.norm(embeddings[0]), model.head.weight, model.head.bias
-    )  # [B,C]
+    logits = nn.functional.linear(embeddings[0], model.head.weight, model.head.bias)  # [B,C]
     out = model(x, samples=(2, 1), mask=torch.ones(3, SIDE, SIDE))
     torch.testing.assert_close(out.sample_logits, logits.expand(2, 1, 3, C))
 
@@ -280,6 +278,19 @@ def test_the_loss_penalises_each_image_for_its_area_above_the_budget():
     assert float(tight.area) == pytest.approx(float(areas.mean()), rel=1e-5)
     given = model(x, deterministic=True, mask=out.mask[0].detach() / 2)
     assert float(aib.aib_loss(given, y).area) == pytest.approx(float(areas.mean()) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("budget", [0.1, 0.5, 0.9])
+def test_a_budget_for_the_mean_lets_one_image_use_what_another_leaves(budget):
+    mu = torch.tensor([0.2, 0.6, 0.8])[:, None, None].repeat(1, 2, 2).requires_grad_()  # [B,h,w]
+    mask = mu.detach()[None]  # [1,B,H,W]: areas 0.2, 0.6 and 0.8
+    out = replace(make()(images(3)), attention=Attention.fixed(mu), mask=mask)
+    terms = aib.aib_loss(out, torch.arange(3), area=budget, lambda_area=2.0, budget="mean")
+    mean = (0.2 + 0.6 + 0.8) / 3
+    assert float(terms.excess.detach()) == pytest.approx(max(mean - budget, 0), abs=1e-6)
+    terms.total.backward()
+    pull = 2.0 / mu.numel() if mean > budget else 0.0  # the same for every image
+    torch.testing.assert_close(mu.grad, torch.full_like(mu, pull))
 
 
 def test_evaluation_reports_area_and_bits():

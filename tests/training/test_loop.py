@@ -18,12 +18,14 @@ from aib.training.checkpoint import load_checkpoint
 from aib.training.fit import fit
 from aib.training.folder import RunFolder
 from aib.training.loop import Loop
+from aib.training.metrics import MEANS
 from aib.training.progress import Reporter
 from aib.training.step import Objective, TrainingStep, seed_step
 from tests.helpers import (
     SMALL,
     RecordingReporter,
     image_set,
+    images,
     same_weights,
     small_model,
 )
@@ -101,6 +103,31 @@ def test_the_rows_are_means_of_the_terms(monkeypatch: pytest.MonkeyPatch) -> Non
         assert row["total"] == pytest.approx(mean[0].item(), rel=1e-5)
         assert row["kl"] == pytest.approx(mean[2].item(), rel=1e-5)
         assert row["error"] == pytest.approx(100 * mean[-1].item() / 8, rel=1e-5)
+
+
+@pytest.mark.parametrize("budget", ["mean", "image"])
+def test_a_budget_for_the_mean_is_one_for_the_batch_of_all_parts_and_processes(
+    budget: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    model = aib.create_model("tiny_aib_masked", 4, 32, width=0.25)
+    objective = Objective(model, replace(SMALL, budget=budget))
+    x, y, beta, area = images(8), torch.arange(8) % 4, torch.tensor(0.01), torch.tensor(0.4)
+
+    def excess(*before: float) -> tuple[float, float]:
+        _, metrics = objective(x, y, beta, area, torch.tensor(before))
+        return tuple(metrics[MEANS.index(name)].item() for name in ("area", "excess"))
+
+    own, alone = excess(0.0, 0.0)  # the model starts open
+    assert alone == pytest.approx(own - 0.4, abs=1e-5)
+    _, after_two_parts = excess(0.3, 2.0)
+    monkeypatch.setattr("aib.training.step.average_over_ranks", lambda mean: (mean + 0.2) / 2)
+    _, beside_another = excess(0.0, 0.0)
+    if budget == "mean":
+        assert after_two_parts == pytest.approx(max((own + 0.3) / 3 - 0.4, 0), abs=1e-5)
+        assert beside_another == pytest.approx((own + 0.2) / 2 - 0.4, abs=1e-5)
+    else:
+        assert after_two_parts == beside_another == alone
 
 
 class NoNoiseNoBatchNorm(nn.Module):

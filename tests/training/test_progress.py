@@ -48,9 +48,10 @@ def test_a_row_is_formatted_in_one_line() -> None:
         "loss 1.500  nll 1.250  error 12.50%  KL 10.0 bits  vq 2.0e-04 commit 3.0e-04  "
         "anchors 9.8  12,346 img/s"
     )
-    masked = {"kl": 0.0, "perplexity": None, "auxiliary": 0.5, "area": 0.251, "mask_bits": 4321.0}
+    masked = {"kl": 0.0, "perplexity": None, "auxiliary": 0.5, "area": 0.251, "mask_bits": 4.0}
+    masked["closed_share"] = 0.031
     assert format_metrics(ROW | masked) == (
-        "loss 1.500  nll 1.250  error 12.50%  aux 0.500  area 25% passes 4,321 bits  12,346 img/s"
+        "loss 1.500  nll 1.250  error 12.50%  aux 0.500  area 25%, 3% of masks closed  12,346 img/s"
     )
 
 

@@ -16,7 +16,7 @@ from aib.data.specs import IMAGENET_MEAN, IMAGENET_STD
 from aib.training.fit import fit
 from aib.training.loop import Loop
 from aib.training.optim import learning_rate
-from aib.training.train import build_model, train
+from aib.training.train import build_model, load_data, train
 from aib.training.warm_start import load_trained
 from tests.data.official import write_folder
 from tests.helpers import image_set
@@ -279,8 +279,30 @@ def test_a_masked_model_starts_as_the_network_it_got_its_weights_from(
     assert ignored == expected[name]
 
 
+@pytest.mark.parametrize("classes", [4, 7])
+def test_a_network_starts_from_a_file_of_its_own_weights(
+    classes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By --init, without a download; the head is loaded if it is for as many classes."""
+    (tmp_path / "my_networks.py").write_text("from tests.models.networks.small import ResNet")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(1)
+    network = ResNet()
+    network.fc = nn.Linear(network.fc.in_features, classes)
+    torch.save(network.state_dict(), "weights.pth")
+    s = Settings(data="shapes:count=24", backbone="my_networks:ResNet", init="weights.pth")
+    s = replace(s, at="layer2", masked=True, lr_backbone=0.01)
+    data = load_data(s, "train")
+    model = build_model(s, data)
+    assert torch.equal(model.body.conv1.weight, network.conv1.weight)
+    assert torch.equal(model.propose.trunk.stages.conv1.weight, network.conv1.weight)
+    assert {"body.conv1.weight", "propose.trunk.stages.conv1.weight"} <= model.pretrained_names
+    Path("weights.pth").unlink()
+    assert build_model(s, data, resume=True).pretrained_names == model.pretrained_names
+
+
 def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path) -> None:
-    """Body and first pass compute what the network itself does, in plain torch."""
+    """Body and copy compute what the network itself does, in plain torch."""
     torch.manual_seed(1)
     network = ResNet()
     trained = aib.attach(network, at="layer2", num_classes=4, image_size=32)
@@ -293,7 +315,7 @@ def test_a_masked_network_starts_from_the_same_one_without_a_mask(tmp_path: Path
     x = torch.randn(3, 3, 32, 32)
     with torch.no_grad():
         early = plain.layer2(plain.layer1(plain.relu(plain.bn1(plain.conv1(x)))))
-        assert torch.equal(model.first_pass(model.body, x), early)
+        assert torch.equal(model.propose.trunk.stages(x)[1], early)
         assert torch.equal(model.body(x), plain.avgpool(plain.layer3(early)).flatten(1))
     assert {one.split(".")[0] for one in report.fresh} == {"propose", "head"}
 

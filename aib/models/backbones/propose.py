@@ -69,6 +69,11 @@ class CopyProposal(nn.Module):
         self.add_fine = ZeroConv(fine, coarse) if stride == 8 else None
         self.to_score = nn.Sequential(_layer(coarse, 64), ScoreLayer(64, MOSTLY_OPEN))
 
+    def copy_from(self, network: nn.Module) -> None:
+        """Take the weights and statistics of the network whose stages these are."""
+        theirs = network.state_dict()
+        self.stages.load_state_dict({name: theirs[name] for name in self.stages.state_dict()})
+
     def forward(self, x: Tensor) -> Tensor:
         fine, f = self.stages(x)
         if self.add_fine is not None:

@@ -1,12 +1,13 @@
 """Add attention with an information bottleneck to any network, at one of its layers."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from aib.config.options import ModelOptions
+from aib.config.options import ModelOptions, Propose
 from aib.config.profiles import get_modulation, get_profile
 from aib.config.validation import Count, NumAnchors, check, reject_unknown
 from aib.data.preprocessing import Preprocessing
@@ -14,6 +15,7 @@ from aib.errors import AibError
 from aib.models.attention import SpatialAttention
 from aib.models.backbones.propose import (
     NO_CHECKPOINTING,
+    CopyProposal,
     FeatureProposal,
     FirstPass,
     reject_checkpointing,
@@ -21,9 +23,10 @@ from aib.models.backbones.propose import (
 from aib.models.baselines.evaluator import Evaluator
 from aib.models.bottleneck import AIB
 from aib.models.classifier import Classifier, check_classes
-from aib.models.latent import make_head, mlp_decoder
+from aib.models.latent import LinearHead, make_head, mlp_decoder
 from aib.models.masked import Masked
-from aib.models.networks.by_name import build_network, preprocessing_of
+from aib.models.networks.by_name import build_network, load_network, preprocessing_of
+from aib.models.networks.cut import cut_stages
 from aib.models.networks.layers import default_layer, find_layer, last_linear, name_from_start
 from aib.models.networks.site import Site, copy_network, find_site
 from aib.models.quantize import AnchorQuantizer
@@ -33,7 +36,16 @@ LATENT_DIM = 256
 Form = Literal["modulated", "masked", "evaluator"]
 OPTIONS: dict[Form, tuple[str, ...]] = {  # those of `create_model` that apply to any network
     "modulated": ("latent_dim", "modulation", "profile"),
-    "masked": ("latent_dim", "area", "noise_std", "stretch", "sample_map", "profile"),
+    "masked": (
+        "latent_dim",
+        "area",
+        "noise_std",
+        "stretch",
+        "sample_map",
+        "propose",
+        "map_stride",
+        "profile",
+    ),
     "evaluator": ("latent_dim", "noise_std", "profile"),
 }
 
@@ -45,7 +57,7 @@ def attach(
     *,
     masked: bool = False,
     evaluator: bool = False,
-    pretrained: bool = False,
+    pretrained: bool | str | Path = False,
     download: bool = True,
     quantizer: int | None = None,
     head: str | None = None,
@@ -57,15 +69,18 @@ def attach(
 
     `backbone` is a network or a name: "timm:resnet50", "torchvision:resnet50" or "my_module:build".
     A library's network has a default layer, image size and normalisation (docs/networks.md), and
-    its weights if `pretrained`; without `download` only the form that goes with them.
+    its weights if `pretrained`; without `download` only the form that goes with them. `pretrained`
+    may also be a file of weights by the network's own names (.safetensors or .pth).
 
     Everything after `at` runs once per attention sample. The last Linear layer, or `head`, is
     replaced by the bottleneck. The layer's output must be [B,c,h,w], without a skip connection
     around it: attach to the end of a block, such as "layer2" of a ResNet.
 
-    With `masked=True` the layer's features, of a first pass, give a mask for the pixels, and a
-    second pass classifies the masked images (`models/masked.py`); features may also be [B,h,w,c],
-    or tokens of a square grid. `evaluator=True` is this second pass under random masks.
+    With `masked=True` the network classifies masked images (`models/masked.py`). Their masks come
+    from a copy of the network up to `at` (propose="copy"), on a grid twice as fine as that layer's;
+    or, where it cannot be cut there, from the layer's features in a first pass ("twice"), which may
+    also be [B,h,w,c], or tokens of a square grid. With as many classes as before, the head keeps
+    its weights. `evaluator=True` is the same network under random masks.
 
     `quantizer` is the number of anchors. The other options (`OPTIONS`) are those of `create_model`.
     """
@@ -88,7 +103,13 @@ def attach(
         latent_dim = chosen.latent_dim or LATENT_DIM
         chosen = replace(chosen, latent_dim=latent_dim, modulation=modulation)
     chosen = replace(chosen, noise_std=chosen.noise_std or 1.0)
-    model = _build(form, site, chosen, quantizer, num_classes)
+    copied = None
+    if form == "masked":
+        copied = _copied(site, chosen, image_size)
+        propose: Propose = "copy" if copied else "twice"
+        stride = chosen.map_stride or 8 if copied else None
+        chosen = replace(chosen, propose=propose, map_stride=stride)
+    model = _build(form, site, chosen, quantizer, num_classes, copied)
     policy = preprocessing or own or Preprocessing()
     model.preprocessing = replace(policy, image_size=image_size)
     model.recipe = {
@@ -103,7 +124,7 @@ def attach(
         **{name: getattr(chosen, name) for name in OPTIONS[form]},
     }
     if isinstance(backbone, str):
-        model.recipe |= {"backbone": backbone, "pretrained": pretrained}
+        model.recipe |= {"backbone": backbone, "pretrained": pretrained is True}
     model.to(next(network.parameters(), torch.empty(0)))  # its device and dtype
     if pretrained:
         model.pretrained_names = _unchanged_names(model, given)
@@ -128,7 +149,11 @@ def _check_options(form: Form, given: list[str]) -> None:
 
 
 def _resolve(
-    backbone: nn.Module | str, at: str | None, num_classes: int, pretrained: bool, download: bool
+    backbone: nn.Module | str,
+    at: str | None,
+    num_classes: int,
+    pretrained: bool | str | Path,
+    download: bool,
 ) -> tuple[nn.Module, str, Preprocessing | None]:
     """The network given or of this name, its layer, and its own preprocessing if that is known."""
     name = backbone if isinstance(backbone, str) else ""
@@ -139,16 +164,41 @@ def _resolve(
         raise AibError(f"{name or 'this network'} has no default layer: name one with at=")
     if isinstance(backbone, nn.Module):
         return backbone, at, None
-    network = build_network(name, pretrained=pretrained, download=download, num_classes=num_classes)
+    fetch = pretrained is True
+    network = build_network(name, pretrained=fetch, download=download, num_classes=num_classes)
+    if download and not isinstance(pretrained, bool):
+        load_network(network, Path(pretrained))
     return network, at, preprocessing_of(name, network)
 
 
+def _copied(site: Site, chosen: ModelOptions, image_size: int) -> CopyProposal | None:
+    """The proposal that runs a copy of the network's stages; None if it is to look twice."""
+    if chosen.propose == "separate":
+        raise AibError('a network looks twice or copies its stages: propose="twice" or "copy"')
+    if chosen.propose == "twice":
+        return None
+    try:
+        stages, *channels = cut_stages(site.network, site.at, image_size)
+    except AibError:
+        if chosen.propose == "copy":
+            raise
+        return None
+    return CopyProposal(stages, (channels[0], channels[1]), chosen.map_stride or 8)
+
+
 def _build(
-    form: Form, site: Site, chosen: ModelOptions, quantizer: int | None, num_classes: int
+    form: Form,
+    site: Site,
+    chosen: ModelOptions,
+    quantizer: int | None,
+    num_classes: int,
+    copied: CopyProposal | None,
 ) -> Classifier:
     """The model of this form around the network of the site."""
-    norm = form != "modulated"
-    head = make_head(site.embedding_dim, num_classes, chosen.latent_dim, mlp_decoder, norm=norm)
+    own = site.classifier
+    head = make_head(own.in_features, num_classes, chosen.latent_dim, mlp_decoder)
+    if isinstance(head, LinearHead) and own.out_features == num_classes and own.bias is not None:
+        head.load_state_dict(own.state_dict())
     anchors = None if quantizer is None else AnchorQuantizer(quantizer)
     sigma_kernel = get_profile(chosen.profile).sigma_kernel
     parts: dict[str, Any] = {"num_classes": num_classes, "profile": chosen.profile}
@@ -164,13 +214,15 @@ def _build(
             quantizer=anchors,
             **parts,
         )
-    reject_checkpointing(site.network)
-    trunk = nn.Sequential(site.to_grid, FeatureProposal(site.channels))
+    trunk: nn.Module | None = copied
+    if trunk is None:
+        reject_checkpointing(site.network)
+        trunk = nn.Sequential(site.to_grid, FeatureProposal(site.channels))
     return Masked(
         site.network,
         head,
         SpatialAttention(trunk, sigma_kernel if chosen.sample_map else None),
-        first_pass=FirstPass(site.network, site.at),
+        first_pass=None if copied else FirstPass(site.network, site.at),
         noise_std=chosen.noise_std or 1.0,
         stretch=chosen.stretch,
         quantizer=anchors,
@@ -206,6 +258,12 @@ class AttachedAIB(AIB):
 
 def _unchanged_names(model: Classifier, before: nn.Module) -> frozenset[str]:
     """Parameters that the model has from this network."""
-    inside = "body" if model.takes_mask else "tail"
-    kept = {name for name, _ in model.get_submodule(inside).named_parameters()}
-    return frozenset(f"{inside}.{name}" for name, _ in before.named_parameters() if name in kept)
+    before_names = {name for name, _ in before.named_parameters()}
+    parts = ["body" if model.takes_mask else "tail", "propose.trunk.stages"]
+    prefixes = [f"{part}." for part in parts]
+    return frozenset(
+        name
+        for name, _ in model.named_parameters()
+        for prefix in prefixes
+        if name.startswith(prefix) and name.removeprefix(prefix) in before_names
+    )

@@ -17,6 +17,8 @@ from aib.config.options import is_library_name
 from aib.config.validation import reject_unknown
 from aib.data.preprocessing import Preprocessing
 from aib.errors import AibError, first_line, missing_extra
+from aib.models.networks.layers import last_linear
+from aib.models.weights import load_tensors, read_any
 
 NAME = re.compile(r"[A-Za-z0-9_.]+")  # of a model: no address, no path
 
@@ -43,6 +45,16 @@ def build_network(
     except Exception as error:  # of a download these are OSError, RuntimeError and HTTP errors
         what = f"the pretrained weights of {name}" if fetch else name
         raise AibError(f"{what} could not be loaded ({first_line(error)})") from error
+
+
+def load_network(network: nn.Module, path: Path) -> None:
+    """Load a file of weights by the network's names; its head may have other classes."""
+    found, head = read_any(path), f"{last_linear(network)}."
+    own = network.state_dict()
+    fresh = {n for n in own if n not in found and n.endswith("num_batches_tracked")}
+    other = {n for n in found if n.startswith(head) and n in own and found[n].shape != own[n].shape}
+    kept = {name: value for name, value in found.items() if name not in other}
+    load_tensors(network, kept, path, fresh=fresh | other)
 
 
 def _torchvision_options(library: ModuleType, model: str, pretrained: bool) -> dict[str, Any]:

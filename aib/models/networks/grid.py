@@ -66,7 +66,8 @@ def layer_grids(network: nn.Module, image_size: int) -> list[LayerGrid]:
         for name in _outer_layers(network):
             layer = network.get_submodule(name)
             hooks.enter_context(layer.register_forward_hook(partial(record, name)))
-        network(torch.zeros(1, 3, image_size, image_size))
+        x = torch.zeros(1, 3, image_size, image_size)
+        network(x.to(next(network.parameters(), x)))
     found = []
     for name, (f, *again) in features.items():
         to_grid = read_grid(f.shape) if isinstance(f, Tensor) and not again else None

@@ -19,7 +19,7 @@ class Site(NamedTuple):
     at: str
     to_grid: ToGrid  # of its features
     channels: int  # of the grid
-    embedding_dim: int  # of what the head took
+    classifier: nn.Linear  # the head that was taken off
 
 
 def copy_network(network: nn.Module) -> nn.Module:
@@ -51,7 +51,7 @@ def find_site(network: nn.Module, at: str, head: str, image_size: int, masked: b
         raise AibError(f"{gives}, no grid of features; choose one before the network pools")
     if not masked and to_grid.layout != "nchw":
         raise AibError(f"{gives} and not [B, c, h, w]; choose another one, or masked=True")
-    return Site(network, at, to_grid, to_grid(f).shape[1], classifier.in_features)
+    return Site(network, at, to_grid, to_grid(f).shape[1], classifier)
 
 
 @torch.no_grad()

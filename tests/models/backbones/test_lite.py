@@ -75,6 +75,37 @@ def test_fine_features_add_nothing_before_training():
     assert not torch.equal(trunk(x), trunk.to_score(large))
 
 
+@pytest.mark.parametrize("names", ["timm", "wheel"])
+@pytest.mark.parametrize("classes", [1000, 4])
+def test_imagenets_weights_fill_network_copy_and_a_head_of_as_many_classes(
+    names, classes, tmp_path
+):
+    """A file by timm's names, and one with other names in the same order."""
+    torch.manual_seed(0)
+    network, head = Lite("lite0", 1 / 16), torch.nn.Linear(80, 1000)
+    file = dict(network.state_dict())
+    file |= {f"classifier.{name}": value for name, value in head.state_dict().items()}
+    if names == "wheel":
+        own = {k.replace("classifier", "_fc"): v for k, v in file.items() if "classifier" in k}
+        others = (v for k, v in file.items() if "classifier" not in k)
+        file = {f"_layer{i}": value for i, value in enumerate(others)} | own
+    torch.save(file, tmp_path / "lite0.pth")
+    model = aib.create_model("lite0_masked", classes, 224, width=1 / 16)
+    loaded = aib.load_backbone(model, tmp_path / "lite0.pth")
+    network.eval(), model.eval()
+    x, opened = torch.randn(2, 3, 64, 64), torch.ones(2, 64, 64)
+    torch.testing.assert_close(model.body(x), network(x))
+    copied = model.propose.trunk.stages.state_dict()
+    assert all(torch.equal(value, network.state_dict()[name]) for name, value in copied.items())
+    assert {name.split(".")[0] for name in loaded.fresh} == (
+        {"propose"} if classes == 1000 else {"propose", "head"}
+    )
+    if classes == 1000:
+        logits = model(x, mask=opened, samples=(1, 1)).logits
+        torch.testing.assert_close(logits.softmax(1), head(network(x)).softmax(1))
+    assert model.pretrained_names == set(loaded.loaded)
+
+
 @pytest.mark.parametrize(
     "name, options, message",
     [

@@ -35,7 +35,7 @@ def test_the_map_comes_from_the_features_of_a_first_pass(name):
     """Against the caller's network, a hook on its layer, and the proposal by hand."""
     make, at, to_grid = NETWORKS[name]
     network, x = make().eval(), images(B)
-    model = aib.attach(network, at=at, num_classes=C, image_size=32, masked=True).eval()
+    model = aib.attach(network, at, C, image_size=32, masked=True, propose="twice").eval()
     features = []
     network.get_submodule(at).register_forward_hook(lambda _, __, f: features.append(f))
     network(x)
@@ -69,9 +69,52 @@ def test_a_layer_inside_a_skip_connection_may_be_read():
     assert attached(at="layer2.1.conv2")(images(B)).attention.mu.shape == (B, 8, 8)
 
 
+@pytest.mark.parametrize(("name", "fine"), [("resnet", "layer2"), ("two names", "layer2")])
+def test_the_map_comes_from_a_copy_of_the_network_up_to_the_layer(name, fine):
+    """Against hooks on the caller's network; fine features count once their layer is trained."""
+    make, at, _ = NETWORKS[name]
+    network, x, features = make().eval(), images(B), {}
+    for layer in (fine, at):
+        hook = lambda _, __, f, layer=layer: features.update({layer: f.clone()})  # noqa: E731
+        network.get_submodule(layer).register_forward_hook(hook)
+    network(x)
+    model = attached(name).eval()
+    model.body.load_state_dict(network.state_dict(), strict=False)
+    trunk = model.propose.trunk
+    trunk.copy_from(model.body)
+    torch.nn.init.normal_(trunk.add_fine.weight)
+    large = torch.nn.functional.interpolate(features[at], scale_factor=2, mode="bilinear")
+    score = trunk.to_score(large + trunk.add_fine(features[fine]))  # [B,1,h,w]
+    out = model(x)
+    torch.testing.assert_close(out.attention.mu, score[:, 0].sigmoid())
+    assert out.attention.mu.shape == (B, 8, 8)
+    kept = {name.split(".")[0] for name in trunk.stages.state_dict()}
+    assert {"layer1", "layer2", "layer3"} <= kept and not kept & {"layer4", "fc", "head"}
+
+
+def test_a_network_that_cannot_be_cut_looks_twice_unless_a_copy_is_asked_for():
+    assert attached("vit").recipe["propose"] == "twice"
+    with pytest.raises(aib.AibError, match="twice its size"):
+        attached("vit", propose="copy")
+    with pytest.raises(aib.AibError, match="looks twice or copies"):
+        attached(propose="separate")
+
+
+def test_a_head_for_as_many_classes_keeps_its_weights():
+    network = ResNet()
+    classes = network.fc.out_features
+    model = aib.attach(network, "layer3", classes, image_size=32, masked=True).eval()
+    x, opened = images(B), torch.ones(B, 32, 32)
+    with torch.no_grad():
+        expected = network.eval()(x)
+        torch.testing.assert_close(
+            model(x, mask=opened, samples=(1, 1)).logits.softmax(1), expected.softmax(1)
+        )
+
+
 def test_the_map_is_read_before_the_network_changes_the_features_in_place():
     """As DenseNet does: its ReLU sets features below 0 to 0."""
     network, x = DenseNet().eval(), images(B)
-    model = aib.attach(network, at="features", num_classes=C, image_size=32, masked=True).eval()
+    model = aib.attach(network, "features", C, image_size=32, masked=True, propose="twice").eval()
     score = model.propose.trunk(network.features(x))  # [B,1,h,w]
     torch.testing.assert_close(model(x).attention.mu, score[:, 0].sigmoid())
