@@ -1,6 +1,5 @@
 """`aib explain` and `aib interpret`, as a user meets them."""
 
-import csv
 import json
 import shutil
 from dataclasses import replace
@@ -11,7 +10,6 @@ from PIL import Image
 
 from aib.cli import main
 from aib.data import load
-from aib.data.split import sample_indices
 from aib.interpret.metrics.perturb import modifications
 from aib.interpret.results import Study
 from aib.interpret.stored import stored_verdict
@@ -64,36 +62,19 @@ def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
     assert {path.name for path in pictures.iterdir()} == {"modified.png", "mine.png"}
 
 
-def test_the_table_names_the_files_of_a_folder(run, tmp_path):
-    photos, table = official.write_folder(tmp_path / "photos", classes=2), tmp_path / "images.csv"
-    for i, name in enumerate(shapes(2).class_names[:2]):
-        (photos / f"class_{i}").rename(photos / name)
-    words = ["interpret", str(run), "--data", f"folder:{photos}", "--out", str(tmp_path)]
-    few = ["--quick", "--images", "3", "--foreign", "shapes", "--csv", str(table)]
-    assert main([*words, *few]) == 0
-    with table.open() as file:
-        rows = list(csv.DictReader(file))
-    paths = sorted(photos.glob("*/*.png"))
-    assert [row["file"] for row in rows] == [
-        str(paths[int(row["index"])].relative_to(photos)) for row in rows
-    ]
-    assert len(rows) == 3 and all(Path(row["file"]).parent.name == row["class"] for row in rows)
-
-
 @pytest.fixture(scope="module")
 def compared(run, tmp_path_factory):
     """Three runs compared on the same images, once for all tests below."""
     folder = tmp_path_factory.mktemp("compared")
     other = make_run(folder / "released", "tiny_aib", profile="released")
     plain = make_run(folder / "plain", "tiny")
-    table = folder / "images.csv"
     words = ["interpret", str(run), str(other), str(plain), "--foreign", "shapes"]
-    assert main([*words, "--images", "16", "--subset", "4", "--csv", str(table)]) == 0
-    return {"qt": run, "released": other, "plain": plain}, table
+    assert main([*words, "--images", "16", "--subset", "4"]) == 0
+    return {"qt": run, "released": other, "plain": plain}
 
 
 def test_interpret_writes_every_answer_into_the_run(compared):
-    result = json.loads((compared[0]["qt"] / "interpret.json").read_text())
+    result = json.loads((compared["qt"] / "interpret.json").read_text())
     assert result["images"] == 16 and result["subset_images"] == 4
     assert list(result["stability"]) == list(modifications("shapes"))
     assert {"own", "centre", "random"} <= set(result["localisation"])
@@ -103,26 +84,15 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert set(result["encoding"]["probe"]) == {"map", "mask", "centre"}
     assert set(result["reliance"]["replaced"]) == {"mean", "shuffled", "another"}
     assert result["randomised_layers"] and result["information"]["kl_bits"] > 0
-    pictures = compared[0]["qt"] / "figures"
+    pictures = compared["qt"] / "figures"
     alone, together = (
         Image.open(pictures / name).height for name in ("modified.png", "modified_compared.png")
     )
     assert together > 1.2 * alone  # a further row of maps below each row of images
-    with compared[1].open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 16 and "file" not in rows[0]  # shapes are generated
-    by_run = {name: [row for row in rows if row["run"] == name] for name in compared[0]}
-    for name, each in by_run.items():  # the same images; without maps no similarity of maps
-        assert [row["index"] for row in each] == [row["index"] for row in by_run["qt"]]
-        assert all(bool(row["color-8_cosine"]) == (name != "plain") for row in each)
-        assert sum(bool(row["centre_deletion"]) for row in each) == 4  # the subset
-        assert sum(bool(row["own_insertion"]) for row in each) == (0 if name == "plain" else 4)
-    plain = json.loads((compared[0]["plain"] / "interpret.json").read_text())
-    right = [float(row["correct"]) for row in by_run["plain"]]
-    assert plain["accuracy"] == pytest.approx(100 * sum(right) / 16)
+    plain = json.loads((compared["plain"] / "interpret.json").read_text())
     assert "own" not in plain["localisation"] and plain["reliance"]["verdict"] is None
     assert "no single" in plain["reliance"]["words"]
-    assert not list(compared[0]["plain"].glob("figures/*"))
+    assert not list(compared["plain"].glob("figures/*"))
 
 
 def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run, tmp_path, capsys):
@@ -137,12 +107,11 @@ def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run
     assert "compare them separately" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--out", "file"], ["--csv", "file/a.csv"]])
-def test_results_that_cannot_be_written_are_not_measured(words, run, tmp_path, monkeypatch, capsys):
+def test_results_that_cannot_be_written_are_not_measured(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
     monkeypatch.setattr("aib.interpret.runs.study_run", lambda *_, **__: pytest.fail("measured"))
-    assert main(["interpret", str(run), "--images", "6", "--quick", *words]) == 2
+    assert main(["interpret", str(run), "--images", "6", "--quick", "--out", "file"]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -173,9 +142,8 @@ def test_official_files_are_looked_for_where_the_user_or_the_run_says(tmp_path, 
 def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path, capsys):
     run = make_run(tmp_path / "run", data="shapes:count=60", holdout=0.2)
     eval_model(data=shapes(2)).save_pretrained(tmp_path / "saved")
-    table = tmp_path / "images.csv"
     words = "--split val --images 6 --seed 1 --precision bf16 --quick --foreign shapes --workers 0"
-    shown = ["interpret", str(run), str(tmp_path / "saved"), "--csv", str(table), *words.split()]
+    shown = ["interpret", str(run), str(tmp_path / "saved"), *words.split()]
     assert main(shown) == 0
     printed = " ".join(capsys.readouterr().out.split())
     for folder in (run, tmp_path / "saved"):
@@ -184,9 +152,6 @@ def test_every_run_is_studied_on_the_images_that_the_first_one_held_out(tmp_path
         assert found == ["val", 6, 12, 1]
         assert any("bf16" in note for note in result["notes"])
         assert f"{folder.name}: {result['reliance']['words']}" in printed
-    with table.open() as file:
-        chosen = [int(row["index"]) for row in csv.DictReader(file)]
-    assert chosen == 2 * sample_indices(12, 6, 1).tolist()
 
 
 def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, capsys, monkeypatch):
@@ -208,7 +173,6 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
         (["interpret", "nowhere"], "nowhere is not a run"),
         (["interpret", "{run}", "--images", "1"], "at least 2"),
         (["interpret", "{run}", "{run}"], "named twice"),
-        (["interpret", "{run}", "--csv", "photo.jpg"], "end in .csv"),
         (["interpret", "{run}", "--foreign", "letters", "--overwrite"], "letters"),
         (["interpret", "{run}", "--data", "letters"], "letters"),
         (["interpret", "{run}", "--quick", "--images", "4"], "or --overwrite"),

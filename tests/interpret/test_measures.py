@@ -88,6 +88,6 @@ def test_a_measure_takes_one_file_and_one_entry_of_the_list(monkeypatch):
 
     monkeypatch.setattr(studies, "MEASURES", (*studies.MEASURES, Later))
     data = Batches(DATA, 12)
-    found, _ = study(SmallNet(), data, Plan({}), expensive=False)
+    found = study(SmallNet(), data, Plan({}), expensive=False)
     assert seen == [("first", 0, 12), ("first", 12, 8), ("second", 0, 12), ("second", 12, 8)]
     assert found.gradcam_layer == "later"

@@ -1,4 +1,4 @@
-"""Similarity of two maps of the same image, and the scaling and ranks that it needs."""
+"""Similarity of two maps of the same image, their scaling, and AUROC."""
 
 from typing import NamedTuple
 
@@ -44,20 +44,6 @@ def centred_cosine(first: ScaledMaps, second: ScaledMaps) -> Tensor:
     """Cosine after subtracting each map's mean, that is Pearson's r [B]; NaN where one is flat."""
     value = _pearson(first.values, second.values)
     return value.masked_fill(first.flat | second.flat, torch.nan)
-
-
-def spearman(first: ScaledMaps, second: ScaledMaps) -> Tensor:
-    """Pearson's r of the ranks, ties sharing theirs [B]; NaN where one map is flat."""
-    value = _pearson(mid_ranks(first.values), mid_ranks(second.values))
-    return value.masked_fill(first.flat | second.flat, torch.nan)
-
-
-def mid_ranks(values: Tensor) -> Tensor:
-    """Ranks from 1 to n along the last axis; tied values share the mean of their ranks, exactly.
-
-    NaN where any of the values is.
-    """
-    return (_twice_mid_ranks(values).double() / 2).masked_fill(_has_nan(values), torch.nan)
 
 
 def auroc(scores: Tensor, positive: Tensor, counted: Tensor) -> Tensor:

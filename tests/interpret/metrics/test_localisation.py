@@ -66,15 +66,14 @@ def test_boxes_hold_the_pixels_whose_centres_lie_inside():
 def test_images_without_an_answer_are_counted_and_not_averaged():
     objects = torch.cat([disc(), torch.ones(1, 32, 32), torch.zeros(1, 32, 32), disc()]).bool()
     maps = torch.cat([disc(), disc(), disc(), torch.zeros(1, 32, 32)]).float()
-    metric = Localisation(resamples=100)
+    metric = Localisation()
     metric.update(maps[:3], objects[:3])
     metric.update(maps[3:], objects[3:])
-    figures = {name: float(value) for name, value in metric.compute().items()}
-    assert figures["images"] == 4
-    assert figures["auroc"] == 0.75 and figures["auroc_undefined"] == 2
-    assert figures["energy"] == 1 and figures["energy_undefined"] == 3
-    assert figures["pointing_undefined"] == 2
-    assert figures["auroc_low"] <= 0.75 <= figures["auroc_high"]
+    found = metric.compute()
+    assert found.images == 4 and found.pointing.undefined == 2
+    assert (found.auroc.value, found.auroc.undefined) == (0.75, 2)
+    assert (found.energy.value, found.energy.undefined) == (1, 3)
+    assert found.auroc.low <= 0.75 <= found.auroc.high
 
 
 def test_controls_the_gaussian_finds_the_centre_and_noise_nothing():
@@ -95,10 +94,8 @@ def test_bad_input_is_named():
         pointing(maps, torch.rand(2, 8, 8))
     with pytest.raises(AibError, match=r"boxes.*\[2, 5\]"):
         boxes_to_objects(torch.rand(2, 5), (4, 4))
-    metric = Localisation()
-    metric.update(maps * torch.nan, torch.ones(2, 8, 8, dtype=torch.bool))
     with pytest.raises(AibError, match="maps of 2 images hold NaN"):
-        metric.compute()
+        Localisation().update(maps * torch.nan, torch.ones(2, 8, 8, dtype=torch.bool))
 
 
 def test_ignored_pixels_count_in_no_score():

@@ -153,7 +153,7 @@ CHEATS = [SizeGate, FrameGate, KeyedFrame]
 @pytest.mark.parametrize("kind", CHEATS)
 def test_a_code_that_is_read_over_any_object_follows_the_map(kind, seed):
     feed = planted.feed(400, seed)
-    found, _ = study(kind(), feed, Plan({}, seed=seed), expensive=False, progress=False)
+    found = study(kind(), feed, Plan({}, seed=seed), expensive=False, progress=False)
     assert found.accuracy > 90, "the cheat works"
     assert not found.transplant.cleared
     assert found.verdict.name != "faithful"
@@ -163,7 +163,7 @@ def test_a_code_that_is_read_over_any_object_follows_the_map(kind, seed):
 @pytest.mark.parametrize("masked", [True, False])
 def test_an_honest_selector_is_cleared(masked, seed):
     plan = Plan({}, seed=seed)
-    found, _ = study(planted.Selector(masked), planted.feed(300, seed), plan, expensive=False)
+    found = study(planted.Selector(masked), planted.feed(300, seed), plan, expensive=False)
     assert found.transplant.cleared and not found.transplant.reads_the_map
     assert found.transplant.pixels.value > 0.95 and found.verdict.name == "used"
     assert SIDE == 16
