@@ -11,10 +11,8 @@ from PIL import Image
 from aib.cli import main
 from aib.data import load
 from aib.interpret.metrics.perturb import modifications
-from aib.interpret.results import Study
 from aib.interpret.stored import stored_verdict
 from aib.runs.run import open_run
-from aib.system.files import sha256
 from tests.data import official
 from tests.helpers import eval_model, make_run, photo, shapes, small_model
 
@@ -22,30 +20,6 @@ from tests.helpers import eval_model, make_run, photo, shapes, small_model
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("runs") / "qt")
-
-
-def study_of(lost: float) -> dict:
-    """A stored study in which another map costs so much accuracy."""
-    drop = {"accuracy": 0.9 - lost, "drop": lost, "low": lost - 0.005, "high": lost + 0.005}
-    replaced = dict.fromkeys(("mean", "shuffled", "another"), drop)
-    reliance = {"images": 1000, "accuracy": 0.9, "replaced": replaced, "harm": 0.01, "chance": 0.1}
-    study = Study("tiny_aib_qt", 1000, 90.0, {}, data="shapes")
-    return study.to_dict() | {"split": "test", "reliance": reliance | {"verdict": "stored"}}
-
-
-def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluator_saw(tmp_path):
-    folder = make_run(tmp_path / "run")
-    study = study_of(0.3) | {"split": "val", "subset_images": 64}
-    study["weights_sha256"] = sha256(folder / "model.safetensors")
-    judged = {"run": "evaluator", "accuracy": 80.0, "maps": {}}
-    for evaluator, part in ((None, ""), (judged, ", by the evaluator on 64 of them")):
-        (folder / "interpret.json").write_text(json.dumps(study | {"evaluator": evaluator}))
-        found = stored_verdict(open_run(folder, "cpu"))
-        assert found.line == f"map: used (measured on 1,000 held-out images of shapes{part})"
-    # Of a folder without splits, which need not be images of the training.
-    (folder / "interpret.json").write_text(json.dumps(study | {"split": "train"}))
-    line = stored_verdict(open_run(folder, "cpu")).line
-    assert line == "map: used (measured on 1,000 images of shapes, split train)"
 
 
 def test_a_study_removes_the_pictures_of_an_earlier_comparison(tmp_path):
@@ -95,6 +69,21 @@ def test_interpret_writes_every_answer_into_the_run(compared):
     assert not list(compared["plain"].glob("figures/*"))
 
 
+def test_a_verdict_says_which_images_it_was_measured_on_and_how_many_the_evaluator_saw(compared):
+    folder = compared["qt"]
+    study = json.loads((folder / "interpret.json").read_text()) | {"split": "val"}
+    judged = {"run": "evaluator", "accuracy": 80.0, "maps": {}}
+    for changed, part in (
+        ({}, "16 held-out images of shapes"),
+        ({"evaluator": judged}, "16 held-out images of shapes, by the evaluator on 4 of them"),
+        ({"split": "train"}, "16 images of shapes, split train"),  # or new images of a folder
+        ({"weights_sha256": "0"}, "16 held-out images of shapes, with other weights than these"),
+    ):
+        (folder / "interpret.json").write_text(json.dumps(study | changed))
+        found = stored_verdict(open_run(folder, "cpu"))
+        assert found.line == f"map: undecided (measured on {part})"
+
+
 def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run, tmp_path, capsys):
     policy = replace(shapes(2).preprocessing, image_size=8)
     folder = make_run(tmp_path / "run", model=small_model("tiny_aib_qt", preprocessing=policy))
@@ -105,14 +94,6 @@ def test_small_images_have_no_larger_blocks_and_are_not_compared_with_others(run
     assert any("larger than the images of 8 x 8" in note for note in result["notes"])
     assert main(["interpret", str(run), str(folder), "--data", "shapes:count=8"]) == 2
     assert "compare them separately" in capsys.readouterr().err
-
-
-def test_results_that_cannot_be_written_are_not_measured(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("file").write_text("")
-    monkeypatch.setattr("aib.interpret.runs.study_run", lambda *_, **__: pytest.fail("measured"))
-    assert main(["interpret", str(run), "--images", "6", "--quick", "--out", "file"]) == 2
-    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_official_files_are_looked_for_where_the_user_or_the_run_says(tmp_path, monkeypatch):
@@ -171,10 +152,10 @@ def test_a_foreign_set_that_is_not_here_is_said_and_left_out(run, tmp_path, caps
     ("words", "said"),
     [
         (["interpret", "nowhere"], "nowhere is not a run"),
-        (["interpret", "{run}", "--images", "1"], "at least 2"),
         (["interpret", "{run}", "{run}"], "named twice"),
         (["interpret", "{run}", "--foreign", "letters", "--overwrite"], "letters"),
         (["interpret", "{run}", "--data", "letters"], "letters"),
+        (["interpret", "{run}", "--out", "{run}/config.json"], "cannot be written"),
         (["interpret", "{run}", "--quick", "--images", "4"], "or --overwrite"),
     ],
 )

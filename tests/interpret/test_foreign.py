@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from aib.data import Batches
 from aib.data.preprocessing import Preprocessing
@@ -78,45 +78,23 @@ def test_a_network_is_scored_with_maps_of_any_function():
 
 
 def test_a_study_needs_neither_a_plan_nor_batches():
-    network = SmallNet()
-    quick = study(network, DATA, expensive=False)
+    quick = study(SmallNet(), DATA, expensive=False)
     assert set(quick.stability) == {
         name for name, m in modifications().items() if m.kind != "foreign"
     }
-    batched = study(network, Batches(DATA, 5), PLAN)
-    whole = study(network, DATA, PLAN)
-    assert batched.accuracy == whole.accuracy
 
 
-@pytest.mark.parametrize("form", ["pixels", "floats", "loader"])
-def test_a_dataset_and_a_loader_are_studied_as_their_images(form):
+def test_a_loader_is_studied_as_its_images():
     policy = DATA.preprocessing
-    x = policy.normalise(DATA.images)
-    pixels = [(DATA.images[i], int(y)) for i, y in enumerate(DATA.labels)]
-    floats = [(x[i], int(y)) for i, y in enumerate(DATA.labels)]
-    data = {"pixels": Items(pixels), "floats": Items(floats)}.get(form)
-    data = data or DataLoader(Items(floats), batch_size=5)
-    model = eval_model("tiny_aib", DATA)
-    found = study(model, data, PLAN, expensive=False)
+    rows = list(zip(policy.normalise(DATA.images), DATA.labels.tolist(), strict=True))
+    loader = DataLoader(rows, batch_size=5)
+    model, network = eval_model("tiny_aib", DATA), SmallNet()
+    found = study(model, loader, PLAN, expensive=False)
     expected = study(model, replace(DATA, objects=None), PLAN, expensive=False)
     assert found.images == 12 and found.accuracy == expected.accuracy
     assert found.stability == expected.stability
-    network = SmallNet()
-    theirs = study(network, data, PLAN, preprocessing=policy, expensive=False)
+    theirs = study(network, loader, PLAN, preprocessing=policy, expensive=False)
     assert theirs.accuracy == study(network, DATA, PLAN, expensive=False).accuracy
-
-
-class Items(Dataset):
-    """Images and labels of a list."""
-
-    def __init__(self, items):
-        self.items = items
-
-    def __len__(self):
-        return len(self.items)
-
-    def __getitem__(self, i):
-        return self.items[i]
 
 
 def test_images_are_prepared_for_the_network():
@@ -142,21 +120,18 @@ def test_the_scale_of_given_maps_does_not_matter():
         assert part["tiny"] == part["large"]
 
 
-@pytest.mark.parametrize("ours", [True, False])
-def test_classes_are_matched_by_name(ours):
+def test_classes_are_matched_by_name():
     """Of data with the model's classes in another order, as in an evaluation."""
     order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
-    names = tuple(DATA.class_names[i] for i in order)
-    policy = replace(DATA.preprocessing, class_names=names)
+    policy = replace(DATA.preprocessing, class_names=tuple(DATA.class_names[i] for i in order))
     other = replace(DATA, labels=order.argsort()[DATA.labels], preprocessing=policy)
-    model = eval_model("tiny", DATA) if ours else SmallNet()
-    options = {} if ours else {"preprocessing": DATA.preprocessing}
-    [expected, found] = [
-        study(model, data, PLAN, expensive=False, **options) for data in (DATA, other)
-    ]
-    assert found.accuracy == expected.accuracy
-    with pytest.raises(AibError, match="give the ImageSet instead"):
-        study(model, Batches(other, 4), PLAN, expensive=False, **options)
+    for model, own in ((eval_model("tiny", DATA), None), (SmallNet(), DATA.preprocessing)):
+        found, expected = (
+            study(model, data, PLAN, preprocessing=own, expensive=False) for data in (other, DATA)
+        )
+        assert found.accuracy == expected.accuracy
+        with pytest.raises(AibError, match="give the ImageSet instead"):
+            study(model, Batches(other, 4), PLAN, preprocessing=own, expensive=False)
 
 
 def test_a_network_without_a_grid_has_no_gradcam_and_a_note():

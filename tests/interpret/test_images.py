@@ -44,18 +44,6 @@ def test_the_metrics_do_not_depend_on_the_batch_size(model):
         assert found.to_dict() == pytest.approx(second[name].to_dict(), rel=1e-3), name
 
 
-def test_a_modification_that_changes_nothing_scores_100(model):
-    class Nothing:
-        def __call__(self, images, index, *, seed=0, foreign=None):
-            return images
-
-    found, stability = measure(model, known={"nothing": Nothing()})
-    nothing = stability["nothing"]
-    assert nothing.score[0.9].value == nothing.prediction_consistent.value == 100
-    assert nothing.centred_mean.value == pytest.approx(1, abs=1e-5)
-    assert nothing.accuracy == pytest.approx(found["accuracy"])
-
-
 def test_a_model_without_maps_still_has_its_accuracy_under_each_modification():
     model = eval_model("tiny_dvib", DATA)
     found, stability = measure(model)

@@ -143,11 +143,3 @@ def test_open_and_closed_ends():
     assert (found.closed, found.area, found.bits, found.faint_bits) == (100, 0, 0, None)
     assert found.nearly_closed == 100
     assert MaskUse.from_flat(found.to_dict()) == found
-
-
-def test_without_a_change_the_interval_is_that_of_none_in_so_many_images():
-    """By Agresti and Min: 1.96 sqrt(1/2 + 1/2) / (n + 2)."""
-    model, (x, y) = make(), pictures()
-    x[:, 0] = 1  # fully open
-    found = mask_use(model, x, y).rounded
-    assert (found.low, found.high) == pytest.approx((-196 / (N + 2), 196 / (N + 2)), rel=1e-4)

@@ -184,3 +184,11 @@ def test_given_boxes_are_scored_in_place_of_the_masks_and_need_none():
         max(sum(column) / 7 for column in zip(*drawn, strict=True))
     )
     assert found.pxap.value == pytest.approx(slow_pxap(maps[1:], objects[1:]))
+
+
+def test_filled_boxes_have_no_scores_of_masks():
+    maps, objects = cases(4)
+    metric = Localisation(outlines=False)
+    metric.update(maps, objects)
+    found = metric.compute()
+    assert found.max_box_acc is not None and found.pxap is found.mask_iou is None
