@@ -1,7 +1,7 @@
 """The protocol of a study: measures see the same batches, and maps of a batch are made once.
 
 To add a measurement, write one file with a subclass of `Measure`, add the class to
-`studies.MEASURES`, and its result to the fields of `Study`.
+`studies.MEASURES`, its result to `measured`, and a field for it to `Study`.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +32,7 @@ from aib.models.baselines.evaluator import Evaluator, check_evaluator
 from aib.models.classifier import Classifier
 from aib.models.masked import Masked
 from aib.models.modes import evaluating, passes_in
-from aib.system.progress import progress_bar, silent
+from aib.system.progress import progress_bar
 
 # In the order of their tables.
 MEASURES: tuple[type[Measure], ...] = (
@@ -75,14 +74,13 @@ def study(
     preprocessing: Preprocessing | None = None,
     name: str = "model",
     expensive: bool = True,
-    progress: bool = True,
 ) -> Study:
     """Measure one model on labelled images. `expensive` adds the measures on the subset.
 
     `model` is one of ours, or any network from normalised images to logits. `maps` are further maps
     by name, each a function from normalised images [B,3,H,W] to maps [B,h,w]; they are measured on
     the subset, by all that needs no model which takes a map. `preprocessing` is that of a network
-    which is no aib model; by default the data's. `progress` shows a bar on a terminal.
+    which is no aib model; by default the data's.
     """
     began = time.perf_counter()
     model, feed = prepare(model, data, preprocessing)
@@ -99,7 +97,7 @@ def study(
     on_few = [m for m in measures if m.subset]
     work = feed.num_images * sum(m.passes for m in on_all) + few.num_images * len(on_few)
     judges = () if plan.evaluator is None else (plan.evaluator,)
-    with progress_bar(work) if progress else nullcontext(silent) as tick, evaluating(model):
+    with progress_bar(work) as tick, evaluating(model):
         with torch.no_grad(), passes_in(plan.precision, model, *judges):
             run_measures(context, on_all, feed, tick)
             run_measures(context, on_few, few, tick)

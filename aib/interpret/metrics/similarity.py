@@ -64,11 +64,7 @@ def auroc(scores: Tensor, positive: Tensor, counted: Tensor) -> Tensor:
     twice = (_twice_mid_ranks(scores) * positive).sum(dim=1)
     twice = twice - positives * (positives + 1 + 2 * others)
     area = twice.double() / (2 * positives * negatives)  # 0 / 0 is NaN: undefined
-    return area.masked_fill(_has_nan(scores)[:, 0], torch.nan)
-
-
-def _has_nan(values: Tensor) -> Tensor:
-    return values.isnan().any(dim=-1, keepdim=True)
+    return area.masked_fill(scores.isnan().any(dim=1), torch.nan)
 
 
 def _twice_mid_ranks(values: Tensor) -> Tensor:

@@ -143,7 +143,7 @@ class KeyedFrame(FrameGate):
 @pytest.mark.parametrize("kind", [SizeGate, FrameGate, KeyedFrame])
 def test_a_code_that_is_read_over_any_object_follows_the_map(kind, seed):
     feed = planted.feed(400, seed)
-    found = study(kind(), feed, Plan({}, seed=seed), expensive=False, progress=False)
+    found = study(kind(), feed, Plan({}, seed=seed), expensive=False)
     assert found.accuracy > 90, "the cheat works"
     assert not found.transplant.cleared
     assert found.verdict.name != "faithful"
