@@ -112,12 +112,14 @@ def gradcam_layer(model: nn.Module, x: Tensor) -> str:
         forward(x[:1])
     runs = Counter(name for name, _ in ran)
     once = [one for one in ran if runs[one[0]] == 1]  # a shared ReLU runs at several depths
-    if not once or once[-1][1] != "nchw":
+    grids = [one for one in once if one[1] != "tokens"]
+    embeds = len(grids) == 1 and once[-1] != grids[0]  # a transformer has one, before its tokens
+    if not grids or embeds or grids[-1][1] != "nchw":
         raise AibError(
             f"Grad-CAM needs a layer with features [B,c,h,w] of at least {MIN_POSITIONS} x "
             f"{MIN_POSITIONS}, and this model has none"
         )
-    return once[-1][0]
+    return grids[-1][0]
 
 
 def _classifier_pass(model: nn.Module, x: Tensor) -> Network:
